@@ -1,0 +1,49 @@
+# `make demo` and `make test` set up all they need, in a virtual environment in this folder.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SAMPLE := sample_data
+DEMO := demo
+
+.DEFAULT_GOAL := help
+.PHONY: help install format check test demo bench reproduce-words clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
+
+$(BIN)/salcli: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("salcli needs Python 3.11 or newer: make PYTHON=…") if sys.version_info < (3, 11) else None'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . && touch $@
+
+$(VENV)/.dev: $(BIN)/salcli
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' && touch $@
+
+install: $(BIN)/salcli ## Set up salcli in .venv
+
+format: $(VENV)/.dev ## Put the code into its one layout
+	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+check: $(VENV)/.dev ## Look at layout, lint and types
+	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy
+
+test: $(VENV)/.dev ## Run all tests
+	$(BIN)/python -m pytest -n auto
+
+demo: $(BIN)/salcli ## label, fit, apply and evaluate on sample_data, into demo/
+	@mkdir -p $(DEMO)
+	$(BIN)/salcli label $(SAMPLE)/glove-sample.txt --direction he:she --top 1000 -o $(DEMO)/labels.csv
+	$(BIN)/salcli fit $(SAMPLE)/glove-sample.txt $(DEMO)/labels.csv -o $(DEMO)/gender.npz
+	$(BIN)/salcli apply $(DEMO)/gender.npz $(SAMPLE)/glove-sample.txt -o $(DEMO)/erased.txt
+	$(BIN)/salcli evaluate $(SAMPLE)/glove-sample.txt $(DEMO)/labels.csv --eraser $(DEMO)/gender.npz
+	@ls -l $(DEMO)
+
+bench: $(VENV)/.dev ## Measure speed, as ratios within one run
+	$(BIN)/python benchmarks/speed.py
+
+reproduce-words: $(VENV)/.dev ## Reproduce the word-embedding figures (GLOVE=folder with vectors.npy and vocab.txt)
+	$(BIN)/python benchmarks/reproduce_words.py $(GLOVE)
+
+clean: ## Remove what was made here
+	rm -rf $(VENV) $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,6 @@
+"""`python -m salcli`."""
+
+from salcli.cli.app import main
+
+if __name__ == "__main__":
+    main()

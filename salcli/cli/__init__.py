@@ -1,0 +1,1 @@
+"""The only layer that talks: options in, results on stdout, everything else on stderr."""

@@ -1,0 +1,101 @@
+"""The command line: its commands, and the one place where errors become a line and an exit status.
+
+A command imports what it runs when it runs, and help is plain text, so that `salcli --help` answers at once.
+"""
+
+import io
+import os
+import signal
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from salcli.cli.apply import apply
+from salcli.cli.evaluate import evaluate
+from salcli.cli.fit import fit
+from salcli.cli.inspect import inspect
+from salcli.cli.label import label
+from salcli.errors import SalcliError
+
+INTERRUPTED, TERMINATED, PIPE_CLOSED = 130, 143, 141
+
+
+class ReportingGroup(TyperGroup):
+    """Turns what the user can put right into one line and an exit code, in one place."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        from salcli.cli import console
+
+        console.show_warnings()
+        try:
+            value = super().invoke(ctx)
+            sys.stdout.flush()
+            return value
+        except SalcliError as error:
+            console.show_error(str(error))
+            raise typer.Exit(error.exit_code) from error
+        except BrokenPipeError as error:
+            _close_stdout()
+            raise typer.Exit(PIPE_CLOSED) from error
+        except KeyboardInterrupt as error:
+            console.show_error("interrupted")
+            raise typer.Exit(INTERRUPTED) from error
+
+
+app = typer.Typer(
+    cls=ReportingGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Remove a guarded attribute from embeddings, and measure with freshly trained attackers how much is left.",
+    epilog="Exit status: 0 done and every gate passed, 1 a gate failed, 2 usage, 3 an input is not usable, "
+    "4 the output could not be written.",
+)
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        from importlib.metadata import version as installed_version
+
+        print(f"salcli {installed_version('salcli')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+for command in (label, fit, apply, evaluate, inspect):
+    app.command()(command)
+
+
+def _use_utf8() -> None:
+    """Write UTF-8 whatever the locale, and spell out what cannot be encoded rather than fail."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def _close_stdout() -> None:
+    """Point stdout at nothing, after its reader has gone, so that nothing more is said about it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _terminate(*_: object) -> None:
+    raise SystemExit(TERMINATED)
+
+
+def main() -> None:
+    """Run the command line; what is half written is cleaned up on SIGTERM too."""
+    signal.signal(signal.SIGTERM, _terminate)
+    _use_utf8()
+    app()

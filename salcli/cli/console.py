@@ -1,0 +1,202 @@
+"""Two consoles (results on stdout, talk on stderr), progress, and records as tables or JSON."""
+
+import json
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn, TextIO
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from salcli.errors import SalcliWarning
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> NoReturn:
+        """Leave a closed pipe to the one place that handles it (rich would exit 1, our failed gate)."""
+        raise BrokenPipeError
+
+
+def talk() -> Console:
+    """Open the console for progress, warnings and errors."""
+    return _Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+def results() -> Console:
+    """Open the console for results; piped, its lines are as long as they need to be."""
+    return _Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+
+
+def show_warnings() -> None:
+    """Show our warnings as one line on stderr."""
+    usual = warnings.showwarning
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if issubclass(category, SalcliWarning):
+            talk().print(f"[yellow]warning:[/] {_plain(str(message))}")
+        else:
+            usual(message, category, filename, lineno, file, line)
+
+    warnings.simplefilter("always", SalcliWarning)
+    warnings.showwarning = show
+
+
+def show_error(message: str) -> None:
+    """Show an error as one line on stderr."""
+    talk().print(f"[bold red]error:[/] {_plain(message)}")
+
+
+def _plain(text: str) -> str:
+    """Keep text from files on one line, free of control characters and markup."""
+    shown = "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode("ascii") for c in text)
+    return escape(shown)
+
+
+def print_json(record: dict[str, Any]) -> None:
+    """Print one JSON object: sorted keys, full-precision numbers, ASCII."""
+    print(json.dumps(record, sort_keys=True, allow_nan=False))
+
+
+class ConsoleProgress:
+    """A bar on a terminal; one plain line per stage elsewhere; nothing when quiet."""
+
+    def __init__(self, *, is_quiet: bool) -> None:
+        self._is_quiet = is_quiet
+
+    @contextmanager
+    def stage(self, name: str, n_rows: int) -> Iterator[Callable[[int], None]]:
+        """Open a stage of `n_rows`."""
+        if self._is_quiet:
+            yield lambda _: None
+        elif not sys.stderr.isatty():
+            talk().print(f"{name}: {n_rows:,} rows")
+            yield lambda _: None
+        else:
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            with Progress(*columns, console=talk(), transient=True) as bar:
+                task = bar.add_task(name, total=n_rows)
+                yield lambda n: bar.advance(task, n)
+
+
+def _print_table(table: Table) -> None:
+    """Print a table without the blanks that rich pads lines with."""
+    console = results()
+    with console.capture() as drawn:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in drawn.get().splitlines()))
+
+
+def print_fields(fields: dict[str, Any]) -> None:
+    """Print names and values, one a line, aligned."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in fields.items():
+        table.add_row(name, _plain(str(value)))
+    _print_table(table)
+
+
+def print_fit(output: str, header: dict[str, Any], singular_values: list[float]) -> None:
+    """Print what was fitted."""
+    rule = header["k_rule"]
+    how = f"alpha {rule['alpha']:g}" if "alpha" in rule else "as asked" if "given" in rule else "all of the rank"
+    fields = {
+        "eraser": output,
+        "method": f"{header['method']}, {'centred' if header['is_centred'] else 'not centred'}",
+        "removes": f"{header['k']} of {header['d']} dimensions ({how}; rank {header['rank']})",
+        "singular values": ", ".join(f"{s:.4g}" for s in singular_values[:8])
+        + (" …" if len(singular_values) > 8 else ""),
+        "fitted rows": f"{header['rows']['n_fitted']:,}",
+    }
+    for attribute in header["attributes"]:
+        fields[f"attribute {attribute['name']}"] = _counts(attribute)
+    print_fields(fields)
+
+
+def _counts(attribute: dict[str, Any]) -> str:
+    if attribute["classes"] is None:
+        return "numeric"
+    pairs = [f"{name} {n:,}" for name, n in zip(attribute["classes"], attribute["counts"], strict=True)]
+    return ", ".join(pairs[:12]) + (f" and {len(pairs) - 12} more" if len(pairs) > 12 else "")
+
+
+def print_report(report: dict[str, Any]) -> None:
+    """Print an evaluation: one line a probe, one a gate, one verdict."""
+    table = Table(title="How well attackers read the guarded attribute", title_justify="left", box=None, pad_edge=False)
+    for name in ("attribute", "probe", "adversary", "stage"):
+        table.add_column(name, no_wrap=True)
+    for name in ("accuracy", "95% interval", "balanced", "majority", "train", "test"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("")
+    for probe in report["probes"]:
+        low, high = probe["ci95"]
+        told = [*([] if probe["converged"] else ["not converged"]), *(["capped"] if probe["capped"] else [])]
+        table.add_row(
+            *(_plain(probe[name]) for name in ("attribute", "probe", "adversary", "stage")),
+            f"{probe['accuracy']:.3f}",
+            f"{low:.3f}–{high:.3f}",
+            f"{probe['balanced_accuracy']:.3f}",
+            f"{probe['majority']:.3f}",
+            f"{probe['n_train']:,}",
+            f"{probe['n_test']:,}",
+            ", ".join(told),
+        )
+    _print_table(table)
+    console = results()
+    for note in report["notes"]:
+        console.print(f"note: {_plain(note)}")
+    for gate in report["gates"]:
+        value = "nothing valid" if gate["value"] is None else f"{gate['value']:.3f}"
+        why = f" ({gate['reason']})" if "reason" in gate else ""
+        console.print(
+            f"gate {gate['name']} ≤ {gate['limit']:g}: {value} {'passed' if gate['passed'] else 'FAILED'}{_plain(why)}"
+        )
+    if report["gates"]:
+        console.print(f"verdict: {report['verdict']}")
+
+
+def print_inspection(found: dict[str, Any]) -> None:
+    """Print what is in a file."""
+    if "singular_values" in found:
+        header = {**found, "rows": found["fit"]["rows"]}
+        header["attributes"] = [
+            {"name": name, "classes": classes and list(classes), "counts": classes and list(classes.values())}
+            for name, classes in found["classes"].items()
+        ]
+        print_fit(found["path"], header, found["singular_values"])
+        return
+    fields: dict[str, Any] = {
+        "file": found["path"],
+        "format": found["format"],
+        "rows": f"{found['n']:,} of {found['d']} dimensions, {found['dtype']}",
+        "keys": "none" if not found["has_keys"] else f"yes, {found['duplicate_keys']:,} repeated",
+        "zero rows": f"{found['zero_rows']:,}",
+    }
+    for row in found["head"]:
+        values = " ".join(f"{value:.4g}" for value in row["vector"][:6])
+        fields[f"row {row['key']!r}"] = values + (" …" if len(row["vector"]) > 6 else "")
+    if labels := found.get("labels"):
+        counts = labels.get("attributes") or {labels["attribute"]: labels["classes"]}
+        for name, classes in counts.items():
+            fields[f"label {name}"] = ", ".join(f"{value} {n:,}" for value, n in classes.items()) or "numeric"
+        unmatched = f"{labels['unmatched_labels']:,} labels unmatched"
+        fields["labelled"] = f"{labels['n_labelled']:,} rows, {labels['unlabelled_rows']:,} without, {unmatched}"
+    if similarity := found.get("similarity"):
+        rho = "undefined" if similarity["spearman"] is None else f"{similarity['spearman']:.4f}"
+        fields[f"similarity {similarity['set']}"] = (
+            f"Spearman {rho} on {similarity['pairs_used']:,} of {similarity['pairs_total']:,} pairs "
+            f"({similarity['oov_pairs']} out of vocabulary; {similarity['policy']})"
+        )
+    print_fields(fields)

@@ -1,0 +1,90 @@
+"""Options that several commands share, each written once."""
+
+from typing import Annotated
+
+import typer
+
+FORMAT_HELP = "npy, npz, h5, word2vec-text, glove or word2vec-bin"
+
+EmbeddingsArg = Annotated[str, typer.Argument(metavar="EMBEDDINGS", help="Embedding file; `-`: text vectors on stdin.")]
+LabelsArg = Annotated[str, typer.Argument(metavar="LABELS", help="Label CSV.")]
+EraserArg = Annotated[str, typer.Argument(metavar="ERASER", help="Artifact that `fit` wrote.")]
+Output = Annotated[
+    str, typer.Option("-o", "--output", metavar="FILE", help="Written whole or not at all.", show_default=False)
+]
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no summary; warnings and errors stay.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of every random choice.", min=0)]
+
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="F",
+        help=f"Force the input's format: {FORMAT_HELP}; default: by content.",
+        show_default=False,
+    ),
+]
+Dataset = Annotated[
+    str | None,
+    typer.Option(
+        "--dataset",
+        metavar="PATH",
+        help="Matrix inside an HDF5 or npz file; default: the only one.",
+        show_default=False,
+    ),
+]
+KeysDataset = Annotated[
+    str | None,
+    typer.Option(
+        "--keys-dataset",
+        metavar="PATH",
+        help="Keys inside an HDF5 or npz file; default: the only list of strings that fits.",
+        show_default=False,
+    ),
+]
+Keys = Annotated[
+    str | None,
+    typer.Option("--keys", metavar="FILE", help="Keys of a file that has none: text, one a line.", show_default=False),
+]
+BatchRows = Annotated[
+    int | None,
+    typer.Option(
+        "--batch-rows", metavar="N", help="Rows read at once; default: about 4 MiB.", min=1, show_default=False
+    ),
+]
+AllowNonfinite = Annotated[
+    bool, typer.Option("--allow-nonfinite", help="Drop rows with NaN or Inf instead of refusing the file.")
+]
+
+Attribute = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attribute",
+        metavar="COL",
+        help="Column of classes to guard (repeatable); default: the only column that is neither key nor split.",
+        show_default=False,
+    ),
+]
+Numeric = Annotated[
+    list[str] | None,
+    typer.Option("--numeric", metavar="COL", help="Column of numbers to guard (repeatable).", show_default=False),
+]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        "--key", metavar="COL", help="Column that joins by key; default: word, key, id or token.", show_default=False
+    ),
+]
+ByRow = Annotated[bool, typer.Option("--by-row", help="Join by row number, even if there is a key column.")]
+SplitColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--split-column",
+        metavar="COL",
+        help="Column of row parts (train, dev, test); default: `split`, if there is one.",
+        show_default=False,
+    ),
+]
+NoSplit = Annotated[bool, typer.Option("--no-split", help="Take no column as the split.")]

@@ -1,0 +1,53 @@
+"""`Embeddings`: rows of vectors with their row numbers and, where the file has them, their keys."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.errors import ShapeError
+
+Floats = NDArray[np.floating[Any]]
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)  # eq=False: comparing arrays with == has no single answer
+class Embeddings:
+    """Vectors in file order. A batch is one too: `rows` says which rows of the file it holds."""
+
+    vectors: Floats
+    """`[n, d]` of any float dtype, in the file's own precision."""
+    rows: Rows
+    """`[n]` row numbers in the file, counted from 0, ascending."""
+    keys: tuple[str, ...] | None = None
+    """`n` keys as they stand in the file (undecodable bytes as surrogates); None where it has no keys."""
+
+    def __post_init__(self) -> None:
+        vectors, rows = np.asarray(self.vectors).view(), np.asarray(self.rows, dtype=np.int64).view()
+        if vectors.ndim != 2 or vectors.dtype.kind != "f":
+            raise ShapeError(f"embeddings are float vectors [n, d], not {vectors.dtype} of shape {vectors.shape}")
+        n_keys = len(vectors) if self.keys is None else len(self.keys)
+        if len(rows) != len(vectors) or n_keys != len(vectors):
+            raise ShapeError(f"{len(vectors)} vectors, {len(rows)} row numbers and {n_keys} keys do not match")
+        vectors.flags.writeable = rows.flags.writeable = False  # our views only: the arrays are handed over
+        object.__setattr__(self, "vectors", vectors)
+        object.__setattr__(self, "rows", rows)
+
+    @classmethod
+    def starting_at(cls, start: int, vectors: Floats, keys: tuple[str, ...] | None = None) -> Self:
+        """Take consecutive rows, the first of which is row `start` of its file."""
+        return cls(vectors, np.arange(start, start + len(vectors)), keys)
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def take(self, index: Any) -> Self:
+        """Keep the rows that `index` (a boolean mask or positions) selects."""
+        positions = np.arange(len(self))[index]
+        keys = None if self.keys is None else tuple(self.keys[i] for i in positions)
+        return type(self)(self.vectors[positions], self.rows[positions], keys)
+
+    def with_vectors(self, vectors: Floats) -> Self:
+        """Put other vectors (perhaps of another width) in place of these; rows and keys stay."""
+        return type(self)(vectors, self.rows, self.keys)

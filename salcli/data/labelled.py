@@ -1,0 +1,111 @@
+"""Which embedding row each label belongs to (`Join`), and the chosen rows with their design (`LabelledRows`)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from salcli.data.embeddings import Embeddings, Floats, Rows
+from salcli.data.labels import GuardedLabels, Index
+from salcli.errors import AlignmentError, warn
+
+
+@dataclass(frozen=True, eq=False)
+class Join:
+    """The meeting of a label CSV and an embedding file."""
+
+    row_of_label: Rows
+    """`[m]` embedding row of each label (the first one with its key), -1 where there is none."""
+    n_rows: int
+    """Rows of the embedding file."""
+
+    @classmethod
+    def by_position(cls, labels: GuardedLabels, n_rows: int, path: str) -> Self:
+        """Label i belongs to row i.
+
+        Raises
+        ------
+        AlignmentError : the counts differ
+        """
+        if len(labels) != n_rows:
+            raise AlignmentError(
+                f"{labels.path} joins by row (no key column): {len(labels)} labels, but {path} has {n_rows} rows"
+            )
+        return cls(np.arange(n_rows), n_rows)
+
+    @classmethod
+    def by_key(cls, labels: GuardedLabels, key_batches: Iterable[tuple[str, ...]], path: str) -> Self:
+        """Label i belongs to the first row whose key equals its key exactly.
+
+        Raises
+        ------
+        AlignmentError : not one label has a row
+        """
+        assert labels.keys is not None
+        label_of_key = {key: i for i, key in enumerate(labels.keys)}
+        row_of_label = np.full(len(labels), -1, dtype=np.int64)
+        n_rows = 0
+        for keys in key_batches:
+            for offset, key in enumerate(keys):
+                label = label_of_key.get(key)
+                if label is not None and row_of_label[label] < 0:
+                    row_of_label[label] = n_rows + offset
+            n_rows += len(keys)
+        join = cls(row_of_label, n_rows)
+        misses = join.unmatched()
+        if len(misses):
+            named = ", ".join(repr(labels.keys[i]) for i in misses[:3])
+            told = f"{len(misses)} of {len(labels)} labels not in the embedding {path}: {named}"
+            if len(misses) == len(labels):
+                raise AlignmentError(told)
+            warn(told + (" …" if len(misses) > 3 else ""))
+        return join
+
+    def unmatched(self) -> Index:
+        """Labels without a row."""
+        return np.flatnonzero(self.row_of_label < 0)
+
+    def matched(self, labels: GuardedLabels) -> Index:
+        """Labels that have a row and a value for every attribute."""
+        return np.flatnonzero((self.row_of_label >= 0) & labels.is_labelled)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledRows:
+    """Chosen rows of an embedding file, in file order, and the label of each."""
+
+    rows: Rows
+    """`[n]` embedding rows, ascending."""
+    index: Index
+    """`[n]` the label of each row."""
+
+    @classmethod
+    def of(cls, rows: Rows) -> Self:
+        """Put labels 0…n-1, which belong to `rows`, into the order of the embedding file."""
+        index = np.argsort(rows, kind="stable")
+        return cls(rows[index], index)
+
+    def touch(self, start: int, n_rows: int) -> bool:
+        """Tell whether any chosen row lies among `n_rows` rows from `start`."""
+        first, last = np.searchsorted(self.rows, [start, start + n_rows])
+        return bool(last > first)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def within(self, batch: Embeddings) -> tuple[Floats, Index]:
+        """Select the vectors of `batch` that are chosen, with the label of each.
+
+        Returns
+        -------
+        vectors `[b, d]`, labels `[b]`
+        """
+        if not len(batch):
+            return batch.vectors, self.index[:0]
+        first, last = np.searchsorted(self.rows, [batch.rows[0], batch.rows[-1] + 1])
+        positions = np.searchsorted(batch.rows, self.rows[first:last])
+        held = batch.rows[np.minimum(positions, len(batch) - 1)] == self.rows[first:last]  # some may be dropped
+        chosen = positions[held]
+        is_whole = len(chosen) == len(batch)
+        return (batch.vectors if is_whole else batch.vectors[chosen]), self.index[first:last][held]

@@ -1,0 +1,148 @@
+"""`GuardedLabels`: one or more guarded attributes, joined to embeddings by key or by row number."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.errors import LabelError, warn
+
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Attribute:
+    """A guarded attribute: a class code or a number for each label."""
+
+    name: str
+    """The column's name."""
+    values: NDArray[np.int32] | NDArray[np.float64]
+    """`[m]` codes into `classes` (-1: unlabelled), or numbers (NaN: unlabelled)."""
+    classes: tuple[str, ...] | None
+    """Class names sorted by code point, or None for a numeric attribute."""
+
+    @property
+    def is_labelled(self) -> NDArray[np.bool_]:
+        """`[m]`, False where the cell was empty."""
+        return ~np.isnan(self.values) if self.classes is None else self.values >= 0
+
+    def restricted_to(self, index: Index) -> Self:
+        """Keep the labels at `index`, and of the classes those that occur there."""
+        values = self.values[index]
+        if self.classes is None:
+            return type(self)(self.name, values, None)
+        present, codes = np.unique(values[values >= 0], return_inverse=True)
+        restricted = np.full(len(values), -1, dtype=np.int32)
+        restricted[values >= 0] = codes
+        return type(self)(self.name, restricted, tuple(self.classes[code] for code in present))
+
+    def counts(self) -> dict[str, int]:
+        """How many labels each class has, in class order (empty for a numeric attribute)."""
+        classes = self.classes or ()
+        codes = self.values[self.values >= 0].astype(np.int64) if classes else np.zeros(0, np.int64)
+        return dict(zip(classes, np.bincount(codes, minlength=len(classes)).tolist(), strict=True))
+
+    def design(self, index: Index) -> NDArray[np.float64]:
+        """Encode the labels at `index` as rows of Z: one-hot `[n, c]`, or the number itself `[n, 1]`."""
+        values = self.values[index]
+        if self.classes is None:
+            return values.astype(np.float64)[:, None]
+        z = np.zeros((len(values), len(self.classes)))
+        z[np.arange(len(values)), values] = 1
+        return z
+
+    def require_variety(self) -> None:
+        """Refuse an attribute that cannot covary with anything; warn of classes with a single row.
+
+        Raises
+        ------
+        LabelError : fewer than two classes, or a number that never changes
+        """
+        n_labelled = int(self.is_labelled.sum())
+        if self.classes is None:
+            if n_labelled == 0 or np.ptp(self.values[self.is_labelled]) == 0:
+                raise LabelError(f"numeric column {self.name!r} has one value on {n_labelled} rows; nothing to remove")
+            return
+        if len(self.classes) < 2:
+            named = f"one class ({self.classes[0]})" if self.classes else "no class"
+            raise LabelError(
+                f"column {self.name!r} has {named} on {n_labelled} rows; two are needed, nothing to remove"
+            )
+        counts = self.counts()
+        single = [name for name, count in counts.items() if count == 1]
+        if len(single) == len(counts):
+            raise LabelError(f"column {self.name!r} has {len(single)} classes on as many rows: every label is unique")
+        if single:
+            more = f" and {len(single) - 3} more" if len(single) > 3 else ""
+            warn(f"column {self.name!r}: a class with a single row: {', '.join(single[:3])}{more}")
+
+
+@dataclass(frozen=True, eq=False)
+class GuardedLabels:
+    """The rows of a label CSV. Row i of every field belongs together."""
+
+    path: str
+    """Where the labels came from, for messages."""
+    attributes: tuple[Attribute, ...]
+    """At least one, each with `m` values."""
+    keys: tuple[str, ...] | None
+    """`m` distinct keys that join by key, or None: label i belongs to embedding row i."""
+    splits: tuple[str, ...] | None = None
+    """`m` names of the part each row belongs to (train, dev, test …), or None without a split column."""
+    split_column: str | None = None
+    """The split column's name."""
+    key_column: str | None = None
+    """The key column's name."""
+
+    def __len__(self) -> int:
+        return len(self.attributes[0].values)
+
+    @property
+    def is_labelled(self) -> NDArray[np.bool_]:
+        """`[m]`, True where every attribute has a value: only such rows make a row of Z."""
+        labelled: NDArray[np.bool_] = np.logical_and.reduce([a.is_labelled for a in self.attributes])
+        return labelled
+
+    def restricted_to(self, index: Index) -> Self:
+        """Keep the labels at `index`; each attribute keeps the classes that occur there."""
+        return type(self)(
+            self.path,
+            tuple(attribute.restricted_to(index) for attribute in self.attributes),
+            None if self.keys is None else tuple(self.keys[i] for i in index),
+            None if self.splits is None else tuple(self.splits[i] for i in index),
+            self.split_column,
+            self.key_column,
+        )
+
+    def require_variety(self) -> None:
+        """Refuse attributes that cannot covary with anything (see `Attribute.require_variety`)."""
+        for attribute in self.attributes:
+            attribute.require_variety()
+
+    def design(self, index: Index) -> NDArray[np.float64]:
+        """Stand the attributes' blocks side by side: Z `[n, c]` for the labels at `index`."""
+        blocks = [attribute.design(index) for attribute in self.attributes]
+        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
+
+    @property
+    def n_columns(self) -> int:
+        """Width c of Z."""
+        return sum(1 if attribute.classes is None else len(attribute.classes) for attribute in self.attributes)
+
+    def identity(self, index: int) -> str:
+        """Name label `index` by what joins it: its key, or its row number."""
+        return str(index) if self.keys is None else self.keys[index]
+
+    def strata(self, index: Index) -> Index:
+        """Give each combination of classes at `index` a number; numeric attributes do not divide.
+
+        Returns
+        -------
+        `[n]` stratum numbers, from 0
+        """
+        codes = [attribute.values[index] for attribute in self.attributes if attribute.classes is not None]
+        if not codes:
+            return np.zeros(len(index), dtype=np.int64)
+        strata: Index = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].astype(np.int64).reshape(-1)
+        return strata

@@ -1,0 +1,54 @@
+"""The one family of errors a user can put right, their exit codes, and the one kind of warning."""
+
+import warnings
+
+
+class SalcliError(Exception):
+    """Anything the user can put right. Shown as one line, never as a traceback."""
+
+    exit_code = 3  # 1 is kept for a failed gate, 2 for usage
+
+
+class UsageError(SalcliError):
+    """Options that contradict each other, or a value out of its range."""
+
+    exit_code = 2
+
+
+class ShapeError(SalcliError):
+    """An array and its keys or labels disagree."""
+
+
+class FormatError(SalcliError):
+    """A file is not what it should be: path, line or row, found and expected."""
+
+
+class AlignmentError(SalcliError):
+    """Keys and labels do not meet: counts and the first three misses."""
+
+
+class LabelError(SalcliError):
+    """Labels that cannot guide an eraser: one class, two classes for one key, a missing column."""
+
+
+class RankError(SalcliError):
+    """The cross-covariance does not carry the directions that were asked for."""
+
+
+class RangeError(SalcliError):
+    """A value that the output's number format cannot hold."""
+
+
+class OutputError(SalcliError):
+    """The output could not be written; what was there before still is."""
+
+    exit_code = 4
+
+
+class SalcliWarning(UserWarning):
+    """Something the user should know, though the work goes on."""
+
+
+def warn(message: str) -> None:
+    """Issue `message` as a `SalcliWarning`, attributed to the caller's caller."""
+    warnings.warn(message, SalcliWarning, stacklevel=3)

@@ -1,0 +1,1 @@
+"""Numbers about arrays: what attackers read, what was kept."""

@@ -1,0 +1,82 @@
+"""`Report`: everything an evaluation found, in one frozen record that every rendering draws from."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from salcli.evaluation.probes import ProbeResult
+
+SCHEMA = "salcli.report/1"
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A limit, and whether it was kept."""
+
+    name: str
+    limit: float
+    value: float | None
+    """The worst value found; None where there was nothing valid to judge, which fails."""
+    passed: bool
+    reason: str = ""
+    """Why it failed, when the value alone does not say."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the fields of the report's JSON."""
+        told = {"reason": self.reason} if self.reason else {}
+        return {"name": self.name, "limit": self.limit, "value": self.value, "passed": self.passed, **told}
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was measured, on what, and the verdict."""
+
+    inputs: dict[str, dict[str, Any]]
+    """embeddings and labels: path, sha256, n, d."""
+    eraser: dict[str, Any] | None
+    """path, sha256, method, k, rank; None when the file was looked at as it is."""
+    probes: tuple[ProbeResult, ...]
+    gates: tuple[Gate, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+    """What a reader must know to read the figures right."""
+
+    @property
+    def verdict(self) -> str:
+        """pass, fail, or none without a gate."""
+        if not self.gates:
+            return "none"
+        return "pass" if all(gate.passed for gate in self.gates) else "fail"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the JSON object: the same input and seed give the same bytes."""
+        return {
+            "schema": SCHEMA,
+            "inputs": self.inputs,
+            "eraser": self.eraser,
+            "probes": [probe.to_dict() for probe in self.probes],
+            "gates": [gate.to_dict() for gate in self.gates],
+            "notes": list(self.notes),
+            "verdict": self.verdict,
+        }
+
+
+def judged_stage(report_eraser: dict[str, Any] | None) -> str:
+    """Name the stage that gates judge: after erasure, or the file as it is when there is no eraser."""
+    return "after" if report_eraser is not None else "before"
+
+
+def accuracy_gate(
+    limit: float, probe: str | None, wanted: tuple[str, ...], results: tuple[ProbeResult, ...], stage: str
+) -> Gate:
+    """Judge the worst probe (or the one named): each adversary asked for must be there, converged and at most `limit`.
+
+    For two classes an attacker may flip its answers, so accuracy below ½ counts from the other side.
+    """
+    name = "max-accuracy" + (f" {probe}" if probe else "")
+    judged = [r for r in results if r.stage == stage and probe in (None, r.probe)]
+    missing = [adversary for adversary in wanted if not any(r.adversary == adversary for r in judged)]
+    value = max((r.leakage for r in judged), default=None)
+    if missing:
+        return Gate(name, limit, value, False, f"no {' and no '.join(missing)} result to judge")
+    if any(not r.converged for r in judged):
+        return Gate(name, limit, value, False, "a probe did not converge")
+    return Gate(name, limit, value, value is not None and value <= limit)

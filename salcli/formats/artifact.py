@@ -1,0 +1,168 @@
+"""The artifact: an eraser and where it came from, as an `.npz` without pickle, byte-identical for equal input."""
+
+import json
+import zipfile
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.data.selection import RowRule
+from salcli.errors import FormatError, SalcliError
+from salcli.formats import atomic
+from salcli.formats.bytefile import ByteFile
+from salcli.formats.label_table import LabelOptions
+from salcli.spectral.eraser import LinearEraser
+
+SCHEMA = "salcli.eraser/1"
+FORMAT = "salcli eraser"
+ARRAYS = ("mean", "left", "right", "singular_values")
+MAX_HEADER = 64 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Artifact:
+    """An eraser as it lies in a file."""
+
+    eraser: LinearEraser
+    """What erases."""
+    singular_values: NDArray[np.float64]
+    """`[min(d, c)]` of Ω, falling."""
+    header: dict[str, Any]
+    """Schema, method, options, classes, rank, the rule of the fitted rows, hashes and versions."""
+
+    @property
+    def rule(self) -> RowRule:
+        """Which rows were fitted."""
+        return RowRule.from_dict(self.header["rows"]["rule"])
+
+    def summary(self) -> dict[str, Any]:
+        """Say what it is in a few plain values."""
+        names = ("method", "d", "k", "rank", "is_centred", "k_rule")
+        return {name: self.header[name] for name in names} | {
+            "attributes": [a["name"] for a in self.header["attributes"]]
+        }
+
+    def label_options(self, given: LabelOptions) -> LabelOptions:
+        """Read labels as the fit did, except where `given` says otherwise."""
+        rows, attributes = self.header["rows"], self.header["attributes"]
+        return LabelOptions(
+            given.attributes or tuple(a["name"] for a in attributes if a["classes"] is not None),
+            given.numeric or tuple(a["name"] for a in attributes if a["classes"] is None),
+            given.key or rows["key_column"],
+            given.by_row or rows["joined_by"] == "row",
+            given.split_column or rows["split_column"],
+            given.no_split or rows["split_column"] is None,
+        )
+
+
+def write_artifact(path: str, artifact: Artifact) -> None:
+    """Write an artifact, whole or not at all.
+
+    Raises
+    ------
+    OutputError : it cannot be written
+    """
+    header = json.dumps({"schema": SCHEMA, **artifact.header}, sort_keys=True)
+    eraser = artifact.eraser
+    arrays = {
+        "mean": eraser.mean,
+        "left": eraser.left,
+        "right": eraser.right,
+        "singular_values": artifact.singular_values,
+        "header": np.array(header),
+    }
+    with atomic.replacing(path) as temporary, open(temporary, "wb") as handle:
+        np.savez(handle, allow_pickle=False, **{name: np.asarray(array, order="C") for name, array in arrays.items()})
+
+
+def is_artifact(path: str) -> bool:
+    """Tell an artifact from an `.npz` of embeddings, by its member names."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {"header.npy", "left.npy", "right.npy"} <= set(archive.namelist())
+    except (OSError, ValueError, zipfile.BadZipFile):
+        return False
+
+
+def read_artifact(path: str) -> Artifact:
+    """Read and check an artifact.
+
+    Raises
+    ------
+    FormatError : not an artifact, of another schema, or damaged
+    """
+    file = ByteFile.open(path)
+    try:
+        arrays = _arrays(path, file)
+        header = _header(path, arrays["header"])
+        eraser = LinearEraser(arrays["mean"], arrays["left"], arrays["right"])
+        _require_consistent(path, header, eraser, arrays["singular_values"])
+    except FormatError:
+        raise
+    except SalcliError as error:
+        raise FormatError(f"{path}: damaged artifact: {error}") from error
+    finally:
+        file.close()
+    return Artifact(eraser, arrays["singular_values"], header)
+
+
+def _arrays(path: str, file: ByteFile) -> dict[str, NDArray[Any]]:
+    try:
+        with np.load(file.handle, allow_pickle=False) as held:
+            if not isinstance(held, np.lib.npyio.NpzFile) or not {*ARRAYS, "header"} <= set(held.files):
+                raise FormatError(f"{path}: not a salcli eraser: expected the arrays {', '.join(ARRAYS)} and a header")
+            for info in held.zip.infolist() if held.zip else ():
+                if info.file_size > MAX_HEADER and info.compress_size * 100 < info.file_size:
+                    raise FormatError(
+                        f"{path}: damaged artifact: {info.filename} would unpack to {info.file_size} bytes"
+                    )
+            arrays = {name: held[name] for name in (*ARRAYS, "header")}
+    except FormatError:
+        raise
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, SyntaxError, TypeError, AttributeError) as error:
+        raise FormatError(f"{path}: not a salcli eraser, or damaged: {str(error).splitlines()[0][:160]}") from error
+    for name in ARRAYS:
+        if arrays[name].dtype != np.float64:
+            raise FormatError(f"{path}: damaged artifact: {name} is {arrays[name].dtype}, expected float64")
+    return arrays
+
+
+def _header(path: str, held: NDArray[Any]) -> dict[str, Any]:
+    try:
+        header = json.loads(str(held)) if held.dtype.kind == "U" and held.ndim == 0 else None
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: damaged artifact: its header is no JSON ({error})") from error
+    if not isinstance(header, dict):
+        raise FormatError(f"{path}: damaged artifact: its header is no JSON object")
+    if header.get("schema") != SCHEMA:
+        made_by = (
+            (header.get("versions") or {}).get("salcli", "unknown")
+            if isinstance(header.get("versions"), dict)
+            else "unknown"
+        )
+        raise FormatError(
+            f"{path}: schema {header.get('schema')!r} (written by salcli {made_by}), this salcli reads {SCHEMA!r}"
+        )
+    return header
+
+
+def _require_consistent(
+    path: str, header: dict[str, Any], eraser: LinearEraser, singular_values: NDArray[np.float64]
+) -> None:
+    stated = {"d": eraser.d, "k": eraser.k}
+    for name, value in stated.items():
+        if header.get(name) != value:
+            raise FormatError(
+                f"{path}: damaged artifact: its header says {name} = {header.get(name)}, its arrays {value}"
+            )
+    if not np.isfinite(singular_values).all() or singular_values.ndim != 1:
+        raise FormatError(f"{path}: damaged artifact: singular values must be a finite list")
+    for name in ("rows", "attributes", "inputs", "method", "rank", "is_centred", "k_rule"):
+        if name not in header:
+            raise FormatError(f"{path}: damaged artifact: its header lacks {name!r}")
+    try:
+        RowRule.from_dict(header["rows"]["rule"])
+    except (TypeError, KeyError, SalcliError) as error:
+        raise FormatError(f"{path}: damaged artifact: its rule of fitted rows is not understood") from error

@@ -1,0 +1,131 @@
+"""Outputs that are whole or absent: a sibling temporary file, fsync, then rename."""
+
+import contextlib
+import errno
+import gzip
+import os
+import secrets
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from salcli.errors import OutputError, UsageError
+
+STDOUT = "-"
+PIECE = 1 << 20
+
+
+def is_special(path: str) -> bool:
+    """Tell stdout, pipes and devices from files: they cannot be replaced, only written to."""
+    if path == STDOUT:
+        return True
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def check_output(path: str, inputs: Sequence[str], *, may_replace_input: bool = False) -> None:
+    """Look at the place of an output before any work starts.
+
+    Raises
+    ------
+    OutputError : its folder is missing or not writable, or it is a folder itself
+    UsageError : it is one of the inputs (also by link) and may not replace it
+    """
+    if is_special(path):
+        return
+    target = Path(os.path.realpath(path))
+    folder = target.parent
+    if not folder.is_dir():
+        raise OutputError(f"{path}: the folder {os.path.dirname(path) or folder} does not exist")
+    if target.is_dir():
+        raise OutputError(f"{path}: is a folder, expected the name of a file")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise OutputError(f"{path}: the folder {folder} is not writable")
+    if may_replace_input or not target.exists():
+        return
+    for given in inputs:
+        if given != STDOUT and os.path.exists(given) and os.path.samefile(given, target):
+            raise UsageError(f"{path}: is the input {given} itself: name another output, or say --in-place")
+
+
+@contextlib.contextmanager
+def replacing(path: str, *, compresses: bool = False) -> Iterator[str]:
+    """Give the name of a temporary file that takes the place of `path` when the block ends well.
+
+    The file is made with the permissions of the umask, and a link is followed to the file it names. If anything is
+    raised the temporary file goes away and what was at `path` stays.
+
+    Raises
+    ------
+    OutputError : it cannot be written
+    """
+    target = Path(os.path.realpath(path))
+    folder = Path(tempfile.gettempdir()) if is_special(path) else target.parent
+    temporary = folder / f".{target.name[:100]}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
+    packed = temporary.with_suffix(".gz.tmp")
+    try:
+        with writing(path):
+            yield str(temporary)
+            if compresses:
+                _compress(temporary, packed)
+                os.replace(packed, temporary)
+            if is_special(path):
+                _pour(temporary, path)
+            else:
+                with open(temporary, "rb+") as handle:
+                    os.fsync(handle.fileno())
+                os.replace(temporary, target)
+                _sync_folder(folder)
+    finally:
+        for left in (temporary, packed):
+            with contextlib.suppress(OSError):
+                left.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Turn the operating system's refusals to write into one-line errors."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        reason = error.strerror or str(error).splitlines()[0]
+        kept = "" if is_special(path) or not os.path.exists(path) else "; what was there before is unchanged"
+        full = " (disk full)" if error.errno == errno.ENOSPC else ""
+        raise OutputError(f"{path}: could not be written: {reason}{full}{kept}") from error
+
+
+def _compress(source: Path, target: Path) -> None:
+    with (
+        open(source, "rb") as plain,
+        open(target, "wb") as raw,
+        gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=6) as packed,
+    ):
+        shutil.copyfileobj(plain, packed, PIECE)
+
+
+def _pour(source: Path, path: str) -> None:
+    with open(source, "rb") as whole:
+        if path == STDOUT:
+            sys.stdout.flush()
+            shutil.copyfileobj(whole, sys.stdout.buffer, PIECE)
+            sys.stdout.buffer.flush()
+        else:
+            with open(path, "wb") as target:
+                shutil.copyfileobj(whole, target, PIECE)
+
+
+def _sync_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # some file systems cannot; the rename itself has happened
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,198 @@
+"""`ByteFile`: the bytes behind a name, plain or compressed, read in order or (plain) at any place by any thread."""
+
+import bz2
+import contextlib
+import gzip
+import hashlib
+import lzma
+import os
+import shutil
+import sys
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import IO, Any
+
+from salcli.errors import FormatError
+from salcli.formats import signature
+
+PIECE = 1 << 20
+OPENERS: dict[str, Callable[[IO[bytes]], Any]] = {
+    "gzip": lambda raw: gzip.GzipFile(fileobj=raw),
+    "bz2": bz2.BZ2File,
+    "xz": lzma.LZMAFile,
+}
+
+
+class Stream:
+    """A decompressing reader whose faults are one-line errors that name the file."""
+
+    def __init__(self, raw: Any, name: str, compression: str) -> None:
+        self._raw, self._name, self._compression = raw, name, compression
+
+    def read(self, size: int) -> bytes:
+        """Read up to `size` bytes; fewer only at the end.
+
+        Raises
+        ------
+        FormatError : the compressed stream is cut short or damaged
+        """
+        pieces = []
+        try:
+            while size > 0 and (piece := self._raw.read(size)):
+                pieces.append(piece)
+                size -= len(piece)
+        except EOFError as error:
+            raise FormatError(
+                f"{self._name}: truncated {self._compression} stream: it ends before its end mark"
+            ) from error
+        except (OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
+            raise FormatError(f"{self._name}: damaged {self._compression} stream ({error})") from error
+        return b"".join(pieces)
+
+    def close(self) -> None:
+        """Close what is read from."""
+        self._raw.close()
+
+
+class ByteFile:
+    """Bytes that can be read from the start any number of times."""
+
+    def __init__(self, name: str, handle: IO[bytes], *, compression: str | None = None) -> None:
+        self.name = name
+        """For messages."""
+        self.handle = handle
+        """The file as it lies on disk."""
+        self.compression = compression
+        """gzip, bz2, xz or None."""
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> "ByteFile":
+        """Open a file, or stdin for `-`, and find out whether it is compressed.
+
+        Raises
+        ------
+        FormatError : it cannot be read, or is a kind of file that salcli refuses
+        """
+        name = os.fspath(path)
+        if name == "-":
+            return cls("<stdin>", spooled(sys.stdin.buffer))._recognised()
+        try:
+            handle = open(name, "rb")  # noqa: SIM115 (closed by close)
+        except IsADirectoryError:
+            raise FormatError(f"{name}: is a folder, expected an embedding file") from None
+        except OSError as error:
+            raise FormatError(f"{name}: cannot be read: {error.strerror}") from error
+        if not handle.seekable():  # a pipe: keep it, so that it can be read twice
+            with handle:
+                return cls(name, spooled(handle))._recognised()
+        return cls(name, handle)._recognised()
+
+    def _recognised(self) -> "ByteFile":
+        head = self.handle.read(signature.HEAD_BYTES)
+        self.handle.seek(0)
+        self.compression = signature.compression_of(head)
+        reason = signature.refusal(head if self.compression is None else self.head())
+        if reason:
+            self.close()
+            inside = f"{self.compression} of " if self.compression else ""
+            raise FormatError(f"{self.name}: {inside}{reason}")
+        return self
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether bytes can be read at any place."""
+        return self.compression is None
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of the content, None where only reading to the end would tell."""
+        return os.fstat(self.handle.fileno()).st_size if self.is_plain else None
+
+    def stream(self) -> Stream:
+        """Read the content from its first byte."""
+        if self.compression is None:
+            return Stream(_Positioned(self.handle), self.name, "file")
+        self.handle.seek(0)
+        return Stream(OPENERS[self.compression](self.handle), self.name, self.compression)
+
+    def head(self) -> bytes:
+        """Give the first 64 KiB of the content."""
+        return self.stream().read(signature.HEAD_BYTES)
+
+    def spans(self, places: Iterable[tuple[int, int]]) -> Iterator[Callable[[], bytes]]:
+        """Give a reader for each (offset, size), offsets rising.
+
+        A plain file's readers may be called at any time on any thread. A compressed file is read forward as this
+        iterates, and the readers hand over what was read.
+
+        Raises
+        ------
+        FormatError : (the reader) the file ends too early
+        """
+        if self.is_plain:
+            for offset, size in places:
+                yield partial(self._at, offset, size)
+            return
+        stream, position = self.stream(), 0
+        for offset, size in places:
+            while position < offset:
+                position += len(self._whole(stream.read(min(PIECE, offset - position)), 1))
+            data = self._whole(stream.read(size), size)
+            position += size
+            yield partial(bytes, data)
+
+    def _at(self, offset: int, size: int) -> bytes:
+        pieces, wanted = [], size
+        while wanted and (piece := os.pread(self.handle.fileno(), wanted, offset)):
+            pieces.append(piece)
+            offset, wanted = offset + len(piece), wanted - len(piece)
+        return self._whole(pieces[0] if len(pieces) == 1 else b"".join(pieces), size)
+
+    def _whole(self, data: bytes, size: int) -> bytes:
+        if len(data) < size:
+            raise FormatError(f"{self.name}: ended {size - len(data)} bytes early while it was being read")
+        return data
+
+    def plain(self) -> "ByteFile":
+        """Unpack into a temporary file, for formats that must be read at any place."""
+        return self if self.is_plain else ByteFile(self.name, spooled(self.stream()))
+
+    def sha256(self) -> str:
+        """Hash the file as it lies on disk (what `sha256sum` prints)."""
+        digest, offset = hashlib.sha256(), 0
+        while piece := os.pread(self.handle.fileno(), PIECE, offset):
+            digest.update(piece)
+            offset += len(piece)
+        return digest.hexdigest()
+
+    def close(self) -> None:
+        """Close the file."""
+        with contextlib.suppress(OSError):
+            self.handle.close()
+
+
+class _Positioned:
+    """Reads a shared handle by position, so that several streams do not move each other."""
+
+    def __init__(self, handle: IO[bytes]) -> None:
+        self._handle, self._offset = handle, 0
+
+    def read(self, size: int) -> bytes:
+        data = os.pread(self._handle.fileno(), size, self._offset)
+        self._offset += len(data)
+        return data
+
+    def close(self) -> None:
+        """Leave the shared handle open."""
+
+
+def spooled(source: Any) -> IO[bytes]:
+    """Copy a stream into an unnamed temporary file."""
+    spool = tempfile.TemporaryFile()  # noqa: SIM115 (closed by ByteFile.close)
+    shutil.copyfileobj(source, spool, PIECE)
+    spool.flush()
+    spool.seek(0)
+    return spool

@@ -1,0 +1,268 @@
+"""HDF5: find the matrix and its keys, read by chunks, write a copy with another matrix in its place."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import h5py
+import numpy as np
+
+from salcli.data.embeddings import Embeddings
+from salcli.errors import FormatError, warn
+from salcli.formats.bytefile import ByteFile
+from salcli.formats.npy import require_float_matrix
+from salcli.formats.source import ReadOptions, Slab, require_shape, row_ranges
+
+KEY_NAMES = frozenset({"keys", "words", "vocab", "vocabulary", "tokens", "ids", "key", "word", "token", "id", "index"})
+DEFAULT_MATRIX, DEFAULT_KEYS = "vectors", "keys"
+
+
+class Hdf5Source:
+    """The only 2-D float dataset of an HDF5 file, or the one that `dataset` names."""
+
+    format = "h5"
+
+    def __init__(self, file: ByteFile, options: ReadOptions) -> None:
+        self.path, self._file = file.name, file.plain()
+        try:
+            self.root = h5py.File(self._file.handle, "r")
+        except (OSError, RuntimeError) as error:
+            fault = (
+                "truncated or incomplete HDF5 file"
+                if "truncated" in str(error) or self._is_stub()
+                else "damaged HDF5 file"
+            )
+            raise FormatError(f"{self.path}: {fault} ({_short(error)})") from error
+        self._matrix = self._find_matrix(options.dataset)
+        self.dataset = str(self._matrix.name)
+        self.n, self.d = self._matrix.shape
+        self.dtype = self._matrix.dtype
+        require_shape(f"{self.path}: dataset {self.dataset}", self.n, self.d)
+        self._require_readable()
+        self._keys = self._find_keys(options.keys_dataset)
+        self.keys_name = None if self._keys is None else str(self._keys.name)
+        self.has_keys = self._keys is not None
+        chunk_rows = self._matrix.chunks[0] if self._matrix.chunks else 1
+        self._rows = options.rows_per_slab(self.d * self.dtype.itemsize, multiple_of=chunk_rows)
+
+    def _is_stub(self) -> bool:
+        return (self._file.size or 0) < 2048
+
+    def _datasets(self) -> dict[str, h5py.Dataset]:
+        found: dict[str, h5py.Dataset] = {}
+
+        def visit(name: str, item: Any) -> None:  # visititems follows neither soft nor external links
+            if isinstance(item, h5py.Dataset):
+                found["/" + name] = item
+
+        try:
+            self.root.visititems(visit)
+        except (OSError, RuntimeError, KeyError) as error:
+            raise FormatError(f"{self.path}: damaged HDF5 file ({_short(error)})") from error
+        return found
+
+    def _find_matrix(self, dataset: str | None) -> h5py.Dataset:
+        if dataset is not None:
+            matrix = self._named(dataset)
+            require_float_matrix(f"{self.path}: dataset {dataset}", matrix.shape or (), matrix.dtype)
+            return matrix
+        datasets = self._datasets()
+        matrices = {
+            name: item for name, item in datasets.items() if item.dtype.kind == "f" and len(item.shape or ()) == 2
+        }
+        if len(matrices) == 1:
+            return next(iter(matrices.values()))
+        if matrices:
+            raise FormatError(f"{self.path}: several matrices, {_listed(list(matrices))}: choose one with --dataset")
+        shapes = [f"{name} {item.dtype} {item.shape}" for name, item in datasets.items()]
+        raise FormatError(f"{self.path}: no 2-D float dataset among {_listed(shapes) or 'no datasets at all'}")
+
+    def _named(self, name: str) -> h5py.Dataset:
+        group: Any = self.root
+        for part in name.strip("/").split("/"):
+            link = group.get(part, getlink=True) if isinstance(group, h5py.Group) and part in group else None
+            if isinstance(link, h5py.ExternalLink):
+                raise FormatError(
+                    f"{self.path}: {name} is a link to another file ({link.filename}), which is not followed"
+                )
+            group = group[part] if link is not None else None
+            if group is None:
+                raise FormatError(f"{self.path}: no dataset {name!r}; it holds {_listed(list(self._datasets()))}")
+        if not isinstance(group, h5py.Dataset):
+            raise FormatError(f"{self.path}: {name!r} is a group; it holds {_listed(list(self._datasets()))}")
+        return group
+
+    def _require_readable(self) -> None:
+        where = f"{self.path}: dataset {self.dataset}"
+        if self._matrix.is_virtual and any(source.file_name != "." for source in self._matrix.virtual_sources()):
+            raise FormatError(f"{where} is a view of other files, which are not followed")
+        plist = self._matrix.id.get_create_plist()
+        if self._matrix.external:
+            raise FormatError(f"{where} keeps its numbers in another file, which is not followed")
+        for i in range(plist.get_nfilters()):
+            code, _, _, name = plist.get_filter(i)
+            if not h5py.h5z.filter_avail(code):
+                label = name.decode("utf-8", "replace") if name else "unnamed"
+                raise FormatError(
+                    f"{where} needs HDF5 filter {code} ({label}), which is not installed: try `pip install hdf5plugin`"
+                )
+
+    def _find_keys(self, keys_dataset: str | None) -> h5py.Dataset | None:
+        if keys_dataset is not None:
+            keys = self._named(keys_dataset)
+            if not _holds_strings(keys):
+                raise FormatError(
+                    f"{self.path}: {keys_dataset} is {keys.dtype} of shape {keys.shape}, expected a list of strings"
+                )
+            if len(keys) != self.n:
+                raise FormatError(f"{self.path}: {len(keys)} keys in {keys_dataset}, {self.n} rows in {self.dataset}")
+            return keys
+        strings = {name: item for name, item in self._datasets().items() if _holds_strings(item)}
+        fitting = {name: item for name, item in strings.items() if len(item) == self.n}
+        named = {name: item for name, item in fitting.items() if name.rpartition("/")[2].lower() in KEY_NAMES}
+        for candidates in (fitting, named):
+            if len(candidates) == 1:
+                return next(iter(candidates.values()))
+        if fitting:
+            raise FormatError(
+                f"{self.path}: several lists of {self.n} strings, {_listed(list(fitting))}: "
+                "choose one with --keys-dataset"
+            )
+        for name, item in strings.items():
+            if name.rpartition("/")[2].lower() in KEY_NAMES:
+                raise FormatError(f"{self.path}: {len(item)} keys in {name}, {self.n} rows in {self.dataset}")
+        if strings:
+            warn(
+                f"{self.path}: {_listed(list(strings))} does not have one string for each of {self.n} rows: "
+                "not taken as keys"
+            )
+        return None
+
+    def slabs(self) -> Iterator[Slab]:
+        """Give the slabs in file order, each of whole chunks."""
+        for start, stop in row_ranges(self.n, self._rows):
+            yield Slab(start, stop - start, partial(self._read, start, stop))
+
+    def _read(self, start: int, stop: int) -> Embeddings:
+        try:
+            vectors = self._matrix[start:stop]
+        except (OSError, RuntimeError) as error:
+            raise FormatError(
+                f"{self.path}: dataset {self.dataset}, rows {start} to {stop - 1}: damaged ({_short(error)})"
+            ) from error
+        return Embeddings.starting_at(start, vectors, self._keys_at(start, stop))
+
+    def _keys_at(self, start: int, stop: int) -> tuple[str, ...] | None:
+        if self._keys is None:
+            return None
+        try:
+            return tuple(_text(key) for key in self._keys[start:stop])
+        except (OSError, RuntimeError) as error:
+            raise FormatError(f"{self.path}: dataset {self.keys_name}: damaged ({_short(error)})") from error
+
+    def key_batches(self) -> Iterator[tuple[str, ...]]:
+        """Give all keys in file order."""
+        for start, stop in row_ranges(self.n, self._rows):
+            yield self._keys_at(start, stop) or ()
+
+    def place(self, row: int) -> str:
+        """Say where a row stands."""
+        return f"row {row}"
+
+    def sha256(self) -> str:
+        """Hash the file as it lies on disk."""
+        return self._file.sha256()
+
+    def close(self) -> None:
+        """Close the file."""
+        self.root.close()
+        self._file.close()
+
+
+class Hdf5Writer:
+    """Writes a copy of the input's HDF5 file with the new matrix in the old one's place, or a new file."""
+
+    def __init__(
+        self, path: str, *, n: int, d: int, dtype: np.dtype[Any], like: Hdf5Source | None, has_keys: bool
+    ) -> None:
+        self._file = h5py.File(path, "w", libver="earliest")
+        self._dtype, self._row = dtype, 0
+        is_copy = like is not None and like.n == n
+        name = like.dataset if like else DEFAULT_MATRIX
+        if like is not None:
+            skipped = {like.dataset} if is_copy else {like.dataset, str(like.keys_name)}
+            _copy_siblings(like.root, self._file, skipped)
+        self._matrix = self._file.create_dataset(name, (n, d), dtype, **_storage(like, d))
+        if like is not None:
+            _copy_attributes(like.root[like.dataset], self._matrix)
+        self._keys = None
+        if has_keys and not is_copy:
+            keys_name = (like.keys_name if like else None) or DEFAULT_KEYS
+            self._keys = self._file.create_dataset(keys_name, (n,), h5py.string_dtype())
+
+    def encode(self, batch: Embeddings) -> Embeddings:
+        """Lay rows out as they will be written; safe on any thread."""
+        return batch.with_vectors(np.ascontiguousarray(batch.vectors, dtype=self._dtype))
+
+    def write(self, piece: Embeddings) -> None:
+        """Append rows."""
+        stop = self._row + len(piece)
+        self._matrix[self._row : stop] = piece.vectors
+        if self._keys is not None:
+            self._keys[self._row : stop] = [key.encode("utf-8", "surrogateescape") for key in piece.keys or ()]
+        self._row = stop
+
+    def close(self) -> None:
+        """Flush and close."""
+        self._file.close()
+
+
+def _storage(like: Hdf5Source | None, d: int) -> dict[str, Any]:
+    """Chunk and compress as the input did."""
+    source = None if like is None else like.root[like.dataset]
+    if source is None or source.chunks is None:
+        return {}
+    rows, columns = source.chunks
+    return {
+        "chunks": (min(rows, source.shape[0]), min(columns, d)),
+        "compression": source.compression,
+        "compression_opts": source.compression_opts,
+        "shuffle": source.shuffle,
+        "fletcher32": source.fletcher32,
+    }
+
+
+def _copy_siblings(source: h5py.Group, target: h5py.Group, skipped: set[str]) -> None:
+    """Copy everything but the datasets at `skipped`; links stay links."""
+    _copy_attributes(source, target)
+    for name in source:
+        path = f"{source.name.rstrip('/')}/{name}"
+        link = source.get(name, getlink=True)
+        if isinstance(link, (h5py.SoftLink, h5py.ExternalLink)):
+            target[name] = link
+        elif any(other.startswith(path + "/") for other in skipped):
+            _copy_siblings(source[name], target.create_group(name), skipped)
+        elif path not in skipped:
+            source.copy(name, target, name)
+
+
+def _copy_attributes(source: Any, target: Any) -> None:
+    for name in source.attrs:
+        if name not in ("DIMENSION_LIST", "REFERENCE_LIST", "CLASS"):  # references into the old file
+            target.attrs.create(name, source.attrs[name], dtype=source.attrs.get_id(name).dtype)
+
+
+def _holds_strings(item: h5py.Dataset) -> bool:
+    return len(item.shape or ()) == 1 and (h5py.check_string_dtype(item.dtype) is not None or item.dtype.kind == "S")
+
+
+def _text(key: Any) -> str:
+    return key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else str(key)
+
+
+def _short(error: BaseException) -> str:
+    return str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:8]) + (" …" if len(names) > 8 else "")

@@ -1,0 +1,108 @@
+"""Keys: bytes to text and back without loss, and the census that finds duplicates in flat memory."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.errors import FormatError, warn
+from salcli.formats import text_rows
+
+MAX_LINE = 1 << 24
+
+
+def decoded(words: Sequence[bytes]) -> tuple[str, ...]:
+    """Decode UTF-8 words; bytes that are not UTF-8 travel as surrogates. No word holds a line feed."""
+    if not words:
+        return ()
+    return tuple(b"\n".join(words).decode("utf-8", "surrogateescape").split("\n"))
+
+
+def encoded(keys: Iterable[str]) -> list[bytes]:
+    """Undo `decoded`."""
+    return [key.encode("utf-8", "surrogateescape") for key in keys]
+
+
+def is_utf8(key: str) -> bool:
+    """Tell whether a key came from proper UTF-8."""
+    return not any(0xDC80 <= ord(letter) <= 0xDCFF for letter in key) if not key.isascii() else True
+
+
+def require_writable(key: str, reread: bytes | None, target: str) -> None:
+    """Refuse a key that the target format would read back as another one."""
+    word = key.encode("utf-8", "surrogateescape")
+    if reread != word:
+        raise FormatError(f"{target}: key {text_rows.shown(word)} cannot be written so that it reads back the same")
+
+
+class KeyCensus:
+    """Finds keys that occur twice, keeping 8 bytes a key."""
+
+    def __init__(self) -> None:
+        self._hashes: list[NDArray[np.int64]] = []
+
+    def add(self, keys: Sequence[str]) -> None:
+        """Take the next keys, in file order."""
+        self._hashes.append(np.fromiter(map(hash, keys), dtype=np.int64, count=len(keys)))
+
+    def repeated(self) -> list[tuple[int, int]]:
+        """Pair each row whose key occurred before with the first row that had it."""
+        hashes = np.concatenate([*self._hashes, np.zeros(0, np.int64)])
+        order = np.argsort(hashes, kind="stable")
+        same = np.flatnonzero(np.diff(hashes[order]) == 0)
+        if not len(same):
+            return []
+        starts = np.concatenate([[True], np.diff(hashes[order]) != 0])
+        first = order[np.maximum.accumulate(np.where(starts, np.arange(len(order)), 0))]
+        return sorted((int(order[i + 1]), int(first[i + 1])) for i in same)
+
+    def tell(self, path: str, key_batches: Callable[[], Iterator[tuple[str, ...]]], place: Callable[[int], str]) -> int:
+        """Warn of duplicates, naming the first three with both places.
+
+        Returns
+        -------
+        how many rows repeat an earlier key
+        """
+        repeated = self.repeated()
+        if not repeated:
+            return 0
+        keys = _keys_at({row for row, _ in repeated[:3]}, key_batches())
+        named = "; ".join(
+            f"{text_rows.shown(encoded([keys[row]])[0])} ({place(first)} and {place(row)})"
+            for row, first in repeated[:3]
+        )
+        more = " …" if len(repeated) > 3 else ""
+        plural = "s" if len(repeated) > 1 else ""
+        warn(f"{path}: {len(repeated)} duplicate key{plural}, kept in place; labels join the first: {named}{more}")
+        return len(repeated)
+
+
+def _keys_at(rows: set[int], batches: Iterable[tuple[str, ...]]) -> dict[int, str]:
+    found: dict[int, str] = {}
+    start = 0
+    for keys in batches:
+        found |= {row: keys[row - start] for row in rows if start <= row < start + len(keys)}
+        start += len(keys)
+        if len(found) == len(rows):
+            break
+    return found
+
+
+def read_key_lines(path: str) -> tuple[str, ...]:
+    """Read a text file with one key a line.
+
+    Raises
+    ------
+    FormatError : it cannot be read, or a line is empty
+    """
+    try:
+        with open(path, "rb") as handle:
+            data = handle.read().removeprefix(text_rows.BOM)
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read: {error.strerror}") from error
+    lines = data.removesuffix(b"\n").split(b"\n")
+    if all(line.endswith(b"\r") for line in lines):
+        lines = [line[:-1] for line in lines]
+    if b"" in lines:
+        raise FormatError(f"{path}: line {lines.index(b'') + 1}: an empty line, expected a key")
+    return decoded(lines)

@@ -1,0 +1,242 @@
+"""The label CSV: which columns it has, and its rows as `GuardedLabels`."""
+
+import csv
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import IO
+
+import numpy as np
+
+from salcli.data.labels import Attribute, GuardedLabels
+from salcli.errors import FormatError, LabelError, warn
+from salcli.formats.csv_records import csv_records, opened_lines
+
+KEY_NAMES = frozenset({"word", "key", "id", "token"})
+SPLIT_NAME = "split"
+
+
+@dataclass(frozen=True)
+class LabelOptions:
+    """Which columns of a label CSV mean what. The defaults find out."""
+
+    attributes: tuple[str, ...] = ()
+    """Columns of classes; default: the only column that is neither key nor split."""
+    numeric: tuple[str, ...] = ()
+    """Columns of numbers."""
+    key: str | None = None
+    """The column that joins by key; default: word, key, id or token."""
+    by_row: bool = False
+    """Join by row number even if there is a key column."""
+    split_column: str | None = None
+    """The column of row parts; default: `split`, if there is one."""
+    no_split: bool = False
+    """Take no column as the split."""
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Where the columns stand in a line."""
+
+    names: tuple[str, ...]
+    key: int | None
+    split: int | None
+    classes: tuple[int, ...]
+    numeric: tuple[int, ...]
+
+
+@dataclass
+class _Rows:
+    """What was read, column by column."""
+
+    keys: list[str] = field(default_factory=list)
+    splits: list[str] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    cells: list[list[str]] = field(default_factory=list)
+
+
+def read_labels(path: str, options: LabelOptions | None = None) -> GuardedLabels:
+    """Read a label CSV: UTF-8, RFC 4180 quoting, delimiter `,` `;` or TAB told from the header line.
+
+    Parameters
+    ----------
+    path : the file; may be compressed
+    options : which columns mean what
+
+    Raises
+    ------
+    FormatError : not such a CSV; the message names the line
+    LabelError : a column is missing, or a key is labelled twice with two classes
+    """
+    with opened_lines(path) as lines:
+        records = csv_records(path, lines)
+        try:
+            _, header = next(records)
+        except StopIteration:
+            raise FormatError(f"{path}: no header line, expected column names") from None
+        columns = _find_columns(path, header, options or LabelOptions())
+        rows = _read_rows(path, records, columns)
+    attributes = [_class_attribute(path, columns.names[c], rows, i) for i, c in enumerate(columns.classes)]
+    offset = len(columns.classes)
+    attributes += [_numeric_attribute(path, columns.names[c], rows, offset + i) for i, c in enumerate(columns.numeric)]
+    labels = GuardedLabels(
+        path,
+        tuple(attributes),
+        None if columns.key is None else tuple(rows.keys),
+        None if columns.split is None else tuple(rows.splits),
+        None if columns.split is None else columns.names[columns.split],
+        None if columns.key is None else columns.names[columns.key],
+    )
+    return _without_repeats(labels, rows.lines)
+
+
+def _find_columns(path: str, header: Sequence[str], options: LabelOptions) -> _Columns:
+    names = tuple(name.strip() for name in header)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice or "" in names:
+        fault = f"column {twice[0]!r} stands twice" if twice else "a column has no name"
+        raise FormatError(f"{path}: line 1: {fault} in the header ({', '.join(names)})")
+
+    def at(name: str, option: str) -> int:
+        if name not in names:
+            raise LabelError(f"{path}: no column {name!r} ({option}); it has {', '.join(names)}")
+        return names.index(name)
+
+    keys = [i for i, name in enumerate(names) if name.lower() in KEY_NAMES and name not in options.attributes]
+    if options.key is not None:
+        keys = [at(options.key, "--key")]
+    elif options.by_row:
+        keys = []
+    elif len(keys) > 1:
+        raise LabelError(f"{path}: several key columns, {', '.join(names[i] for i in keys)}: choose one with --key")
+    split = at(options.split_column, "--split-column") if options.split_column is not None else None
+    if split is None and not options.no_split and SPLIT_NAME in names and SPLIT_NAME not in options.attributes:
+        split = names.index(SPLIT_NAME)
+    numeric = tuple(at(name, "--numeric") for name in options.numeric)
+    classes = tuple(at(name, "--attribute") for name in options.attributes)
+    if not classes and not numeric:
+        unnamed_keys = {i for i, name in enumerate(names) if name.lower() in KEY_NAMES}
+        free = [i for i in range(len(names)) if i not in {*keys, *unnamed_keys, split}]
+        if len(free) != 1:
+            listed = ", ".join(names[i] for i in free) or "none"
+            raise LabelError(f"{path}: which column is the guarded attribute? {listed}: choose with --attribute")
+        classes = (free[0],)
+    return _Columns(names, keys[0] if keys else None, split, classes, numeric)
+
+
+def _read_rows(path: str, records: Iterator[tuple[int, list[str]]], columns: _Columns) -> _Rows:
+    rows = _Rows(cells=[[] for _ in (*columns.classes, *columns.numeric)])
+    width = len(columns.names)
+    for line, record in records:
+        if len(record) != width:
+            raise FormatError(f"{path}: line {line}: {len(record)} fields, the header has {width}")
+        rows.lines.append(line)
+        if columns.key is not None:
+            rows.keys.append(record[columns.key])
+        if columns.split is not None:
+            rows.splits.append(sys.intern(record[columns.split].strip()))
+        for cells, column in zip(rows.cells, (*columns.classes, *columns.numeric), strict=True):
+            cells.append(sys.intern(record[column]))
+    if not rows.lines:
+        raise FormatError(f"{path}: no rows below the header")
+    if "" in rows.keys:
+        raise FormatError(f"{path}: line {rows.lines[rows.keys.index('')]}: an empty key")
+    return rows
+
+
+def _class_attribute(path: str, name: str, rows: _Rows, column: int) -> Attribute:
+    cells = rows.cells[column]
+    trimmed = {cell: cell.strip() for cell in dict.fromkeys(cells)}
+    spaced = [cell for cell, bare in trimmed.items() if cell != bare and bare]
+    if spaced:
+        line = rows.lines[min(cells.index(cell) for cell in spaced)]
+        shown = ", ".join(map(repr, spaced[:3]))
+        warn(f"{path}: line {line}: spaces around labels in column {name!r} are trimmed ({shown})")
+    classes = tuple(sorted({bare for bare in trimmed.values() if bare}))
+    if not classes:
+        raise LabelError(f"{path}: column {name!r} is empty on all {len(cells)} rows")
+    codes = {cell: classes.index(bare) if bare else -1 for cell, bare in trimmed.items()}
+    values = np.fromiter((codes[cell] for cell in cells), dtype=np.int32, count=len(cells))
+    _tell_empty(path, name, values < 0, rows)
+    return Attribute(name, values, classes)
+
+
+def _numeric_attribute(path: str, name: str, rows: _Rows, column: int) -> Attribute:
+    values = np.full(len(rows.lines), np.nan)
+    for i, cell in enumerate(rows.cells[column]):
+        if not cell.strip():
+            continue
+        with suppress(ValueError):
+            values[i] = float(cell) if "_" not in cell else np.nan
+        if not np.isfinite(values[i]):
+            raise LabelError(
+                f"{path}: line {rows.lines[i]}: {cell[:40]!r} in numeric column {name!r}, expected a finite number"
+            )
+    _tell_empty(path, name, np.isnan(values), rows)
+    return Attribute(name, values, None)
+
+
+def _tell_empty(path: str, name: str, is_empty: np.ndarray, rows: _Rows) -> None:
+    if is_empty.any():
+        first = int(np.argmax(is_empty))
+        key = f", {rows.keys[first]!r}" if rows.keys else ""
+        warn(
+            f"{path}: {int(is_empty.sum())} rows unlabelled in column {name!r} "
+            f"(empty cells, the first on line {rows.lines[first]}{key})"
+        )
+
+
+def _without_repeats(labels: GuardedLabels, lines: list[int]) -> GuardedLabels:
+    """Keep the first of equal labels for one key; two different labels for one key cannot both be right."""
+    if labels.keys is None or len(set(labels.keys)) == len(labels.keys):
+        return labels
+    first: dict[str, int] = {}
+    kept = []
+    for i, key in enumerate(labels.keys):
+        j = first.setdefault(key, i)
+        if j == i:
+            kept.append(i)
+            continue
+        for attribute in labels.attributes:
+            one, other = attribute.values[j], attribute.values[i]
+            if one != other and not (attribute.classes is None and np.isnan(one) and np.isnan(other)):
+                raise LabelError(
+                    f"{labels.path}: key {key!r} is {_shown(attribute, j)} on line {lines[j]} "
+                    f"and {_shown(attribute, i)} on line {lines[i]}"
+                )
+        if labels.splits is not None and labels.splits[i] != labels.splits[j]:
+            raise LabelError(
+                f"{labels.path}: key {key!r} is in {labels.splits[j]!r} on line {lines[j]} "
+                f"and in {labels.splits[i]!r} on line {lines[i]}"
+            )
+    warn(f"{labels.path}: {len(labels.keys) - len(kept)} keys stand twice with the same label; the first is used")
+    index = np.array(kept)
+    return GuardedLabels(
+        labels.path,
+        tuple(Attribute(a.name, a.values[index], a.classes) for a in labels.attributes),
+        tuple(labels.keys[i] for i in kept),
+        None if labels.splits is None else tuple(labels.splits[i] for i in kept),
+        labels.split_column,
+        labels.key_column,
+    )
+
+
+def _shown(attribute: Attribute, index: int) -> str:
+    value = attribute.values[index]
+    if attribute.classes is None:
+        return repr(float(value))
+    return repr(attribute.classes[int(value)]) if value >= 0 else "unlabelled"
+
+
+def write_labels(handle: IO[str], columns: Sequence[str], rows: Iterator[Sequence[str]]) -> None:
+    """Write a label CSV (RFC 4180 quoting, LF line ends)."""
+    writer = csv.writer(handle, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+
+
+def file_name(path: str) -> str:
+    """Give a path's last part: what provenance names, so that a moved folder changes no byte."""
+    return os.path.basename(path)

@@ -1,0 +1,170 @@
+"""`.npy`: a header, then the numbers, in C or Fortran order and any byte order."""
+
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from salcli.data.embeddings import Embeddings, Floats
+from salcli.errors import FormatError
+from salcli.formats.bytefile import ByteFile
+from salcli.formats.source import ReadOptions, Slab, require_shape, row_ranges
+
+
+@dataclass(frozen=True)
+class NpyLayout:
+    """What the header says."""
+
+    n: int
+    d: int
+    dtype: np.dtype[Any]
+    is_fortran: bool
+    offset: int
+    """Where the numbers begin."""
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all numbers."""
+        return self.n * self.d * self.dtype.itemsize
+
+
+def read_layout(head: bytes, name: str) -> NpyLayout:
+    """Read and check a header.
+
+    Raises
+    ------
+    FormatError : not a 2-D array of floats
+    """
+    start = io.BytesIO(head)
+    try:
+        version = np.lib.format.read_magic(start)
+        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
+        if read is None:
+            raise FormatError(
+                f"{name}: npy format version {version[0]}.{version[1]}: a structured dtype, not a matrix of floats"
+            )
+        shape, is_fortran, dtype = read(start)
+    except (ValueError, TypeError, SyntaxError, OverflowError) as error:
+        raise FormatError(f"{name}: damaged npy header: {str(error).splitlines()[0]}") from error
+    require_float_matrix(name, shape, dtype)
+    if any(size < 0 for size in shape):
+        raise FormatError(f"{name}: damaged npy header: negative shape {shape}")
+    return NpyLayout(shape[0], shape[1], dtype, is_fortran, start.tell())
+
+
+def require_float_matrix(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Refuse what is not a 2-D array of floats, saying what it is."""
+    if dtype.hasobject:
+        raise FormatError(
+            f"{name}: an object array (a Python pickle inside), which could run code when loaded: save plain floats"
+        )
+    if dtype.names is not None:
+        raise FormatError(
+            f"{name}: a structured dtype with the fields {', '.join(dtype.names)}, expected one float dtype"
+        )
+    if dtype == np.dtype("V2"):
+        raise FormatError(f"{name}: dtype |V2 (bfloat16, which numpy has no name for): convert it to float32 first")
+    if dtype.kind != "f":
+        raise FormatError(f"{name}: dtype {dtype}, expected floats: convert it with .astype('float32')")
+    if len(shape) != 2:
+        hint = "pool or squeeze it first, that choice is yours" if len(shape) > 2 else "expected rows and dimensions"
+        raise FormatError(f"{name}: shape {shape} is not 2-D: {hint}")
+
+
+class NpySource:
+    """A `.npy` file, or an array inside an `.npz`."""
+
+    has_keys = False
+
+    def __init__(self, file: ByteFile, options: ReadOptions, *, format_name: str = "npy") -> None:
+        self.path, self.format = file.name, format_name
+        layout = read_layout(file.head(), self.path)
+        self.file = file.plain() if layout.is_fortran else file
+        self._layout, self.n, self.d, self.dtype = layout, layout.n, layout.d, layout.dtype
+        self.is_fortran = layout.is_fortran
+        require_shape(self.path, self.n, self.d)
+        size = self.file.size
+        if size is not None and size != layout.offset + layout.n_bytes:
+            fault = "truncated" if size < layout.offset + layout.n_bytes else "too long"
+            raise FormatError(
+                f"{self.path}: {fault}: {self.n} x {self.d} {self.dtype} take {layout.n_bytes} bytes, "
+                f"{size - layout.offset} bytes follow the header"
+            )
+        self._rows = options.rows_per_slab(self.d * self.dtype.itemsize)
+
+    def slabs(self) -> Iterator[Slab]:
+        """Give the slabs in file order."""
+        ranges = list(row_ranges(self.n, self._rows))
+        if self.is_fortran:
+            for start, stop in ranges:
+                yield Slab(start, stop - start, partial(self._columns, start, stop))
+            return
+        width = self.d * self.dtype.itemsize
+        places = ((self._layout.offset + start * width, (stop - start) * width) for start, stop in ranges)
+        for (start, stop), read in zip(ranges, self.file.spans(places), strict=True):
+            yield Slab(start, stop - start, partial(self._matrix, start, read))
+
+    def _matrix(self, start: int, read: Callable[[], bytes]) -> Embeddings:
+        vectors: Floats = np.frombuffer(read(), self.dtype).reshape(-1, self.d)
+        return Embeddings.starting_at(start, vectors)
+
+    def _columns(self, start: int, stop: int) -> Embeddings:
+        item = self.dtype.itemsize
+        places = ((self._layout.offset + (j * self.n + start) * item, (stop - start) * item) for j in range(self.d))
+        columns = [np.frombuffer(read(), self.dtype) for read in self.file.spans(places)]
+        return Embeddings.starting_at(start, np.stack(columns, axis=1))
+
+    def key_batches(self) -> Iterator[tuple[str, ...]]:
+        """There are no keys."""
+        return iter(())
+
+    def place(self, row: int) -> str:
+        """Say where a row stands."""
+        return f"row {row}"
+
+    def sha256(self) -> str:
+        """Hash the file as it lies on disk."""
+        return self.file.sha256()
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+
+def npy_header(n: int, d: int, dtype: np.dtype[Any], *, is_fortran: bool) -> bytes:
+    """Spell the header that `numpy.save` would."""
+    header = io.BytesIO()
+    fields = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": is_fortran, "shape": (n, d)}
+    np.lib.format.write_array_header_1_0(header, fields)
+    return header.getvalue()
+
+
+class NpyWriter:
+    """Writes a `.npy` file, in the order of the input."""
+
+    def __init__(self, handle: BinaryIO, *, n: int, d: int, dtype: np.dtype[Any], is_fortran: bool = False) -> None:
+        self._handle, self._n, self._dtype, self._is_fortran = handle, n, dtype, is_fortran
+        header = npy_header(n, d, dtype, is_fortran=is_fortran)
+        self._offset, self._row = len(header), 0
+        handle.write(header)
+
+    def encode(self, batch: Embeddings) -> Floats:
+        """Lay rows out as they will be written; safe on any thread."""
+        order = np.asfortranarray if self._is_fortran else np.ascontiguousarray
+        return order(batch.vectors, dtype=self._dtype)
+
+    def write(self, piece: Floats) -> None:
+        """Append rows."""
+        if not self._is_fortran:
+            self._handle.write(piece.data)
+        else:
+            for j in range(piece.shape[1]):
+                self._handle.seek(self._offset + (j * self._n + self._row) * self._dtype.itemsize)
+                self._handle.write(piece[:, j].tobytes())
+        self._row += len(piece)
+
+    def close(self) -> None:
+        """Nothing is held back."""

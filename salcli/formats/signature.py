@@ -1,0 +1,99 @@
+"""What a file is, told from its first bytes: the formats that are read, and those that are refused by name."""
+
+import re
+from typing import NamedTuple
+
+HEAD_BYTES = 65_536
+
+COMPRESSIONS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz"}
+GIT_LFS = b"version https://git-lfs"
+NPY_MAGIC = b"\x93NUMPY"
+ZIP_MAGIC = b"PK\x03\x04"
+HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+
+# Magic bytes, what the file is, and what to do about it.
+REFUSED = (
+    (b"\xba\x16\x4f\x2f", "a fastText model, not vectors: use the .vec file that fastText writes beside it"),
+    (b"(\xb5/\xfd", "zstd-compressed: decompress it first (zstd -d)"),
+    (b"PAR1", "a Parquet file, which salcli does not read: write its vectors as .npy or .h5"),
+    (b"ARROW1", "an Arrow file, which salcli does not read: write its vectors as .npy or .h5"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive: extract the vectors first"),
+    (b"Rar!", "a RAR archive: extract the vectors first"),
+    (b"PK\x05\x06", "an empty zip archive"),
+    (b"%PDF", "a PDF document, not vectors"),
+    (b"SQLite format 3", "an SQLite database, not vectors"),
+    (b"\xff\xfe", "UTF-16 text: save it as UTF-8"),
+    (b"\xfe\xff", "UTF-16 text: save it as UTF-8"),
+    (GIT_LFS, "a Git LFS pointer, not the file itself: run `git lfs pull`"),
+)
+HTML = re.compile(rb"\s*(<!--.*?-->\s*)?<(!doctype\s+html|html|head|body|\?xml)", re.IGNORECASE | re.DOTALL)
+# The protocol opcode, then what a pickle of an object, dict, list or tuple starts with.
+PICKLE = re.compile(rb"\x80[\x02-\x05](\x95|[\}\]\)\(cX\x8c\x8a])")
+TAR_AT = 257
+HEADER = re.compile(rb"[ \t]*(\d{1,18})[ \t]+(\d{1,18})[ \t]*\r?\n")
+NUMBER_BYTES = frozenset(b"0123456789+-.eE \t")
+
+
+class Header(NamedTuple):
+    """The first line of a word2vec file."""
+
+    n: int
+    d: int
+    n_bytes: int
+
+
+def compression_of(head: bytes) -> str | None:
+    """Name the compression that `head` starts with, or None."""
+    return next((name for magic, name in COMPRESSIONS.items() if head.startswith(magic)), None)
+
+
+def refusal(head: bytes) -> str | None:
+    """Say what a file is that salcli cannot read, or None."""
+    if not head:
+        return "an empty file"
+    for magic, reason in REFUSED:
+        if head.startswith(magic):
+            return reason
+    if HTML.match(head.removeprefix(b"\xef\xbb\xbf")):
+        return "an HTML or XML page, not vectors: the download may have saved an error page"
+    if PICKLE.match(head):
+        return (
+            "a Python pickle (a gensim model?), which could run code when loaded, so it is never opened: "
+            "export it with KeyedVectors.save_word2vec_format"
+        )
+    if head[TAR_AT : TAR_AT + 5] == b"ustar":
+        return "a tar archive: extract the vectors first"
+    return None
+
+
+def word2vec_header(head: bytes) -> Header | None:
+    """Read `n d` from line 1, if it is two non-negative integers and nothing else."""
+    match = HEADER.match(head)
+    return Header(int(match[1]), int(match[2]), match.end()) if match else None
+
+
+def format_of(head: bytes) -> str:
+    """Tell the format of (decompressed) content: npy, npz, h5, word2vec-bin, word2vec-text or glove."""
+    for magic, name in ((NPY_MAGIC, "npy"), (ZIP_MAGIC, "npz"), (HDF5_MAGIC, "h5")):
+        if head.startswith(magic):
+            return name
+    header = word2vec_header(head.removeprefix(b"\xef\xbb\xbf"))
+    if header is None:
+        return "glove"
+    return "word2vec-bin" if looks_binary(head[header.n_bytes :]) else "word2vec-text"
+
+
+def looks_binary(body: bytes) -> bool:
+    """Tell float32 records from rows of text: by control characters, and by what stands behind the first word."""
+    if any(byte < 32 and byte not in b"\t\n\r\x0b\x0c\x1c\x1d\x1e\x1f" for byte in body[:4096]):
+        return True
+    line, _, rest = body.partition(b"\n")
+    last = line.rstrip(b" \t\r").rpartition(b" ")[2].rpartition(b"\t")[2]
+    if rest or len(body) < HEAD_BYTES // 2:
+        return not (last and NUMBER_BYTES.issuperset(last)) and _is_mostly_not_numbers(line)
+    return _is_mostly_not_numbers(body)
+
+
+def _is_mostly_not_numbers(body: bytes) -> bool:
+    _, _, behind_word = body.partition(b" ")
+    return sum(byte in NUMBER_BYTES or byte == 0x2C for byte in behind_word) * 2 < len(behind_word)

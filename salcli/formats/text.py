@@ -1,0 +1,206 @@
+"""word2vec text and GloVe text (the same rows without a header), in and out."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from salcli.data.embeddings import Embeddings
+from salcli.errors import FormatError, RangeError
+from salcli.formats import signature, text_rows
+from salcli.formats.bytefile import ByteFile, Stream
+from salcli.formats.keys import decoded, encoded, is_utf8
+from salcli.formats.notes import Notes
+from salcli.formats.source import SLAB_BYTES, ReadOptions, Slab, require_shape
+from salcli.formats.text_rows import BOM, Chunk
+
+MAX_LINE = 16 << 20
+
+
+@dataclass(frozen=True)
+class Span:
+    """Complete lines that are parsed together."""
+
+    offset: int
+    n_bytes: int
+    first_line: int
+    first_row: int
+    n_rows: int
+
+
+class TextSource:
+    """A text file of vectors. Opening surveys it once: rows, dimension, line ends and where to cut."""
+
+    has_keys = True
+
+    def __init__(self, file: ByteFile, options: ReadOptions, *, has_header: bool) -> None:
+        self.path, self.file, self.dtype = file.name, file, options.text_dtype
+        self.format = "word2vec-text" if has_header else "glove"
+        self._notes = Notes()
+        head = file.head()
+        start = len(BOM) if head.startswith(BOM) else 0
+        header = signature.word2vec_header(head[start:]) if has_header else None
+        if has_header and header is None:
+            line = head[start:].partition(b"\n")[0]
+            raise FormatError(
+                f"{self.path}: line 1: {text_rows.shown(line)}, expected a header of two numbers, `rows dimensions`"
+            )
+        start += header.n_bytes if header else 0
+        if signature.looks_binary(head[start:]):
+            raise FormatError(f"{self.path}: is binary, not text: try --format word2vec-bin, or leave --format out")
+        self._first_line = 2 if header else 1
+        survey = _survey(file, start, self._first_line, options.batch_rows, counts_fields=header is None)
+        self._spans, self.n, self._strips_cr, mode = survey
+        self.d = header.d if header else mode
+        if header and self.n != header.n:
+            raise FormatError(f"{self.path}: line 1 announces {header.n} rows, {self.n} were found")
+        require_shape(self.path, self.n, self.d)
+
+    def slabs(self) -> Iterator[Slab]:
+        """Give the slabs in file order."""
+        for span, read in zip(self._spans, self.file.spans((s.offset, s.n_bytes) for s in self._spans), strict=True):
+            yield Slab(span.first_row, span.n_rows, partial(self._rows, span, read))
+
+    def _rows(self, span: Span, read: Callable[[], bytes]) -> Embeddings:
+        words, exact = self._chunk(read).rows(self.d, self._place_in(span))
+        with np.errstate(over="ignore"):
+            vectors = exact.astype(self.dtype, copy=False)
+        if np.isinf(vectors).any() and len(lost := np.argwhere(np.isinf(vectors) & np.isfinite(exact))):
+            row, column = lost[0]
+            raise RangeError(
+                f"{self._place_in(span)(row)}: {exact[row, column]:.6g} does not fit {self.dtype}: "
+                "read it with --dtype float64"
+            )
+        return Embeddings.starting_at(span.first_row, vectors, self._keys(words, span))
+
+    def _chunk(self, read: Callable[[], bytes]) -> Chunk:
+        return Chunk(read(), strips_cr=self._strips_cr)
+
+    def _keys(self, words: list[bytes], span: Span) -> tuple[str, ...]:
+        keys = decoded(words)
+        place = self._place_in(span)
+        for row, word in enumerate(words):
+            if b" " in word and text_rows.ends_in_number(word):
+                told = f"{place(row)}: word {text_rows.shown(word)}"
+                self._notes.add("a word that ends in a number: the row may be too long", span.first_row + row, told)
+        if not b"".join(words).isascii():
+            for row, key in enumerate(keys):
+                if not is_utf8(key):
+                    told = f"{place(row)}: word {text_rows.shown(words[row])}"
+                    self._notes.add("bytes that are not UTF-8, kept as they are", span.first_row + row, told)
+        return keys
+
+    def key_batches(self) -> Iterator[tuple[str, ...]]:
+        """Give all keys in file order, without parsing numbers."""
+        for span, read in zip(self._spans, self.file.spans((s.offset, s.n_bytes) for s in self._spans), strict=True):
+            yield decoded(self._chunk(read).words(self.d, self._place_in(span)))
+
+    def _place_in(self, span: Span) -> Callable[[int], str]:
+        return lambda i: f"{self.path}: line {span.first_line + i}"
+
+    def place(self, row: int) -> str:
+        """Say where a row stands, counting lines from 1 as `sed -n` does."""
+        return f"line {self._first_line + row}"
+
+    def sha256(self) -> str:
+        """Hash the file as it lies on disk."""
+        return self.file.sha256()
+
+    def close(self) -> None:
+        """Tell what was noticed, and close the file."""
+        self._notes.tell()
+        self.file.close()
+
+
+def _survey(
+    file: ByteFile, start: int, first_line: int, batch_rows: int | None, *, counts_fields: bool
+) -> tuple[list[Span], int, bool, int]:
+    """Pass over the text once: where to cut it, how many rows, whether all end in CR, and (headerless) d."""
+    spans: list[Span] = []
+    counts: Counter[int] = Counter()
+    n_rows, may_strip = 0, True
+    for offset, data in _complete_lines(file, file.stream(), start):
+        pieces = [data] if batch_rows is None else _cut(data, batch_rows)
+        for piece in pieces:
+            n_feeds = piece.count(b"\n")
+            n_lines = n_feeds + (not piece.endswith(b"\n"))
+            may_strip = may_strip and piece.count(b"\r\n") == n_feeds
+            if counts_fields:
+                counts.update(Counter(list(Chunk(piece, strips_cr=may_strip).field_counts())))
+            spans.append(Span(offset, len(piece), first_line + n_rows, n_rows, n_lines))
+            offset, n_rows = offset + len(piece), n_rows + n_lines
+    # The most frequent count; of equally frequent ones the smaller, since a word may hold spaces.
+    mode = min(counts, key=lambda count: (-counts[count], count)) - 1 if counts else 0
+    return spans, n_rows, may_strip, int(mode)
+
+
+def _complete_lines(file: ByteFile, stream: Stream, start: int) -> Iterator[tuple[int, bytes]]:
+    stream.read(start)
+    offset, held = start, b""
+    while data := stream.read(SLAB_BYTES):
+        held += data
+        cut = held.rfind(b"\n") + 1
+        if not cut and len(held) > MAX_LINE:
+            raise FormatError(
+                f"{file.name}: a line of more than {MAX_LINE >> 20} MiB (byte {offset}): not rows of text vectors"
+            )
+        if cut:
+            yield offset, held[:cut]
+            offset, held = offset + cut, held[cut:]
+    if held:
+        yield offset, held
+
+
+def _cut(data: bytes, rows: int) -> list[bytes]:
+    lines = [line + b"\n" for line in data.removesuffix(b"\n").split(b"\n")]
+    if not data.endswith(b"\n"):
+        lines[-1] = lines[-1][:-1]
+    return [b"".join(lines[i : i + rows]) for i in range(0, len(lines), rows)]
+
+
+class TextWriter:
+    """Writes rows as text that reads back to the same numbers: the shortest decimals that do."""
+
+    def __init__(
+        self, handle: BinaryIO, *, n: int, d: int, dtype: np.dtype[Any], has_header: bool, target: str
+    ) -> None:
+        self._handle, self._d, self._target, self._has_header = handle, d, target, has_header
+        self._dtype = np.dtype(np.float32 if dtype.itemsize <= 4 else np.float64)
+        if has_header:
+            handle.write(f"{n} {d}\n".encode())
+
+    def encode(self, batch: Embeddings) -> bytes:
+        """Spell rows out; safe on any thread.
+
+        Raises
+        ------
+        FormatError : no keys, or a key that would read back as another one
+        """
+        import orjson
+
+        if batch.keys is None:
+            raise FormatError(
+                f"{self._target}: text needs a key for every row, and the input has none: give --keys FILE"
+            )
+        words = encoded(batch.keys)
+        self._require_readable(words, is_first=bool(len(batch)) and batch.rows[0] == 0)
+        vectors = np.ascontiguousarray(batch.vectors, dtype=self._dtype)
+        numbers = orjson.dumps(vectors, option=orjson.OPT_SERIALIZE_NUMPY)[2:-2].replace(b",", b" ").split(b"] [")
+        return b"".join([b"%b %b\n" % row for row in zip(words, numbers, strict=True)]) if words else b""
+
+    def _require_readable(self, words: list[bytes], *, is_first: bool) -> None:
+        for word in words:
+            if not word or b"\n" in word or (word[-1:] in (b" ", b"\t") and word.strip(text_rows.SEPARATORS)):
+                raise FormatError(f"{self._target}: key {text_rows.shown(word)} would not read back the same from text")
+        if is_first and not self._has_header and (words[0].startswith(BOM) or (self._d == 1 and words[0].isdigit())):
+            raise FormatError(f"{self._target}: key {text_rows.shown(words[0])} in line 1 would be taken for a header")
+
+    def write(self, piece: bytes) -> None:
+        """Append an encoded batch."""
+        self._handle.write(piece)
+
+    def close(self) -> None:
+        """Nothing is held back."""

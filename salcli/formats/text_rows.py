@@ -1,0 +1,219 @@
+"""Rows of text vectors: an exact, slow reading of one line, and a fast reading of a chunk that agrees with it.
+
+A row is a word, then d numbers; fields are separated by runs of space or TAB. The last d fields are the vector and
+whatever stands before them is the word, so words may hold spaces. Only bytes 20 and 09 separate: a no-break space
+belongs to its word.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.errors import FormatError
+
+SPACE, TAB, LF = 0x20, 0x09, 0x0A
+SEPARATORS = b" \t"
+BOM = b"\xef\xbb\xbf"
+FIELD = re.compile(rb"[^ \t]+")
+NUMBER = re.compile(rb"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|nan|inf|infinity)", re.IGNORECASE)
+
+Place = Callable[[int], str]  # names line i of a chunk, for messages
+
+
+def shown(word: bytes, limit: int = 40) -> str:
+    """Quote a word for a message, shortened."""
+    text = word[: limit * 4].decode("utf-8", "backslashreplace")
+    return repr(text[:limit] + "…" if len(text) > limit else text)
+
+
+def count_fields(line: bytes) -> int:
+    """Count the fields of a row, its word included."""
+    return len(FIELD.findall(line))
+
+
+def split_row(line: bytes, d: int, where: str) -> tuple[bytes, list[bytes]]:
+    """Cut a row into its word and the d fields of its vector.
+
+    Raises
+    ------
+    FormatError : too few fields, or no word
+    """
+    spans = [match.span() for match in FIELD.finditer(line)]
+    if not spans:
+        raise FormatError(f"{where}: an empty row, expected a word and {d} numbers")
+    if len(spans) >= d:
+        prefix = line[: spans[-d][0]]
+        word = prefix.rstrip(SEPARATORS) or prefix[:-1]  # only separators left: the word is one separator less
+        if word:
+            return word, [line[start:stop] for start, stop in spans[-d:]]
+    first = line[slice(*spans[0])]
+    if len(spans) == d and NUMBER.fullmatch(first) and line[:1] in (b" ", b"\t"):
+        raise FormatError(f"{where}: an empty word before {d} numbers")
+    raise FormatError(f"{where}: word {shown(first)}: {len(spans) - 1} numbers found, {d} expected")
+
+
+def parse_row(line: bytes, d: int, where: str) -> tuple[bytes, list[float]]:
+    """Read a row: its word and d numbers, each of a strict spelling (no `1_0`, no `0,5`).
+
+    Raises
+    ------
+    FormatError : as `split_row`, or a field that is not a number
+    """
+    word, fields = split_row(line, d, where)
+    for position, field in enumerate(fields):
+        if not NUMBER.fullmatch(field):
+            raise FormatError(
+                f"{where}: word {shown(word)}: field {position + 1} of {d} is {shown(field)}, expected a number"
+            )
+    return word, [float(field) for field in fields]
+
+
+def ends_in_number(word: bytes) -> bool:
+    """Tell whether a word holds a space and its last part is a number: the row may be one number too long."""
+    parts = FIELD.findall(word)
+    return len(parts) > 1 and NUMBER.fullmatch(parts[-1]) is not None
+
+
+class Chunk:
+    """Complete lines, LF between them, none behind the last."""
+
+    def __init__(self, data: bytes, *, strips_cr: bool) -> None:
+        data = data.removesuffix(b"\n")
+        if strips_cr:
+            data = data.replace(b"\r\n", b"\n").removesuffix(b"\r")
+        self.data = data
+        self.is_regular = self._has_single_spaces()
+        if not self.is_regular and b" \n" in data:  # fastText ends every row with a space
+            self.data = data.replace(b" \n", b"\n").removesuffix(b" ")
+            self.is_regular = self._has_single_spaces()
+
+    def _has_single_spaces(self) -> bool:
+        """Tell whether fields are parted by exactly one space, with no space at either end and no empty line."""
+        if b"\t" in self.data or not self.data or self.data[0] in (SPACE, LF) or self.data[-1] == SPACE:
+            return False
+        parts = self._separators
+        return not bool(np.any(parts[1:] & parts[:-1]))
+
+    @property
+    def _separators(self) -> NDArray[np.bool_]:
+        codes = np.frombuffer(self.data, np.uint8)
+        is_separator: NDArray[np.bool_] = (codes == SPACE) | (codes == LF)
+        return is_separator
+
+    def lines(self) -> list[bytes]:
+        """Cut into lines."""
+        return self.data.split(b"\n")
+
+    def field_counts(self) -> list[int] | NDArray[np.int64]:
+        """Count the fields of every line."""
+        return self._regular_layout()[1] if self.is_regular else [count_fields(line) for line in self.lines()]
+
+    def _regular_layout(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Give each line's start, its number of fields and where its first field ends."""
+        separators = np.flatnonzero(self._separators)
+        feeds = np.flatnonzero(np.frombuffer(self.data, np.uint8)[separators] == LF)
+        first = np.concatenate([[0], feeds + 1])  # each line's first separator, as a position among separators
+        ends = np.append(separators, len(self.data))[first]
+        starts = np.concatenate([[0], separators[feeds] + 1])
+        counts = np.diff(np.append(first, len(separators) + 1))
+        return starts, counts, ends
+
+    def words(self, d: int, place: Place) -> list[bytes]:
+        """Read the words alone.
+
+        Raises
+        ------
+        FormatError : a row has no word or too few fields
+        """
+        if not self.is_regular:
+            return [split_row(line, d, place(i))[0] for i, line in enumerate(self.lines())]
+        starts, counts, ends = self._regular_layout()
+        words = [self.data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        ragged = np.flatnonzero(counts != d + 1).tolist()
+        if ragged:
+            lines = self.lines()
+            for i in ragged:
+                words[i] = split_row(lines[i], d, place(i))[0]
+        return words
+
+    def rows(self, d: int, place: Place) -> tuple[list[bytes], NDArray[np.float64]]:
+        """Read words and vectors.
+
+        Returns
+        -------
+        n words, `[n, d]`
+
+        Raises
+        ------
+        FormatError : a row is not a word and d numbers
+        """
+        if self.is_regular and b"\r" not in self.data and not self.data.startswith(BOM):
+            whole = _parsed(self.data, d)
+            if whole is not None:
+                return whole
+            if (parted := self._rows_apart(d, place)) is not None:
+                return parted
+        return _stacked([parse_row(line, d, place(i)) for i, line in enumerate(self.lines())], d)
+
+    def _rows_apart(self, d: int, place: Place) -> tuple[list[bytes], NDArray[np.float64]] | None:
+        """Read the few rows whose words hold spaces one by one, and the rest at once."""
+        counts = self._regular_layout()[1]
+        ragged = np.flatnonzero(counts != d + 1)
+        if not len(ragged) or len(ragged) == len(counts):
+            return None
+        lines = self.lines()
+        few = [parse_row(lines[i], d, place(i)) for i in ragged.tolist()]
+        most = np.flatnonzero(counts == d + 1)
+        parsed = _parsed(b"\n".join([lines[i] for i in most.tolist()]), d)
+        if parsed is None:
+            return None
+        words: list[bytes] = [b""] * len(lines)
+        matrix = np.empty((len(lines), d))
+        for group, (found, vectors) in ((most, parsed), (ragged, _stacked(few, d))):
+            matrix[group] = vectors
+            for i, word in zip(group.tolist(), found, strict=True):
+                words[i] = word
+        return words, matrix
+
+
+def _stacked(rows: Sequence[tuple[bytes, list[float]]], d: int) -> tuple[list[bytes], NDArray[np.float64]]:
+    return [word for word, _ in rows], np.array([row for _, row in rows], dtype=np.float64).reshape(len(rows), d)
+
+
+@cache
+def _csv_options(d: int) -> tuple[list[str], Any, Any]:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    names = ["word", *map(str, range(d))]
+    types = {name: pa.float64() for name in names[1:]} | {"word": pa.binary()}
+    convert = csv.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False)
+    parse = csv.ParseOptions(delimiter=" ", quote_char=False, escape_char=False, newlines_in_values=False)
+    return names, parse, convert
+
+
+def _parsed(data: bytes, d: int) -> tuple[list[bytes], NDArray[np.float64]] | None:
+    """Read regular lines at once; None when a line is ragged or a field is not a number.
+
+    Numbers are parsed as float64 and rounded once by whoever needs float32, which is what gensim does; parsing
+    straight to float32 can differ in the last bit.
+    """
+    import pyarrow as pa
+    from pyarrow import csv
+
+    names, parse, convert = _csv_options(d)
+    read = csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names)
+    try:
+        table = csv.read_csv(pa.BufferReader(data), read, parse, convert)
+    except pa.ArrowInvalid:
+        return None
+    if len(table) != data.count(b"\n") + 1:
+        return None
+    matrix = np.empty((d, len(table)))
+    for j in range(d):
+        matrix[j] = table.column(j + 1).to_numpy()
+    return table.column(0).to_pylist(), np.ascontiguousarray(matrix.T)

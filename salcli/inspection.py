@@ -1,0 +1,185 @@
+"""What is in a file: embeddings (with labels and a similarity set), or an artifact."""
+
+import warnings
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from salcli.data.embeddings import Embeddings
+from salcli.data.labels import GuardedLabels
+from salcli.engine.local import ordered_map
+from salcli.errors import SalcliWarning, UsageError, warn
+from salcli.evaluation.similarity import similarity_score, spellings
+from salcli.formats import atomic
+from salcli.formats.artifact import FORMAT, is_artifact, read_artifact
+from salcli.formats.finite import FiniteSource
+from salcli.formats.keys import KeyCensus, is_utf8
+from salcli.formats.label_table import LabelOptions, read_labels
+from salcli.formats.registry import open_source
+from salcli.formats.similarity_table import SimilaritySet, read_similarity
+from salcli.formats.source import ReadOptions
+from salcli.passes import join_labels
+
+SCHEMA = "salcli.inspect/1"
+
+
+@dataclass(frozen=True)
+class InspectOptions:
+    """What to look at."""
+
+    read: ReadOptions = field(default_factory=lambda: ReadOptions(text_dtype=np.dtype(np.float64)))
+    labels: str | None = None
+    label_options: LabelOptions = field(default_factory=LabelOptions)
+    similarity: str | None = None
+    head: int = 5
+    projection: str | None = None
+
+
+def exact(read: ReadOptions) -> ReadOptions:
+    """Read text in full precision, so that what is shown is what the file says."""
+    return replace(read, text_dtype=np.dtype(np.float64))
+
+
+def inspect(path: str, options: InspectOptions) -> dict[str, Any]:
+    """Describe a file as the JSON of `salcli.inspect/1`."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = (
+            _inspect_artifact(path, options) if path != "-" and is_artifact(path) else _inspect_source(path, options)
+        )
+    for warning in told:
+        warnings.warn(warning.message, warning.category, stacklevel=2)
+    return {
+        "schema": SCHEMA,
+        **found,
+        "warnings": [str(w.message) for w in told if issubclass(w.category, SalcliWarning)],
+    }
+
+
+def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
+    if options.labels or options.similarity:
+        raise UsageError(f"{path} is an eraser: --labels and --similarity describe embeddings")
+    if options.projection is not None:
+        atomic.check_output(options.projection, [path])
+    artifact = read_artifact(path)
+    if options.projection is not None:
+        with atomic.replacing(options.projection) as temporary, open(temporary, "wb") as handle:
+            np.save(handle, artifact.eraser.projection(), allow_pickle=False)
+    header = artifact.header
+    return {
+        "path": path,
+        "format": FORMAT,
+        "method": header["method"],
+        "k": header["k"],
+        "d": header["d"],
+        "rank": header["rank"],
+        "k_rule": header["k_rule"],
+        "is_centred": header["is_centred"],
+        "singular_values": artifact.singular_values.tolist(),
+        "classes": {
+            a["name"]: None if a["classes"] is None else dict(zip(a["classes"], a["counts"], strict=True))
+            for a in header["attributes"]
+        },
+        "fit": {name: header[name] for name in ("rows", "inputs", "versions")},
+    }
+
+
+def _inspect_source(path: str, options: InspectOptions) -> dict[str, Any]:
+    if options.projection is not None:
+        raise UsageError(f"--projection writes the matrix of an eraser, and {path} is not one")
+    similarity = None if options.similarity is None else read_similarity(options.similarity)
+    labels = None if options.labels is None else read_labels(options.labels, options.label_options)
+    with closing(open_source(path, options.read)) as source:
+        about = None if labels is None else _describe_labels(source, labels, options.head)
+        look = _Look(options.head, set() if similarity is None else spellings(similarity.pairs))
+        for batch in ordered_map(lambda slab: slab.read(), source.slabs()):
+            look.at(batch)
+        n_repeated = (
+            look.census.tell(source.path, source.key_batches, source.place)
+            if labels is None
+            else len(look.census.repeated())
+        )
+        if look.n_zero:
+            warn(f"{source.path}: {look.n_zero} zero rows, the first at {source.place(look.first_zero)}")
+    found: dict[str, Any] = {
+        "path": path,
+        "format": source.format,
+        "n": source.n,
+        "d": source.d,
+        "dtype": "float32" if source.format in ("word2vec-text", "glove") else str(source.dtype),
+        "has_keys": source.has_keys,
+        "duplicate_keys": n_repeated,
+        "zero_rows": look.n_zero,
+        "head": look.head,
+    }
+    if about is not None:
+        found["labels"] = about
+    if similarity is not None:
+        found["similarity"] = _score(similarity, look)
+    return found
+
+
+class _Look:
+    """One pass over all rows."""
+
+    def __init__(self, n_head: int, wanted: set[str]) -> None:
+        self.census, self.head, self.n_zero, self.first_zero = KeyCensus(), [], 0, -1  # type: ignore[var-annotated]
+        self.wanted, self.vectors, self._n_head = wanted, {}, n_head  # type: ignore[var-annotated]
+
+    def at(self, batch: Embeddings) -> None:
+        """Take in the next rows."""
+        self.census.add(batch.keys or ())
+        for i in range(min(len(batch), self._n_head - len(self.head))):
+            self.head.append({**shown_key(batch, i), "vector": batch.vectors[i].astype(np.float64).tolist()})
+        zero = np.flatnonzero(~batch.vectors.any(axis=1))
+        if len(zero) and not self.n_zero:
+            self.first_zero = int(batch.rows[zero[0]])
+        self.n_zero += len(zero)
+        if self.wanted:
+            for i, key in enumerate(batch.keys or ()):
+                if key in self.wanted and key not in self.vectors:
+                    self.vectors[key] = np.array(batch.vectors[i])
+
+
+def shown_key(batch: Embeddings, i: int) -> dict[str, Any]:
+    """Show a row's key (its number where there are no keys), and its bytes if they are not UTF-8."""
+    if batch.keys is None:
+        return {"key": int(batch.rows[i])}
+    key = batch.keys[i]
+    return {"key": key} if is_utf8(key) else {"key": key, "key_hex": key.encode("utf-8", "surrogateescape").hex()}
+
+
+def _describe_labels(source: FiniteSource, labels: GuardedLabels, n_head: int) -> dict[str, Any]:
+    join = join_labels(source, labels)
+    matched = join.matched(labels)
+    chosen = labels.restricted_to(matched)
+    chosen.require_variety()
+    first = chosen.attributes[0]
+    shown = np.argsort(join.row_of_label[matched], kind="stable")
+    shown = shown[join.row_of_label[matched][shown] < n_head]
+    about: dict[str, Any] = {
+        "path": labels.path,
+        "attribute": first.name,
+        "classes": first.counts(),
+        "n_labelled": len(matched),
+        "unmatched_labels": len(join.unmatched()),
+        "unlabelled_rows": source.n - len(matched),
+        "head": [
+            {
+                "key": chosen.keys[i] if chosen.keys is not None else int(join.row_of_label[matched][i]),
+                "label": first.classes[first.values[i]] if first.classes is not None else float(first.values[i]),
+            }
+            for i in shown.tolist()
+        ],
+    }
+    if len(chosen.attributes) > 1:
+        about["attributes"] = {a.name: a.counts() for a in chosen.attributes}
+    if labels.splits is not None:
+        about["splits"] = {name: labels.splits.count(name) for name in sorted(set(labels.splits))}
+    return about
+
+
+def _score(gold: SimilaritySet, look: _Look) -> dict[str, Any]:
+    return similarity_score(gold.name, gold.pairs, gold.scores, look.vectors).to_dict()

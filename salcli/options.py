@@ -1,0 +1,155 @@
+"""What each command can be told, as records with the defaults of the command line."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from salcli.data.selection import RowRule
+from salcli.errors import UsageError
+from salcli.evaluation.probes import PROBES
+from salcli.formats.label_table import LabelOptions
+from salcli.formats.source import ReadOptions
+
+ADVERSARIES = ("in-sample", "fresh")
+DTYPES = ("float16", "float32", "float64")
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How to fit an eraser."""
+
+    read: ReadOptions = field(default_factory=ReadOptions)
+    labels: LabelOptions = field(default_factory=LabelOptions)
+    fit_split: str = "train"
+    holdout: float = 0.0
+    sample: int | None = None
+    seed: int = 0
+    k: int | None = None
+    alpha: float | None = None
+    is_centred: bool = True
+    method: str = "sal"
+
+    def __post_init__(self) -> None:
+        if self.method != "sal":
+            raise UsageError(f"--method {self.method}: expected sal")
+
+    def rule(self, *, has_splits: bool) -> RowRule:
+        """Say which rows are fitted, now that it is known whether there is a split column."""
+        return RowRule(self.fit_split if has_splits else None, self.holdout, self.sample, self.seed)
+
+
+@dataclass(frozen=True)
+class ApplyOptions:
+    """How to erase a file."""
+
+    read: ReadOptions = field(default_factory=ReadOptions)
+    strength: float = 1.0
+    reduces: bool = False
+    dtype: str | None = None
+    output_format: str | None = None
+    in_place: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.strength <= 1:
+            raise UsageError(f"--strength {self.strength} is outside 0…1")
+        if self.reduces and self.strength != 1:
+            raise UsageError("--reduce leaves the directions out altogether: it cannot go with --strength")
+        if self.reduces and self.in_place:
+            raise UsageError("--reduce changes the width of the file: it cannot go with --in-place")
+        if self.dtype is not None and self.dtype not in DTYPES:
+            raise UsageError(f"--dtype {self.dtype}: expected one of {', '.join(DTYPES)}")
+
+    @property
+    def output_dtype(self) -> np.dtype[np.generic] | None:
+        """The numbers' type that was asked for."""
+        return None if self.dtype is None else np.dtype(self.dtype)
+
+
+@dataclass(frozen=True)
+class AccuracyLimit:
+    """A `--max-accuracy`: of one probe, or of all."""
+
+    limit: float
+    probe: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "AccuracyLimit":
+        """Read `X` or `PROBE=X`."""
+        probe, _, number = text.rpartition("=")
+        try:
+            limit = float(number)
+        except ValueError:
+            raise UsageError(f"--max-accuracy {text}: expected [PROBE=]X with a share X, such as 0.6") from None
+        if not 0 <= limit <= 1:
+            raise UsageError(f"--max-accuracy {text}: {limit} is not a share, 0…1")
+        if probe and probe not in PROBES:
+            raise UsageError(f"--max-accuracy {text}: no probe {probe!r}, expected one of {', '.join(PROBES)}")
+        return cls(limit, probe or None)
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """How to evaluate."""
+
+    read: ReadOptions = field(default_factory=ReadOptions)
+    labels: LabelOptions = field(default_factory=LabelOptions)
+    adversaries: tuple[str, ...] = ADVERSARIES
+    probes: tuple[str, ...] = PROBES
+    fit_split: str = "train"
+    holdout: float = 0.0
+    probe_rows: int = 10_000
+    seed: int = 0
+    max_accuracy: tuple[AccuracyLimit, ...] = ()
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.adversaries if name not in ADVERSARIES]
+        if unknown or not self.adversaries:
+            raise UsageError(f"--adversary {','.join(self.adversaries)}: expected {' or '.join(ADVERSARIES)}")
+        if not self.probes or not set(self.probes) <= set(PROBES):
+            raise UsageError(f"--probes {','.join(self.probes)}: expected some of {', '.join(PROBES)}")
+        if self.probe_rows < 2:
+            raise UsageError(f"--probe-rows {self.probe_rows}: at least 2 rows are needed")
+
+
+@dataclass(frozen=True)
+class LabelCommandOptions:
+    """How to make labels from seed words."""
+
+    read: ReadOptions = field(default_factory=ReadOptions)
+    directions: tuple[str, ...] = ()
+    top: int = 1000
+    by: str = "cosine"
+    limit: int | None = None
+    split: tuple[float, ...] = (0.49, 0.21, 0.30)
+    seed: int = 0
+    name: str = "label"
+    with_scores: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.directions or not all(all(pair.partition(":")[::2]) for pair in self.directions):
+            raise UsageError("--direction: expected FIRST:SECOND, two words with a colon between, such as he:she")
+        if self.top < 1:
+            raise UsageError(f"--top {self.top}: at least one word at each end")
+        if self.by not in ("cosine", "dot"):
+            raise UsageError(f"--by {self.by}: expected cosine or dot")
+        if len(self.split) not in (0, 3) or any(share < 0 for share in self.split) or sum(self.split) > 1 + 1e-9:
+            raise UsageError("--split: expected three shares, train,dev,test, that add up to at most 1")
+        if self.limit is not None and self.limit < 1:
+            raise UsageError(f"--limit {self.limit}: at least one row")
+        if self.name in ("word", "split", "score"):
+            raise UsageError(f"--name {self.name}: that column is taken")
+
+    @staticmethod
+    def parse_split(text: str) -> tuple[float, ...]:
+        """Read `train,dev,test` shares, or `none`."""
+        if text == "none":
+            return ()
+        try:
+            return tuple(float(share) for share in text.split(","))
+        except ValueError:
+            raise UsageError(f"--split {text}: expected three shares such as 0.49,0.21,0.30, or none") from None
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """The seed pairs."""
+        return tuple((pair.rpartition(":")[0], pair.rpartition(":")[2]) for pair in self.directions)

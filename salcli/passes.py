@@ -1,0 +1,143 @@
+"""Passes over a source: joining labels, folding moments, gathering rows, erasing into a writer."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.data.embeddings import Embeddings
+from salcli.data.labelled import Join, LabelledRows
+from salcli.data.labels import GuardedLabels, Index
+from salcli.engine.local import ordered_map
+from salcli.engine.progress import Progress
+from salcli.errors import AlignmentError
+from salcli.formats.artifact import Artifact
+from salcli.formats.finite import FiniteSource
+from salcli.formats.keys import KeyCensus
+from salcli.formats.registry import EmbeddingWriter
+from salcli.formats.source import Slab
+from salcli.spectral.moments import CrossMoments
+
+COARSE = 5e-3  # rounding that brings back more than this share of the strongest removed direction is too coarse
+
+
+def join_labels(source: FiniteSource, labels: GuardedLabels) -> Join:
+    """Find the row of each label, by key if the CSV has keys, else by position; tell of duplicate keys.
+
+    Raises
+    ------
+    AlignmentError : they do not meet
+    """
+    if labels.keys is None:
+        return Join.by_position(labels, source.n + source.n_dropped, source.path)
+    if not source.has_keys:
+        raise AlignmentError(
+            f"{labels.path} joins by its column {labels.key_column!r}, but {source.path} has no keys: "
+            "give --keys FILE, or --by-row if row i of one is row i of the other"
+        )
+    census = KeyCensus()
+
+    def counted() -> Any:
+        for keys in source.key_batches():
+            census.add(keys)
+            yield keys
+
+    join = Join.by_key(labels, counted(), source.path)
+    census.tell(source.path, source.key_batches, source.place)
+    return join
+
+
+def fold_moments(source: FiniteSource, labels: GuardedLabels, chosen: LabelledRows, progress: Progress) -> CrossMoments:
+    """Fold the chosen rows into moments, slab by slab in file order.
+
+    Parameters
+    ----------
+    labels : of the chosen rows; label i belongs to `chosen.rows[chosen.index == i]`
+    """
+
+    def moments_of(slab: Slab) -> CrossMoments:
+        x, index = chosen.within(slab.read())
+        return CrossMoments.of(x, labels.design(index))
+
+    total = CrossMoments.zero(source.d, labels.n_columns)
+    slabs = (slab for slab in source.slabs() if chosen.touch(slab.start, slab.n_rows))
+    with progress.stage("fit", len(chosen)) as advance:
+        for moments in ordered_map(moments_of, slabs):
+            total = total + moments
+            advance(moments.n)
+    return total
+
+
+def gather_rows(source: FiniteSource, rows: NDArray[np.int64], progress: Progress) -> tuple[NDArray[Any], Index]:
+    """Read the vectors of `rows` into memory.
+
+    Returns
+    -------
+    vectors `[m, d]`, and which of `rows` they belong to `[m]` (fewer, if rows with NaN were dropped)
+    """
+    chosen = LabelledRows.of(rows)
+    parts: list[tuple[NDArray[Any], Index]] = []
+    slabs = (slab for slab in source.slabs() if chosen.touch(slab.start, slab.n_rows))
+    with progress.stage("read", len(chosen)) as advance:
+        for x, index in ordered_map(lambda slab: _copied(chosen, slab.read()), slabs):
+            parts.append((x, index))
+            advance(len(index))
+    empty = (np.zeros((0, source.d), source.dtype), np.zeros(0, np.int64))
+    x, index = (np.concatenate(column) for column in zip(empty, *parts, strict=True))
+    order = np.argsort(index, kind="stable")
+    return x[order], index[order]
+
+
+def _copied(chosen: LabelledRows, batch: Embeddings) -> tuple[NDArray[Any], Index]:
+    x, index = chosen.within(batch)
+    return np.array(x), index
+
+
+def gather_keys(source: FiniteSource, wanted: set[str]) -> Mapping[str, NDArray[Any]]:
+    """Read the vectors of the wanted keys (the first row of each)."""
+    found: dict[str, NDArray[Any]] = {}
+    for batch in ordered_map(lambda slab: slab.read(), source.slabs()):
+        for row, key in enumerate(batch.keys or ()):
+            if key in wanted and key not in found:
+                found[key] = np.array(batch.vectors[row])
+    return found
+
+
+def erased_dtype(artifact: Artifact, source: FiniteSource) -> np.dtype[Any]:
+    """Choose the numbers' type of an erased file: the input's, or a finer one where rounding would undo the work.
+
+    The first slab tells: what rounding leaves in the removed directions is held against the strongest of them.
+    """
+    if source.dtype.itemsize >= 8:
+        return source.dtype
+    first = next(source.slabs()).read().vectors
+    allowed = COARSE * float(artifact.singular_values[0])
+    finer = [
+        source.dtype,
+        *(np.dtype(t) for t in (np.float32, np.float64) if np.dtype(t).itemsize > source.dtype.itemsize),
+    ]
+    return next((dtype for dtype in finer[:-1] if artifact.eraser.residue(first, dtype) <= allowed), finer[-1])
+
+
+def stream_through(source: FiniteSource, writer: EmbeddingWriter, change: Any, progress: Progress) -> int:
+    """Send every slab through `change` into `writer`, in file order; tell of duplicate keys.
+
+    Returns
+    -------
+    rows written
+    """
+    census, n_rows = KeyCensus(), 0
+
+    def changed(slab: Slab) -> tuple[Any, tuple[str, ...] | None, int]:
+        batch = slab.read()
+        return writer.encode(batch.with_vectors(change(batch.vectors))), batch.keys, len(batch)
+
+    with progress.stage("apply", source.n) as advance:
+        for piece, keys, n in ordered_map(changed, source.slabs()):
+            writer.write(piece)
+            census.add(keys or ())
+            n_rows += n
+            advance(n)
+    census.tell(source.path, source.key_batches, source.place)
+    return n_rows

@@ -1,0 +1,69 @@
+"""Where an eraser came from, as the artifact's header says it."""
+
+from typing import Any
+
+import numpy as np
+
+from salcli.data.labels import GuardedLabels, Index
+from salcli.data.selection import RowRule
+from salcli.evaluation.protocol import rows_digest
+from salcli.formats.finite import FiniteSource
+from salcli.formats.label_table import file_name
+from salcli.options import FitOptions
+from salcli.spectral.moments import CrossMoments
+from salcli.spectral.sal import SpectralFit
+
+
+def describe_fit(
+    options: FitOptions,
+    source: FiniteSource,
+    labels: GuardedLabels,
+    fitted: Index,
+    moments: CrossMoments,
+    fit: SpectralFit,
+    rule: RowRule,
+    digests: tuple[str, str],
+) -> dict[str, Any]:
+    """Say what was fitted, on which rows of which files, by which versions: plain values, no row, key or time."""
+    chosen = labels.restricted_to(fitted)
+    return {
+        "method": options.method,
+        "attributes": [
+            {"name": a.name, "classes": list(a.classes), "counts": list(a.counts().values())}
+            if a.classes is not None
+            else {"name": a.name, "classes": None, "counts": None}
+            for a in chosen.attributes
+        ],
+        "is_centred": fit.is_centred,
+        "d": fit.eraser.d,
+        "k": fit.eraser.k,
+        "k_rule": fit.k_rule,
+        "rank": fit.rank,
+        "rows": {
+            "rule": rule.to_dict(),
+            "joined_by": "row" if labels.keys is None else "key",
+            "key_column": labels.key_column,
+            "split_column": labels.split_column,
+            "n_fitted": moments.n,
+            "sha256": rows_digest(labels, fitted),
+        },
+        "inputs": {
+            "embeddings": {
+                "name": file_name(source.path),
+                "format": source.format,
+                "n": source.n,
+                "d": source.d,
+                "dtype": str(source.dtype),
+                "sha256": digests[0],
+            },
+            "labels": {"name": file_name(labels.path), "n": len(labels), "sha256": digests[1]},
+        },
+        "versions": versions(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Name the versions that made a file."""
+    from importlib.metadata import version
+
+    return {"salcli": version("salcli"), "numpy": np.__version__}

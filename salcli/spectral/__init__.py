@@ -1,0 +1,1 @@
+"""The paper: moments, their singular directions, and erasers. Arrays in, arrays out."""

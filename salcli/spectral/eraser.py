@@ -1,0 +1,136 @@
+"""`LinearEraser`: what remains of a fit, a rank-k change that any row can be sent through."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from salcli.errors import RangeError, ShapeError, UsageError
+from salcli.spectral.linalg import Reflections, completing_reflections, orthonormality_error
+
+Array = NDArray[np.float64]
+BLOCK_ROWS = 1024
+ORTHONORMAL = 1e-8  # written and read in float64, directions are orthonormal to about 1e-15
+
+
+@dataclass(frozen=True, eq=False)
+class LinearEraser:
+    """x' = x − ((x − mean) right) leftᵀ. For SAL left = right = U₁..ₖ: the projection off their span."""
+
+    mean: Array
+    """`[d]` μ of the fitted rows, or zeros when the fit was not centred."""
+    left: Array
+    """`[d, k]` what is subtracted."""
+    right: Array
+    """`[d, k]` how much of it: leftᵀ right = I."""
+
+    def __post_init__(self) -> None:
+        d, k = self.left.shape if self.left.ndim == 2 else (0, 0)
+        if self.mean.shape != (d,) or self.right.shape != (d, k) or not 1 <= k <= d:
+            raise ShapeError(
+                f"mean {self.mean.shape}, left {self.left.shape} and right {self.right.shape} "
+                "are not [d], [d, k] and [d, k]"
+            )
+        if not all(np.isfinite(part).all() for part in (self.mean, self.left, self.right)):
+            raise RangeError("an eraser's mean and directions must be finite")
+        if (error := float(np.max(np.abs(self.left.T @ self.right - np.eye(k))))) > ORTHONORMAL:
+            raise ShapeError(f"leftᵀ right is not the identity (largest error {error:.2g}): not a projection")
+
+    @property
+    def d(self) -> int:
+        """Width of the rows it takes."""
+        return len(self.mean)
+
+    @property
+    def k(self) -> int:
+        """Directions it removes."""
+        return int(self.left.shape[1])
+
+    @property
+    def is_orthogonal(self) -> bool:
+        """Whether it is an orthogonal projection: left = right, orthonormal."""
+        return bool(np.array_equal(self.left, self.right)) and orthonormality_error(self.left) <= ORTHONORMAL
+
+    def __call__(self, x: NDArray[Any], *, strength: float = 1.0, dtype: DTypeLike | None = None) -> NDArray[Any]:
+        """Erase, or take λ = strength of the way there (paper, "Perturbed Inputs"; λ < 1 can be inverted).
+
+        Parameters
+        ----------
+        x : `[n, d]`
+        strength : λ ∈ [0, 1]
+        dtype : of the result, default: x's; the arithmetic is float64
+
+        Returns
+        -------
+        `[n, d]`
+
+        Raises
+        ------
+        ShapeError : rows of another width
+        UsageError : strength outside [0, 1]
+        RangeError : a result that dtype cannot hold
+        """
+        if not 0 <= strength <= 1:
+            raise UsageError(f"--strength {strength} is outside 0…1")
+        right, left_t = self.right, strength * self.left.T
+        return self._in_blocks(x, self.d, dtype, lambda block, centred: block - (centred @ right) @ left_t)
+
+    def reduce(self, x: NDArray[Any], *, dtype: DTypeLike | None = None) -> NDArray[Any]:
+        """Give the coordinates of x − mean in the complement of the removed directions (paper: Ūᵀx).
+
+        Parameters
+        ----------
+        x : `[n, d]`
+        dtype : of the result, default: x's
+
+        Returns
+        -------
+        `[n, d − k]`, with the same inner products as the centred erased rows
+
+        Raises
+        ------
+        ShapeError : rows of another width
+        UsageError : the eraser is no orthogonal projection, or removes all d directions
+        """
+        if not self.is_orthogonal:
+            raise UsageError("--reduce needs an orthogonal projection; this eraser's method is oblique")
+        if self.k == self.d:
+            raise UsageError(f"--reduce: all {self.d} directions are removed, nothing is left to write")
+        v, t = self._reflections
+        vt, rest_t = v @ t, v[self.k :].T
+        return self._in_blocks(
+            x, self.d - self.k, dtype, lambda _, centred: centred[:, self.k :] - (centred @ vt) @ rest_t
+        )
+
+    @cached_property
+    def _reflections(self) -> Reflections:
+        return completing_reflections(self.left)
+
+    def projection(self) -> Array:
+        """P `[d, d]` with x' − mean = (x − mean) P. For inspection only: erasing never forms it."""
+        return np.eye(self.d) - self.right @ self.left.T
+
+    def residue(self, x: NDArray[Any], dtype: DTypeLike) -> float:
+        """Measure what rounding to `dtype` brings back: the largest rms of (x' − μ)ᵀ right over the directions."""
+        after = (self(x, dtype=dtype).astype(np.float64) - self.mean) @ self.right
+        return float(np.sqrt(np.mean(after**2, axis=0)).max())
+
+    def _in_blocks(self, x: NDArray[Any], width: int, dtype: DTypeLike | None, change: Any) -> NDArray[Any]:
+        if x.ndim != 2 or x.shape[1] != self.d:
+            raise ShapeError(f"the eraser takes rows of {self.d} dimensions, not {x.shape}")
+        result = np.empty((len(x), width), dtype=x.dtype if dtype is None else dtype)
+        for start in range(0, len(x), BLOCK_ROWS):
+            block = x[start : start + BLOCK_ROWS].astype(np.float64)
+            changed = change(block, block - self.mean)
+            part = result[start : start + BLOCK_ROWS]
+            with np.errstate(over="ignore"):
+                part[...] = changed
+            if result.dtype.itemsize < 8 and not np.isfinite(part).all():
+                row, column = np.argwhere(~np.isfinite(part))[0]
+                raise RangeError(
+                    f"{changed[row, column]:.6g} (row {start + row} of its batch, dimension {column}) does not fit "
+                    f"{result.dtype}: choose a wider --dtype"
+                )
+        return result

@@ -1,0 +1,60 @@
+"""The few decompositions the erasers need, with signs and ranks that mean the same everywhere."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+EPS = float(np.finfo(np.float64).eps)
+
+
+class ThinSVD(NamedTuple):
+    """`u` `[d, m]`, `s` `[m]` falling, `vt` `[m, c]` with m = min(d, c): the matrix is `u * s @ vt`."""
+
+    u: Array
+    s: Array
+    vt: Array
+
+
+def thin_svd(matrix: Array) -> ThinSVD:
+    """Decompose with fixed signs: the entry of each column of `u` that is largest in size is positive."""
+    u, s, vt = np.linalg.svd(matrix, full_matrices=False)
+    largest = np.argmax(np.abs(u), axis=0)
+    signs = np.where(u[largest, np.arange(u.shape[1])] < 0, -1.0, 1.0)
+    return ThinSVD(u * signs, s, vt * signs[:, None])
+
+
+def numerical_rank(singular_values: Array, shape: tuple[int, ...], floor: float = 0.0) -> int:
+    """Count σ > σ₁·max(shape)·eps·10, and above `floor`, an absolute bound on rounding noise."""
+    if not len(singular_values):
+        return 0
+    return int(np.sum(singular_values > max(singular_values[0] * max(shape) * EPS * 10, floor)))
+
+
+def orthonormality_error(columns: NDArray[Any]) -> float:
+    """Measure max |UᵀU − I|: 0 for orthonormal columns `[d, k]`."""
+    return float(np.max(np.abs(columns.T @ columns - np.eye(columns.shape[1])), initial=0.0))
+
+
+class Reflections(NamedTuple):
+    """Q = I − v t vᵀ, the orthogonal matrix whose first k columns span U, kept as a rank-k change.
+
+    `v` `[d, k]` unit lower trapezoidal, `t` `[k, k]` upper triangular (compact WY form; Schreiber & Van Loan 1989).
+    """
+
+    v: Array
+    t: Array
+
+
+def completing_reflections(u: Array) -> Reflections:
+    """Complete orthonormal `u` `[d, k]` to a basis of ℝᵈ without ever forming it."""
+    h, tau = np.linalg.qr(u, mode="raw")
+    k = u.shape[1]
+    v = np.tril(h.T, -1)
+    v[np.arange(k), np.arange(k)] = 1.0
+    # tau = 0 marks a reflection that does nothing; dropping it keeps t⁻¹ finite.
+    v = v[:, tau != 0]
+    gram = v.T @ v
+    inverse_t = np.triu(gram, 1) + np.diag(np.diag(gram) / 2)
+    return Reflections(v, np.linalg.inv(inverse_t))
