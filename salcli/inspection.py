@@ -2,7 +2,7 @@
 
 import warnings
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,30 +16,13 @@ from salcli.formats import atomic
 from salcli.formats.artifact import FORMAT, is_artifact, read_artifact
 from salcli.formats.finite import FiniteSource
 from salcli.formats.keys import KeyCensus, is_utf8
-from salcli.formats.label_table import LabelOptions, read_labels
+from salcli.formats.label_table import read_labels
 from salcli.formats.registry import open_source
 from salcli.formats.similarity_table import SimilaritySet, read_similarity
-from salcli.formats.source import ReadOptions
+from salcli.options import InspectOptions
 from salcli.passes import join_labels
 
 SCHEMA = "salcli.inspect/1"
-
-
-@dataclass(frozen=True)
-class InspectOptions:
-    """What to look at."""
-
-    read: ReadOptions = field(default_factory=lambda: ReadOptions(text_dtype=np.dtype(np.float64)))
-    labels: str | None = None
-    label_options: LabelOptions = field(default_factory=LabelOptions)
-    similarity: str | None = None
-    head: int = 5
-    projection: str | None = None
-
-
-def exact(read: ReadOptions) -> ReadOptions:
-    """Read text in full precision, so that what is shown is what the file says."""
-    return replace(read, text_dtype=np.dtype(np.float64))
 
 
 def inspect(path: str, options: InspectOptions) -> dict[str, Any]:
@@ -91,7 +74,8 @@ def _inspect_source(path: str, options: InspectOptions) -> dict[str, Any]:
         raise UsageError(f"--projection writes the matrix of an eraser, and {path} is not one")
     similarity = None if options.similarity is None else read_similarity(options.similarity)
     labels = None if options.labels is None else read_labels(options.labels, options.label_options)
-    with closing(open_source(path, options.read)) as source:
+    exact = replace(options.read, text_dtype=np.dtype(np.float64))  # what is shown is what the file says
+    with closing(open_source(path, exact)) as source:
         about = None if labels is None else _describe_labels(source, labels, options.head)
         look = _Look(options.head, set() if similarity is None else spellings(similarity.pairs))
         for batch in ordered_map(lambda slab: slab.read(), source.slabs()):

@@ -1,17 +1,60 @@
 """What each command can be told, as records with the defaults of the command line."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from salcli.data.selection import RowRule
 from salcli.errors import UsageError
-from salcli.evaluation.probes import PROBES
-from salcli.formats.label_table import LabelOptions
-from salcli.formats.source import ReadOptions
 
+PROBES = ("linear",)
 ADVERSARIES = ("in-sample", "fresh")
 DTYPES = ("float16", "float32", "float64")
+SLAB_BYTES = 4 << 20  # big enough to hide the overhead of a call, small enough that a few stay in the cache
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How to read an embedding file. The defaults find out everything."""
+
+    format: str | None = None
+    """Force a format."""
+    dataset: str | None = None
+    """The matrix inside an HDF5 or npz file."""
+    keys_dataset: str | None = None
+    """The keys inside an HDF5 or npz file."""
+    keys_file: str | None = None
+    """A text file with one key a line, for files without keys."""
+    batch_rows: int | None = None
+    """Rows of a slab; default: about 4 MiB."""
+    allow_nonfinite: bool = False
+    """Drop rows with NaN or Inf instead of refusing the file."""
+    text_dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float32))
+    """What text is parsed to (the parser reads float64 and rounds once, as gensim does)."""
+
+    def rows_per_slab(self, row_bytes: int, multiple_of: int = 1) -> int:
+        """Choose how many rows make a slab."""
+        rows = self.batch_rows or max(1, SLAB_BYTES // max(1, row_bytes))
+        return rows if self.batch_rows else max(1, rows // multiple_of) * multiple_of
+
+
+@dataclass(frozen=True)
+class LabelOptions:
+    """Which columns of a label CSV mean what. The defaults find out."""
+
+    attributes: tuple[str, ...] = ()
+    """Columns of classes; default: the only column that is neither key nor split."""
+    numeric: tuple[str, ...] = ()
+    """Columns of numbers."""
+    key: str | None = None
+    """The column that joins by key; default: word, key, id or token."""
+    by_row: bool = False
+    """Join by row number even if there is a key column."""
+    split_column: str | None = None
+    """The column of row parts; default: `split`, if there is one."""
+    no_split: bool = False
+    """Take no column as the split."""
 
 
 @dataclass(frozen=True)
@@ -153,3 +196,15 @@ class LabelCommandOptions:
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """The seed pairs."""
         return tuple((pair.rpartition(":")[0], pair.rpartition(":")[2]) for pair in self.directions)
+
+
+@dataclass(frozen=True)
+class InspectOptions:
+    """What to look at."""
+
+    read: ReadOptions = field(default_factory=ReadOptions)
+    labels: str | None = None
+    label_options: LabelOptions = field(default_factory=LabelOptions)
+    similarity: str | None = None
+    head: int = 5
+    projection: str | None = None

@@ -54,8 +54,7 @@ def apply(
     """Stream an embedding file through an eraser."""
     from salcli import workflow
     from salcli.cli import console
-    from salcli.formats.source import ReadOptions
-    from salcli.options import ApplyOptions
+    from salcli.options import ApplyOptions, ReadOptions
 
     read = ReadOptions(format, dataset, keys_dataset, keys, batch_rows, allow_nonfinite)
     options = ApplyOptions(read, strength, reduce, dtype, output_format, in_place)

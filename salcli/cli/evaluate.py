@@ -71,9 +71,7 @@ def evaluate(
     """Train attackers before and after erasure, and gate on what they read."""
     from salcli import workflow
     from salcli.cli import console
-    from salcli.formats.label_table import LabelOptions
-    from salcli.formats.source import ReadOptions
-    from salcli.options import AccuracyLimit, EvaluateOptions
+    from salcli.options import AccuracyLimit, EvaluateOptions, LabelOptions, ReadOptions
 
     options = EvaluateOptions(
         ReadOptions(format, dataset, keys_dataset, keys, batch_rows, allow_nonfinite),

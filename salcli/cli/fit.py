@@ -52,9 +52,7 @@ def fit(
     """Learn an eraser from embeddings and a label CSV (SAL)."""
     from salcli import workflow
     from salcli.cli import console
-    from salcli.formats.label_table import LabelOptions
-    from salcli.formats.source import ReadOptions
-    from salcli.options import FitOptions
+    from salcli.options import FitOptions, LabelOptions, ReadOptions
 
     options = FitOptions(
         ReadOptions(format, dataset, keys_dataset, keys, batch_rows, allow_nonfinite),

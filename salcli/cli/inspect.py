@@ -43,13 +43,12 @@ def inspect(
     """Say what is in an embedding file, its join with labels, or an artifact."""
     from salcli import inspection
     from salcli.cli import console
-    from salcli.formats.label_table import LabelOptions
-    from salcli.formats.source import ReadOptions
+    from salcli.options import InspectOptions, LabelOptions, ReadOptions
 
     found = inspection.inspect(
         file,
-        inspection.InspectOptions(
-            inspection.exact(ReadOptions(format, dataset, keys_dataset, keys, None, allow_nonfinite)),
+        InspectOptions(
+            ReadOptions(format, dataset, keys_dataset, keys, None, allow_nonfinite),
             labels,
             LabelOptions(tuple(attribute or ()), tuple(numeric or ()), key, by_row, split_column, no_split),
             similarity,

@@ -44,8 +44,7 @@ def label(
     """Make a label CSV from seed words: the words nearest to one and to the other."""
     from salcli import labelling
     from salcli.cli import console
-    from salcli.formats.source import ReadOptions
-    from salcli.options import LabelCommandOptions
+    from salcli.options import LabelCommandOptions, ReadOptions
 
     read = ReadOptions(format, dataset, keys_dataset, keys, None, allow_nonfinite)
     shares = LabelCommandOptions.parse_split(split)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-PROBES = ("linear",)
 Z95 = 1.959963984540054  # standard normal quantile of .975
 TIE = 1e-6  # of the margin; far below the solver's tolerance, far above rounding
 

@@ -12,7 +12,7 @@ from salcli.data.selection import RowRule
 from salcli.errors import FormatError, SalcliError
 from salcli.formats import atomic
 from salcli.formats.bytefile import ByteFile
-from salcli.formats.label_table import LabelOptions
+from salcli.options import LabelOptions
 from salcli.spectral.eraser import LinearEraser
 
 SCHEMA = "salcli.eraser/1"

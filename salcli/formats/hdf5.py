@@ -11,7 +11,8 @@ from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError, warn
 from salcli.formats.bytefile import ByteFile
 from salcli.formats.npy import require_float_matrix
-from salcli.formats.source import ReadOptions, Slab, require_shape, row_ranges
+from salcli.formats.source import Slab, require_shape, row_ranges
+from salcli.options import ReadOptions
 
 KEY_NAMES = frozenset({"keys", "words", "vocab", "vocabulary", "tokens", "ids", "key", "word", "token", "id", "index"})
 DEFAULT_MATRIX, DEFAULT_KEYS = "vectors", "keys"

@@ -13,27 +13,10 @@ import numpy as np
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.errors import FormatError, LabelError, warn
 from salcli.formats.csv_records import csv_records, opened_lines
+from salcli.options import LabelOptions
 
 KEY_NAMES = frozenset({"word", "key", "id", "token"})
 SPLIT_NAME = "split"
-
-
-@dataclass(frozen=True)
-class LabelOptions:
-    """Which columns of a label CSV mean what. The defaults find out."""
-
-    attributes: tuple[str, ...] = ()
-    """Columns of classes; default: the only column that is neither key nor split."""
-    numeric: tuple[str, ...] = ()
-    """Columns of numbers."""
-    key: str | None = None
-    """The column that joins by key; default: word, key, id or token."""
-    by_row: bool = False
-    """Join by row number even if there is a key column."""
-    split_column: str | None = None
-    """The column of row parts; default: `split`, if there is one."""
-    no_split: bool = False
-    """Take no column as the split."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ import numpy as np
 from salcli.data.embeddings import Embeddings, Floats
 from salcli.errors import FormatError
 from salcli.formats.bytefile import ByteFile
-from salcli.formats.source import ReadOptions, Slab, require_shape, row_ranges
+from salcli.formats.source import Slab, require_shape, row_ranges
+from salcli.options import ReadOptions
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from salcli.errors import FormatError
 from salcli.formats.bytefile import ByteFile, Stream
 from salcli.formats.npy import NpySource, npy_header, read_layout
 from salcli.formats.signature import HEAD_BYTES
-from salcli.formats.source import ReadOptions, Slab, row_ranges
+from salcli.formats.source import Slab, row_ranges
+from salcli.options import ReadOptions
 
 KEY_NAMES = ("keys", "words", "vocab", "tokens", "ids", "labels", "index")
 EPOCH = (1980, 1, 1, 0, 0, 0)  # so that equal content makes equal bytes

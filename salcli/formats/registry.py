@@ -15,9 +15,10 @@ from salcli.formats.finite import FiniteSource
 from salcli.formats.keyed import KeyedSource
 from salcli.formats.npy import NpySource, NpyWriter
 from salcli.formats.npz import NpzSource, NpzWriter
-from salcli.formats.source import EmbeddingSource, ReadOptions
+from salcli.formats.source import EmbeddingSource
 from salcli.formats.text import TextSource, TextWriter
 from salcli.formats.word2vec_binary import Word2vecBinarySource, Word2vecBinaryWriter
+from salcli.options import ReadOptions
 
 FORMATS = ("npy", "npz", "h5", "word2vec-text", "glove", "word2vec-bin")
 TEXT_FORMATS = frozenset({"word2vec-text", "glove"})

@@ -1,15 +1,13 @@
 """`EmbeddingSource`: an embedding file as a list of slabs that any thread may read."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError
-
-SLAB_BYTES = 4 << 20  # big enough to hide the overhead of a call, small enough that a few stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,31 +56,6 @@ class EmbeddingSource(Protocol):
 
     def close(self) -> None:
         """Close the file."""
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """How to read an embedding file. The defaults find out everything."""
-
-    format: str | None = None
-    """Force a format."""
-    dataset: str | None = None
-    """The matrix inside an HDF5 or npz file."""
-    keys_dataset: str | None = None
-    """The keys inside an HDF5 or npz file."""
-    keys_file: str | None = None
-    """A text file with one key a line, for files without keys."""
-    batch_rows: int | None = None
-    """Rows of a slab; default: about 4 MiB."""
-    allow_nonfinite: bool = False
-    """Drop rows with NaN or Inf instead of refusing the file."""
-    text_dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float32))
-    """What text is parsed to (the parser reads float64 and rounds once, as gensim does)."""
-
-    def rows_per_slab(self, row_bytes: int, multiple_of: int = 1) -> int:
-        """Choose how many rows make a slab."""
-        rows = self.batch_rows or max(1, SLAB_BYTES // max(1, row_bytes))
-        return rows if self.batch_rows else max(1, rows // multiple_of) * multiple_of
 
 
 def row_ranges(n: int, rows: int) -> Iterator[tuple[int, int]]:

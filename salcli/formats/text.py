@@ -14,8 +14,9 @@ from salcli.formats import signature, text_rows
 from salcli.formats.bytefile import ByteFile, Stream
 from salcli.formats.keys import decoded, encoded, is_utf8
 from salcli.formats.notes import Notes
-from salcli.formats.source import SLAB_BYTES, ReadOptions, Slab, require_shape
+from salcli.formats.source import Slab, require_shape
 from salcli.formats.text_rows import BOM, Chunk
+from salcli.options import SLAB_BYTES, ReadOptions
 
 MAX_LINE = 16 << 20
 

@@ -13,7 +13,8 @@ from salcli.formats import signature, text_rows
 from salcli.formats.bytefile import ByteFile
 from salcli.formats.keys import decoded, encoded, is_utf8
 from salcli.formats.notes import Notes
-from salcli.formats.source import SLAB_BYTES, ReadOptions, Slab, require_shape
+from salcli.formats.source import Slab, require_shape
+from salcli.options import SLAB_BYTES, ReadOptions
 
 FLOAT32 = np.dtype("<f4")
 MAX_WORD = 65_536

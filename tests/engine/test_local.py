@@ -1,0 +1,50 @@
+import threading
+import time
+
+import pytest
+
+from salcli.engine.local import N_THREADS, ordered_map
+
+
+def test_results_come_in_order_though_work_ends_out_of_order() -> None:
+    def work(i: int) -> int:
+        time.sleep(0.02 if i % 2 == 0 else 0)
+        return i
+
+    assert list(ordered_map(work, range(9))) == list(range(9))
+
+
+def test_only_a_few_items_are_ahead_of_whoever_takes_the_results() -> None:
+    started: list[int] = []
+    lock = threading.Lock()
+
+    def work(i: int) -> int:
+        with lock:
+            started.append(i)
+        return i
+
+    results = ordered_map(work, range(100))
+    assert next(results) == 0
+    time.sleep(0.05)
+    assert len(started) <= N_THREADS + 1
+    results.close()  # type: ignore[attr-defined]
+
+
+def test_the_first_error_in_order_is_raised() -> None:
+    def work(i: int) -> int:
+        if i >= 3:
+            raise ValueError(str(i))
+        return i
+
+    results = ordered_map(work, range(10))
+    assert [next(results) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(ValueError, match=r"^3$"):
+        next(results)
+
+
+def test_blas_is_held_to_one_thread() -> None:
+    from threadpoolctl import threadpool_info
+
+    pools = next(ordered_map(lambda _: threadpool_info(), [0]))
+    counts = {pool["num_threads"] for pool in pools if pool["user_api"] == "blas"}
+    assert counts == {1}

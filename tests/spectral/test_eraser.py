@@ -1,0 +1,101 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from salcli.errors import RangeError, ShapeError, UsageError
+from salcli.spectral.eraser import BLOCK_ROWS, LinearEraser
+
+
+def eraser_of(d: int, k: int, seed: int = 0, mean: float = 1.0) -> LinearEraser:
+    rng = np.random.default_rng(seed)
+    u = np.linalg.qr(rng.normal(size=(d, k)))[0]
+    return LinearEraser(mean * rng.normal(size=d), u, u)
+
+
+@given(st.integers(1, 12), st.data())
+def test_interpolation_moves_along_the_removed_directions_and_can_be_undone(d: int, data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, d))
+    strength = data.draw(st.floats(0, 0.9))
+    eraser = eraser_of(d, k)
+    x = np.random.default_rng(1).normal(size=(20, d))
+    part = eraser(x, strength=strength)
+    assert_allclose(part, strength * eraser(x) + (1 - strength) * x, atol=1e-12)
+    removed = (part - eraser.mean) @ eraser.right
+    back = part + (strength / (1 - strength)) * removed @ eraser.left.T
+    assert_allclose(back, x, atol=1e-10)
+
+
+def test_no_strength_leaves_every_bit_as_it_was() -> None:
+    x = np.random.default_rng(1).normal(size=(20, 6)).astype(np.float32)
+    assert_array_equal(eraser_of(6, 2)(x, strength=0.0), x)
+
+
+@given(st.integers(2, 12), st.data())
+def test_the_reduced_form_has_the_inner_products_of_the_centred_erased_rows(d: int, data: st.DataObject) -> None:
+    eraser = eraser_of(d, data.draw(st.integers(1, d - 1)))
+    x = np.random.default_rng(2).normal(size=(15, d)) * 3
+    reduced, erased = eraser.reduce(x), eraser(x) - eraser.mean
+    assert reduced.shape == (15, d - eraser.k)
+    assert_allclose(reduced @ reduced.T, erased @ erased.T, atol=1e-10)
+
+
+def test_rows_keep_their_dtype_and_are_computed_in_float64() -> None:
+    eraser = eraser_of(30, 3, mean=100.0)
+    x = np.random.default_rng(3).normal(size=(3 * BLOCK_ROWS + 5, 30)).astype(np.float32) + np.float32(100)
+    exact = x.astype(np.float64) - ((x - eraser.mean) @ eraser.right) @ eraser.left.T
+    assert eraser(x).dtype == np.float32
+    assert_array_equal(eraser(x, dtype=np.float64).astype(np.float32), eraser(x))
+    assert_allclose(eraser(x, dtype=np.float64), exact, atol=1e-11)
+
+
+def test_big_endian_rows_stay_big_endian() -> None:
+    eraser = eraser_of(4, 1)
+    x = np.random.default_rng(3).normal(size=(7, 4)).astype(">f4")
+    assert eraser(x).dtype == np.dtype(">f4")
+    assert_array_equal(eraser(x), eraser(x.astype("<f4")))
+
+
+def test_a_value_the_dtype_cannot_hold_is_named() -> None:
+    u = np.array([[0.6], [0.8]])
+    x = np.array([[60000.0, -60000.0]])
+    with pytest.raises(RangeError, match=r"does not fit float16.*--dtype"):
+        LinearEraser(np.zeros(2), u, u)(x, dtype=np.float16)
+
+
+def test_the_residue_measures_what_rounding_brings_back() -> None:
+    u = np.array([[0.6], [0.8]])
+    eraser = LinearEraser(np.array([32768.0, 32768.0]), u, u)
+    x = 32768 + np.random.default_rng(0).normal(size=(500, 2)) / 16
+    assert eraser.residue(x, np.float64) < 1e-10
+    assert 1e-4 < eraser.residue(x, np.float32) < 2e-3  # its step there is 1/256
+
+
+@pytest.mark.parametrize("strength", [-0.1, 1.1, float("nan")])
+def test_strength_outside_its_range_is_refused(strength: float) -> None:
+    with pytest.raises(UsageError, match="outside 0…1"):
+        eraser_of(3, 1)(np.zeros((1, 3)), strength=strength)
+
+
+def test_rows_of_another_width_are_refused() -> None:
+    with pytest.raises(ShapeError, match=r"3 dimensions, not \(2, 4\)"):
+        eraser_of(3, 1)(np.zeros((2, 4)))
+
+
+def test_what_is_no_projection_is_refused() -> None:
+    good = eraser_of(4, 2)
+    with pytest.raises(ShapeError, match="not a projection"):
+        LinearEraser(good.mean, good.left * 1.01, good.right)
+    with pytest.raises(ShapeError):
+        LinearEraser(good.mean[:3], good.left, good.right)
+    with pytest.raises(RangeError):
+        LinearEraser(np.full(4, np.nan), good.left, good.right)
+
+
+def test_an_oblique_eraser_cannot_be_reduced() -> None:
+    left, right = np.array([[1.0], [0.5]]), np.array([[1.0], [0.0]])
+    oblique = LinearEraser(np.zeros(2), left, right)
+    assert not oblique.is_orthogonal
+    with pytest.raises(UsageError, match="oblique"):
+        oblique.reduce(np.zeros((1, 2)))
