@@ -15,8 +15,8 @@ from salcli.errors import AlignmentError
 from salcli.formats.artifact import Artifact
 from salcli.formats.finite import FiniteSource
 from salcli.formats.keys import KeyCensus
-from salcli.formats.registry import EmbeddingWriter
 from salcli.formats.source import Slab
+from salcli.formats.writer import EmbeddingWriter
 from salcli.spectral.moments import CrossMoments
 
 COARSE = 5e-3  # rounding that brings back more than this share of the strongest removed direction is too coarse

@@ -116,13 +116,19 @@ def print_fit(output: str, header: dict[str, Any], singular_values: list[float])
         "eraser": output,
         "method": f"{header['method']}, {'centred' if header['is_centred'] else 'not centred'}",
         "removes": f"{header['k']} of {header['d']} dimensions ({how}; rank {header['rank']})",
-        "singular values": ", ".join(f"{s:.4g}" for s in singular_values[:8])
-        + (" …" if len(singular_values) > 8 else ""),
+        "singular values": _spectrum(singular_values, header["rank"]),
         "fitted rows": f"{header['rows']['n_fitted']:,}",
     }
     for attribute in header["attributes"]:
         fields[f"attribute {attribute['name']}"] = _counts(attribute)
     print_fields(fields)
+
+
+def _spectrum(singular_values: list[float], rank: int) -> str:
+    """Show the singular values that carry something; the others are rounding noise, not numbers to compare."""
+    shown = ", ".join(f"{s:.4g}" for s in singular_values[: min(rank, 8)]) + (" …" if rank > 8 else "")
+    n_noise = len(singular_values) - rank
+    return shown + (f" ({n_noise} more zero to rounding)" if n_noise else "")
 
 
 def _counts(attribute: dict[str, Any]) -> str:
@@ -197,6 +203,6 @@ def print_inspection(found: dict[str, Any]) -> None:
         rho = "undefined" if similarity["spearman"] is None else f"{similarity['spearman']:.4f}"
         fields[f"similarity {similarity['set']}"] = (
             f"Spearman {rho} on {similarity['pairs_used']:,} of {similarity['pairs_total']:,} pairs "
-            f"({similarity['oov_pairs']} out of vocabulary; {similarity['policy']})"
+            f"({similarity['oov_pairs']} out of vocabulary)"
         )
     print_fields(fields)

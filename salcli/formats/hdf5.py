@@ -12,6 +12,7 @@ from salcli.errors import FormatError, warn
 from salcli.formats.bytefile import ByteFile
 from salcli.formats.npy import require_float_matrix
 from salcli.formats.source import Slab, require_shape, row_ranges
+from salcli.formats.writer import EmbeddingWriter
 from salcli.options import ReadOptions
 
 KEY_NAMES = frozenset({"keys", "words", "vocab", "vocabulary", "tokens", "ids", "key", "word", "token", "id", "index"})
@@ -180,7 +181,7 @@ class Hdf5Source:
         self._file.close()
 
 
-class Hdf5Writer:
+class Hdf5Writer(EmbeddingWriter):
     """Writes a copy of the input's HDF5 file with the new matrix in the old one's place, or a new file."""
 
     def __init__(
@@ -215,6 +216,10 @@ class Hdf5Writer:
 
     def close(self) -> None:
         """Flush and close."""
+        self._file.close()
+
+    def discard(self) -> None:
+        """Close."""
         self._file.close()
 
 

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from salcli.errors import FormatError, warn
 from salcli.formats import text_rows
 
-MAX_LINE = 1 << 24
-
 
 def decoded(words: Sequence[bytes]) -> tuple[str, ...]:
     """Decode UTF-8 words; bytes that are not UTF-8 travel as surrogates. No word holds a line feed."""
@@ -19,20 +17,24 @@ def decoded(words: Sequence[bytes]) -> tuple[str, ...]:
 
 
 def encoded(keys: Iterable[str]) -> list[bytes]:
-    """Undo `decoded`."""
-    return [key.encode("utf-8", "surrogateescape") for key in keys]
+    """Undo `decoded`.
+
+    Raises
+    ------
+    FormatError : a key holds half of a surrogate pair, which no UTF-8 file can hold
+    """
+    words = []
+    for key in keys:
+        try:
+            words.append(key.encode("utf-8", "surrogateescape"))
+        except UnicodeEncodeError as error:
+            raise FormatError(f"key {key[:40]!a} holds half of a surrogate pair: it has no UTF-8 form") from error
+    return words
 
 
 def is_utf8(key: str) -> bool:
     """Tell whether a key came from proper UTF-8."""
     return not any(0xDC80 <= ord(letter) <= 0xDCFF for letter in key) if not key.isascii() else True
-
-
-def require_writable(key: str, reread: bytes | None, target: str) -> None:
-    """Refuse a key that the target format would read back as another one."""
-    word = key.encode("utf-8", "surrogateescape")
-    if reread != word:
-        raise FormatError(f"{target}: key {text_rows.shown(word)} cannot be written so that it reads back the same")
 
 
 class KeyCensus:

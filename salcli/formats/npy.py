@@ -12,6 +12,7 @@ from salcli.data.embeddings import Embeddings, Floats
 from salcli.errors import FormatError
 from salcli.formats.bytefile import ByteFile
 from salcli.formats.source import Slab, require_shape, row_ranges
+from salcli.formats.writer import EmbeddingWriter
 from salcli.options import ReadOptions
 
 
@@ -143,7 +144,7 @@ def npy_header(n: int, d: int, dtype: np.dtype[Any], *, is_fortran: bool) -> byt
     return header.getvalue()
 
 
-class NpyWriter:
+class NpyWriter(EmbeddingWriter):
     """Writes a `.npy` file, in the order of the input."""
 
     def __init__(self, handle: BinaryIO, *, n: int, d: int, dtype: np.dtype[Any], is_fortran: bool = False) -> None:
@@ -166,6 +167,3 @@ class NpyWriter:
                 self._handle.seek(self._offset + (j * self._n + self._row) * self._dtype.itemsize)
                 self._handle.write(piece[:, j].tobytes())
         self._row += len(piece)
-
-    def close(self) -> None:
-        """Nothing is held back."""

@@ -12,6 +12,7 @@ from salcli.formats.bytefile import ByteFile, Stream
 from salcli.formats.npy import NpySource, npy_header, read_layout
 from salcli.formats.signature import HEAD_BYTES
 from salcli.formats.source import Slab, row_ranges
+from salcli.formats.writer import EmbeddingWriter
 from salcli.options import ReadOptions
 
 KEY_NAMES = ("keys", "words", "vocab", "tokens", "ids", "labels", "index")
@@ -124,7 +125,7 @@ class NpzSource(NpySource):
         super().close()
 
 
-class NpzWriter:
+class NpzWriter(EmbeddingWriter):
     """Writes the matrix beside whatever else the input's `.npz` held, or beside the keys."""
 
     def __init__(
@@ -168,6 +169,11 @@ class NpzWriter:
                 with self._like.archive.open(info) as source, self._open(info.filename) as target:  # type: ignore[union-attr]
                     while piece := source.read(COPY_PIECE):
                         target.write(piece)
+        self._archive.close()
+
+    def discard(self) -> None:
+        """Close, so that nothing is written when this is collected."""
+        self._member.close()
         self._archive.close()
 
 

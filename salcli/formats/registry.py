@@ -1,13 +1,12 @@
 """From a name to a reader or a writer: what the content says decides, then the suffix."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError, UsageError
 from salcli.formats import atomic, signature
 from salcli.formats.bytefile import ByteFile
@@ -18,6 +17,7 @@ from salcli.formats.npz import NpzSource, NpzWriter
 from salcli.formats.source import EmbeddingSource
 from salcli.formats.text import TextSource, TextWriter
 from salcli.formats.word2vec_binary import Word2vecBinarySource, Word2vecBinaryWriter
+from salcli.formats.writer import EmbeddingWriter
 from salcli.options import ReadOptions
 
 FORMATS = ("npy", "npz", "h5", "word2vec-text", "glove", "word2vec-bin")
@@ -26,19 +26,6 @@ SUFFIXES = {".npy": "npy", ".npz": "npz", ".h5": "h5", ".hdf5": "h5", ".bin": "w
 TEXT_SUFFIXES = frozenset({".txt", ".vec"})
 COMPRESSED_SUFFIX = ".gz"
 READ_ONLY_SUFFIXES = frozenset({".bz2", ".xz"})
-
-
-class EmbeddingWriter(Protocol):
-    """Takes batches in file order; `encode` may run on any thread, `write` on one."""
-
-    def encode(self, batch: Embeddings) -> Any:
-        """Turn a batch into what `write` takes."""
-
-    def write(self, piece: Any) -> None:
-        """Append it."""
-
-    def close(self) -> None:
-        """Write what is still held back."""
 
 
 def open_source(path: str, options: ReadOptions | None = None) -> FiniteSource:
@@ -126,8 +113,13 @@ def create(
         handle = None if format_name == "h5" else open(temporary, "wb")  # noqa: SIM115 (closed below)
         try:
             writer = _writer(format_name, handle, temporary, target, source, d, dtype)
-            yield writer
-            writer.close()
+            try:
+                yield writer
+                writer.close()
+            except BaseException:
+                with suppress(OSError, ValueError):
+                    writer.discard()
+                raise
         finally:
             if handle is not None:
                 handle.close()

@@ -3,6 +3,8 @@
 import re
 from typing import NamedTuple
 
+from salcli.formats.text_rows import NUMBER
+
 HEAD_BYTES = 65_536
 
 COMPRESSIONS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz"}
@@ -30,7 +32,7 @@ HTML = re.compile(rb"\s*(<!--.*?-->\s*)?<(!doctype\s+html|html|head|body|\?xml)"
 # The protocol opcode, then what a pickle of an object, dict, list or tuple starts with.
 PICKLE = re.compile(rb"\x80[\x02-\x05](\x95|[\}\]\)\(cX\x8c\x8a])")
 TAR_AT = 257
-HEADER = re.compile(rb"[ \t]*(\d{1,18})[ \t]+(\d{1,18})[ \t]*\r?\n")
+HEADER = re.compile(rb"[ \t]*(\d{1,18})[ \t]+(\d{1,18})[ \t]*\r?(?:\n|\Z)")
 NUMBER_BYTES = frozenset(b"0123456789+-.eE \t")
 
 
@@ -90,7 +92,7 @@ def looks_binary(body: bytes) -> bool:
     line, _, rest = body.partition(b"\n")
     last = line.rstrip(b" \t\r").rpartition(b" ")[2].rpartition(b"\t")[2]
     if rest or len(body) < HEAD_BYTES // 2:
-        return not (last and NUMBER_BYTES.issuperset(last)) and _is_mostly_not_numbers(line)
+        return not NUMBER.fullmatch(last) and _is_mostly_not_numbers(line)
     return _is_mostly_not_numbers(body)
 
 

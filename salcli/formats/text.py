@@ -1,5 +1,6 @@
 """word2vec text and GloVe text (the same rows without a header), in and out."""
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from salcli.formats.keys import decoded, encoded, is_utf8
 from salcli.formats.notes import Notes
 from salcli.formats.source import Slab, require_shape
 from salcli.formats.text_rows import BOM, Chunk
+from salcli.formats.writer import EmbeddingWriter
 from salcli.options import SLAB_BYTES, ReadOptions
 
 MAX_LINE = 16 << 20
@@ -84,7 +86,7 @@ class TextSource:
         keys = decoded(words)
         place = self._place_in(span)
         for row, word in enumerate(words):
-            if b" " in word and text_rows.ends_in_number(word):
+            if (b" " in word or b"\t" in word) and text_rows.ends_in_number(word):
                 told = f"{place(row)}: word {text_rows.shown(word)}"
                 self._notes.add("a word that ends in a number: the row may be too long", span.first_row + row, told)
         if not b"".join(words).isascii():
@@ -133,9 +135,12 @@ def _survey(
                 counts.update(Counter(list(Chunk(piece, strips_cr=may_strip).field_counts())))
             spans.append(Span(offset, len(piece), first_line + n_rows, n_rows, n_lines))
             offset, n_rows = offset + len(piece), n_rows + n_lines
-    # The most frequent count; of equally frequent ones the smaller, since a word may hold spaces.
-    mode = min(counts, key=lambda count: (-counts[count], count)) - 1 if counts else 0
-    return spans, n_rows, may_strip, int(mode)
+    return spans, n_rows, may_strip, most_frequent(counts) - 1
+
+
+def most_frequent(counts: Counter[int]) -> int:
+    """Give the most frequent field count; of equally frequent ones the smaller, since a word may hold spaces."""
+    return int(min(counts, key=lambda count: (-counts[count], count))) if counts else 0
 
 
 def _complete_lines(file: ByteFile, stream: Stream, start: int) -> Iterator[tuple[int, bytes]]:
@@ -162,7 +167,7 @@ def _cut(data: bytes, rows: int) -> list[bytes]:
     return [b"".join(lines[i : i + rows]) for i in range(0, len(lines), rows)]
 
 
-class TextWriter:
+class TextWriter(EmbeddingWriter):
     """Writes rows as text that reads back to the same numbers: the shortest decimals that do."""
 
     def __init__(
@@ -170,6 +175,8 @@ class TextWriter:
     ) -> None:
         self._handle, self._d, self._target, self._has_header = handle, d, target, has_header
         self._dtype = np.dtype(np.float32 if dtype.itemsize <= 4 else np.float64)
+        self._lock = threading.Lock()
+        self._field_counts: Counter[int] = Counter()
         if has_header:
             handle.write(f"{n} {d}\n".encode())
 
@@ -188,6 +195,9 @@ class TextWriter:
             )
         words = encoded(batch.keys)
         self._require_readable(words, is_first=bool(len(batch)) and batch.rows[0] == 0)
+        if not self._has_header:
+            with self._lock:
+                self._field_counts.update(Counter(text_rows.count_fields(word) + self._d for word in words))
         vectors = np.ascontiguousarray(batch.vectors, dtype=self._dtype)
         numbers = orjson.dumps(vectors, option=orjson.OPT_SERIALIZE_NUMPY)[2:-2].replace(b",", b" ").split(b"] [")
         return b"".join([b"%b %b\n" % row for row in zip(words, numbers, strict=True)]) if words else b""
@@ -204,4 +214,9 @@ class TextWriter:
         self._handle.write(piece)
 
     def close(self) -> None:
-        """Nothing is held back."""
+        """Make sure that a file without a header reads back: its dimension is told from the most frequent row."""
+        if not self._has_header and (found := most_frequent(self._field_counts)) != self._d + 1:
+            raise FormatError(
+                f"{self._target}: most keys hold spaces, so without a header {found - 1} dimensions are read back, "
+                f"not {self._d}: use --output-format word2vec-text"
+            )

@@ -151,7 +151,7 @@ class Chunk:
         ------
         FormatError : a row is not a word and d numbers
         """
-        if self.is_regular and b"\r" not in self.data and not self.data.startswith(BOM):
+        if self.is_regular and b"\r" not in self.data:
             whole = _parsed(self.data, d)
             if whole is not None:
                 return whole
@@ -197,7 +197,7 @@ def _csv_options(d: int) -> tuple[list[str], Any, Any]:
 
 
 def _parsed(data: bytes, d: int) -> tuple[list[bytes], NDArray[np.float64]] | None:
-    """Read regular lines at once; None when a line is ragged or a field is not a number.
+    """Read regular lines at once; None when a line is ragged or a field is not a plain finite number.
 
     Numbers are parsed as float64 and rounded once by whoever needs float32, which is what gensim does; parsing
     straight to float32 can differ in the last bit.
@@ -205,6 +205,8 @@ def _parsed(data: bytes, d: int) -> tuple[list[bytes], NDArray[np.float64]] | No
     import pyarrow as pa
     from pyarrow import csv
 
+    if data.startswith(BOM):  # pyarrow would drop it, but here it belongs to a word
+        return None
     names, parse, convert = _csv_options(d)
     read = csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names)
     try:
@@ -216,4 +218,6 @@ def _parsed(data: bytes, d: int) -> tuple[list[bytes], NDArray[np.float64]] | No
     matrix = np.empty((d, len(table)))
     for j in range(d):
         matrix[j] = table.column(j + 1).to_numpy()
+    if not np.isfinite(matrix).all():  # pyarrow also takes `nan(1)`; the exact reading decides
+        return None
     return table.column(0).to_pylist(), np.ascontiguousarray(matrix.T)

@@ -14,6 +14,7 @@ from salcli.formats.bytefile import ByteFile
 from salcli.formats.keys import decoded, encoded, is_utf8
 from salcli.formats.notes import Notes
 from salcli.formats.source import Slab, require_shape
+from salcli.formats.writer import EmbeddingWriter
 from salcli.options import SLAB_BYTES, ReadOptions
 
 FLOAT32 = np.dtype("<f4")
@@ -157,7 +158,7 @@ class Word2vecBinarySource:
         self.file.close()
 
 
-class Word2vecBinaryWriter:
+class Word2vecBinaryWriter(EmbeddingWriter):
     """Writes records as gensim does: no line feed between them."""
 
     def __init__(self, handle: BinaryIO, *, n: int, d: int, dtype: np.dtype[Any], target: str) -> None:
@@ -187,9 +188,6 @@ class Word2vecBinaryWriter:
     def write(self, piece: bytes) -> None:
         """Append an encoded batch."""
         self._handle.write(piece)
-
-    def close(self) -> None:
-        """Nothing is held back."""
 
 
 def _require_readable(words: Sequence[bytes], target: str) -> None:

@@ -1,0 +1,103 @@
+"""Reproduce the word-embedding figures of the paper's protocol on GloVe 6B 100d, and what a fresh attacker reads.
+
+Shao, Ziser & Cohen (EACL 2023) take the 7,500 most `he` and the 7,500 most `she` words of the first 150,000, split them
+70/30 and the training part 70/30 again, and train an SVM on the rows that the eraser was fitted on. Beside that stands
+an attacker with labelled rows of its own: the eraser is fitted on one half of the training rows, the other half
+trains the attacker. Everything goes through the command line.
+
+    python benchmarks/reproduce_words.py FOLDER        with FOLDER/vectors.npy [150000, 100] and FOLDER/vocab.txt
+"""
+
+import csv
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from salcli.spectral.moments import CrossMoments
+from salcli.spectral.sal import fit_sal
+
+ERASERS = {
+    "uncentred, k = 1": ["--no-center", "-k", "1"],
+    "uncentred, k = 2": ["--no-center", "-k", "2"],
+    "centred, k = 1": ["-k", "1"],
+}
+REFERENCE = {"uncentred, k = 1": "about .62", "uncentred, k = 2": "majority", "centred, k = 1": "majority"}
+
+
+def salcli(*arguments: str) -> str:
+    """Run a command of the installed salcli and give what it printed."""
+    done = subprocess.run([sys.executable, "-m", "salcli", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"salcli {' '.join(arguments)}\n{done.stderr}")
+    return done.stdout
+
+
+def halved(labels: Path, target: Path) -> None:
+    """Write labels whose training rows are halved at random: one half stays train, the other becomes dev."""
+    rows = list(csv.DictReader(labels.open(encoding="utf-8")))
+    of_train = [i for i, row in enumerate(rows) if row["split"] == "train"]
+    fresh = set(np.random.default_rng(0).permutation(of_train)[: len(of_train) // 2].tolist())
+    names = {"train": "train", "dev": "unused", "test": "test"}
+    with target.open("w", encoding="utf-8", newline="") as handle:
+        writer = csv.writer(handle, lineterminator="\n")
+        writer.writerow(["word", "label", "split"])
+        for i, row in enumerate(rows):
+            writer.writerow([row["word"], row["label"], "dev" if i in fresh else names[row["split"]]])
+
+
+def accuracies(report: dict[str, Any]) -> dict[tuple[str, str], float]:
+    """Give accuracy by adversary and stage."""
+    return {(probe["adversary"], probe["stage"]): probe["accuracy"] for probe in report["probes"]}
+
+
+def fit_seconds(folder: Path, labels: Path) -> float:
+    """Time moments and SVD alone, on the training rows in memory (median of 7)."""
+    row_of = {word: i for i, word in enumerate((folder / "vocab.txt").read_text(encoding="utf-8").split("\n"))}
+    train = [row for row in csv.DictReader(labels.open(encoding="utf-8")) if row["split"] == "train"]
+    x = np.load(folder / "vectors.npy")[[row_of[row["word"]] for row in train]]
+    z = np.eye(2)[[int(row["label"] == "she") for row in train]]
+    seconds = []
+    for _ in range(7):
+        start = time.perf_counter()
+        fit_sal(CrossMoments.of(x, z))
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds)
+
+
+def main() -> None:
+    """Print the table."""
+    if len(sys.argv) != 2:
+        sys.exit("usage: reproduce_words.py FOLDER  (make reproduce-words GLOVE=FOLDER)")
+    folder = Path(sys.argv[1])
+    vectors, keys = str(folder / "vectors.npy"), ["--keys", str(folder / "vocab.txt")]
+    with tempfile.TemporaryDirectory() as scratch:
+        labels, halves, eraser = (Path(scratch) / name for name in ("labels.csv", "halves.csv", "eraser.npz"))
+        made = salcli("label", vectors, *keys, "--direction", "he:she", "--top", "7500", "-o", str(labels), "--json")
+        print(f"words: {json.loads(made)['n_scored']:,}; split {json.loads(made)['splits']}\n")
+        halved(labels, halves)
+        print("| eraser | before | after, in-sample | reference | after, fresh | majority |")
+        print("|---|---|---|---|---|---|")
+        for name, options in ERASERS.items():
+            row = {}
+            for kind, table in (("in-sample", labels), ("fresh", halves)):
+                salcli("fit", vectors, str(table), *keys, *options, "-o", str(eraser), "--quiet")
+                command = ["evaluate", vectors, str(table), *keys, "--eraser", str(eraser), "--adversary", kind]
+                report = json.loads(salcli(*command, "--json", "--quiet"))
+                row |= accuracies(report)
+            majority = report["probes"][0]["majority"]
+            print(
+                f"| SAL {name} | {row['in-sample', 'before']:.3f} | {row['in-sample', 'after']:.3f} "
+                f"| {REFERENCE[name]} | {row['fresh', 'after']:.3f} | {majority:.3f} |"
+            )
+        print(f"\nSAL itself (moments and SVD, 7,350 x 100, one process): {1000 * fit_seconds(folder, labels):.1f} ms")
+
+
+if __name__ == "__main__":
+    main()
