@@ -106,7 +106,7 @@ def evaluate(
             "embeddings": {"path": embeddings, "sha256": digests[0].result(), "n": source.n, "d": source.d},
             "labels": {"path": labels, "sha256": digests[1].result(), "n": len(table)},
         }
-    about = None if artifact is None else {"path": eraser, **artifact.summary()}
+    about = None if artifact is None else {"path": eraser, "sha256": artifact.sha256, **artifact.summary()}
     stage = judged_stage(about)
     gates = tuple(accuracy_gate(g.limit, g.probe, options.adversaries, probes, stage) for g in options.max_accuracy)
     return Report(inputs, about, probes, gates, notes)

@@ -25,6 +25,17 @@ INTERRUPTED, TERMINATED, PIPE_CLOSED = 130, 143, 141
 class ReportingGroup(TyperGroup):
     """Turns what the user can put right into one line and an exit code, in one place."""
 
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        """Parse the command line; `--help` and `--version` print here already."""
+        try:
+            try:
+                return super().make_context(*args, **extra)
+            finally:
+                sys.stdout.flush()
+        except BrokenPipeError as error:
+            _close_stdout()
+            raise typer.Exit(PIPE_CLOSED) from error
+
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
         from salcli.cli import console

@@ -31,6 +31,8 @@ class Artifact:
     """`[min(d, c)]` of Ω, falling."""
     header: dict[str, Any]
     """Schema, method, options, classes, rank, the rule of the fitted rows, hashes and versions."""
+    sha256: str = ""
+    """Of the file it was read from; empty before it is written."""
 
     @property
     def rule(self) -> RowRule:
@@ -95,7 +97,7 @@ def read_artifact(path: str) -> Artifact:
     """
     file = ByteFile.open(path)
     try:
-        arrays = _arrays(path, file)
+        arrays, digest = _arrays(path, file), file.sha256()
         header = _header(path, arrays["header"])
         eraser = LinearEraser(arrays["mean"], arrays["left"], arrays["right"])
         _require_consistent(path, header, eraser, arrays["singular_values"])
@@ -105,7 +107,7 @@ def read_artifact(path: str) -> Artifact:
         raise FormatError(f"{path}: damaged artifact: {error}") from error
     finally:
         file.close()
-    return Artifact(eraser, arrays["singular_values"], header)
+    return Artifact(eraser, arrays["singular_values"], header, digest)
 
 
 def _arrays(path: str, file: ByteFile) -> dict[str, NDArray[Any]]:

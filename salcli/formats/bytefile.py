@@ -60,13 +60,17 @@ class Stream:
 class ByteFile:
     """Bytes that can be read from the start any number of times."""
 
-    def __init__(self, name: str, handle: IO[bytes], *, compression: str | None = None) -> None:
+    def __init__(
+        self, name: str, handle: IO[bytes], *, compression: str | None = None, packed: "ByteFile | None" = None
+    ) -> None:
         self.name = name
         """For messages."""
         self.handle = handle
         """The file as it lies on disk."""
         self.compression = compression
         """gzip, bz2, xz or None."""
+        self._packed = packed  # what this was unpacked from, and what lies on disk
+        self._unpacked: ByteFile | None = None
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "ByteFile":
@@ -91,14 +95,20 @@ class ByteFile:
         return cls(name, handle)._recognised()
 
     def _recognised(self) -> "ByteFile":
-        head = self.handle.read(signature.HEAD_BYTES)
-        self.handle.seek(0)
-        self.compression = signature.compression_of(head)
-        reason = signature.refusal(head if self.compression is None else self.head())
-        if reason:
+        try:
+            head = self.handle.read(signature.HEAD_BYTES)
+            self.handle.seek(0)
+            self.compression = signature.compression_of(head)
+            reason = signature.refusal(head if self.compression is None else self.head())
+            if reason:
+                inside = f"{self.compression} of " if self.compression else ""
+                raise FormatError(f"{self.name}: {inside}{reason}")
+        except OSError as error:
             self.close()
-            inside = f"{self.compression} of " if self.compression else ""
-            raise FormatError(f"{self.name}: {inside}{reason}")
+            raise FormatError(f"{self.name}: cannot be read: {error.strerror}") from error
+        except FormatError:
+            self.close()
+            raise
         return self
 
     @property
@@ -122,11 +132,11 @@ class ByteFile:
         """Give the first 64 KiB of the content."""
         return self.stream().read(signature.HEAD_BYTES)
 
-    def spans(self, places: Iterable[tuple[int, int]]) -> Iterator[Callable[[], bytes]]:
+    def spans(self, places: Iterable[tuple[int, int]], *, reads_to_end: bool = False) -> Iterator[Callable[[], bytes]]:
         """Give a reader for each (offset, size), offsets rising.
 
         A plain file's readers may be called at any time on any thread. A compressed file is read forward as this
-        iterates, and the readers hand over what was read.
+        iterates, and the readers hand over what was read; with `reads_to_end`, nothing may follow the last place.
 
         Raises
         ------
@@ -143,6 +153,8 @@ class ByteFile:
             data = self._whole(stream.read(size), size)
             position += size
             yield partial(bytes, data)
+        if reads_to_end and stream.read(1):
+            raise FormatError(f"{self.name}: too long: more bytes follow byte {position}, where it should end")
 
     def _at(self, offset: int, size: int) -> bytes:
         pieces, wanted = [], size
@@ -158,10 +170,15 @@ class ByteFile:
 
     def plain(self) -> "ByteFile":
         """Unpack into a temporary file, for formats that must be read at any place."""
-        return self if self.is_plain else ByteFile(self.name, spooled(self.stream()))
+        if self.is_plain:
+            return self
+        self._unpacked = ByteFile(self.name, spooled(self.stream()), packed=self)
+        return self._unpacked
 
     def sha256(self) -> str:
         """Hash the file as it lies on disk (what `sha256sum` prints)."""
+        if self._packed is not None:
+            return self._packed.sha256()
         digest, offset = hashlib.sha256(), 0
         while piece := os.pread(self.handle.fileno(), PIECE, offset):
             digest.update(piece)
@@ -170,8 +187,10 @@ class ByteFile:
 
     def close(self) -> None:
         """Close the file."""
-        with contextlib.suppress(OSError):
-            self.handle.close()
+        for file in (self, self._packed, self._unpacked):
+            if file is not None:
+                with contextlib.suppress(OSError):
+                    file.handle.close()
 
 
 class _Positioned:

@@ -5,18 +5,16 @@ from functools import partial
 from typing import Any
 
 import h5py
-import numpy as np
 
 from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError, warn
 from salcli.formats.bytefile import ByteFile
 from salcli.formats.npy import require_float_matrix
 from salcli.formats.source import Slab, require_shape, row_ranges
-from salcli.formats.writer import EmbeddingWriter
 from salcli.options import ReadOptions
 
+MAX_LINKS = 16  # soft links in a row; more is a circle
 KEY_NAMES = frozenset({"keys", "words", "vocab", "vocabulary", "tokens", "ids", "key", "word", "token", "id", "index"})
-DEFAULT_MATRIX, DEFAULT_KEYS = "vectors", "keys"
 
 
 class Hdf5Source:
@@ -40,8 +38,10 @@ class Hdf5Source:
         self.n, self.d = self._matrix.shape
         self.dtype = self._matrix.dtype
         require_shape(f"{self.path}: dataset {self.dataset}", self.n, self.d)
-        self._require_readable()
+        self._require_readable(self._matrix)
         self._keys = self._find_keys(options.keys_dataset)
+        if self._keys is not None:
+            self._require_readable(self._keys)
         self.keys_name = None if self._keys is None else str(self._keys.name)
         self.has_keys = self._keys is not None
         chunk_rows = self._matrix.chunks[0] if self._matrix.chunks else 1
@@ -79,28 +79,34 @@ class Hdf5Source:
         shapes = [f"{name} {item.dtype} {item.shape}" for name, item in datasets.items()]
         raise FormatError(f"{self.path}: no 2-D float dataset among {_listed(shapes) or 'no datasets at all'}")
 
-    def _named(self, name: str) -> h5py.Dataset:
-        group: Any = self.root
-        for part in name.strip("/").split("/"):
-            link = group.get(part, getlink=True) if isinstance(group, h5py.Group) and part in group else None
+    def _named(self, name: str, depth: int = 0) -> h5py.Dataset:
+        """Find a dataset by its path; links within the file are followed, links out of it are not."""
+        found: Any = self.root
+        parts = [part for part in name.split("/") if part]
+        for i, part in enumerate(parts):
+            link = _link(found, part)
             if isinstance(link, h5py.ExternalLink):
                 raise FormatError(
                     f"{self.path}: {name} is a link to another file ({link.filename}), which is not followed"
                 )
-            group = group[part] if link is not None else None
-            if group is None:
+            if isinstance(link, h5py.SoftLink) and depth < MAX_LINKS:
+                target = link.path if link.path.startswith("/") else f"{found.name}/{link.path}"
+                return self._named("/".join([target, *parts[i + 1 :]]), depth + 1)
+            if not isinstance(link, h5py.HardLink):
                 raise FormatError(f"{self.path}: no dataset {name!r}; it holds {_listed(list(self._datasets()))}")
-        if not isinstance(group, h5py.Dataset):
+            found = found[part]
+        if not isinstance(found, h5py.Dataset):
             raise FormatError(f"{self.path}: {name!r} is a group; it holds {_listed(list(self._datasets()))}")
-        return group
+        return found
 
-    def _require_readable(self) -> None:
-        where = f"{self.path}: dataset {self.dataset}"
-        if self._matrix.is_virtual and any(source.file_name != "." for source in self._matrix.virtual_sources()):
+    def _require_readable(self, dataset: h5py.Dataset) -> None:
+        """Refuse a dataset that lies in other files, or needs a filter that is not here."""
+        where = f"{self.path}: dataset {dataset.name}"
+        if dataset.is_virtual and any(source.file_name != "." for source in dataset.virtual_sources()):
             raise FormatError(f"{where} is a view of other files, which are not followed")
-        plist = self._matrix.id.get_create_plist()
-        if self._matrix.external:
-            raise FormatError(f"{where} keeps its numbers in another file, which is not followed")
+        if dataset.external:
+            raise FormatError(f"{where} keeps its data in another file, which is not followed")
+        plist = dataset.id.get_create_plist()
         for i in range(plist.get_nfilters()):
             code, _, _, name = plist.get_filter(i)
             if not h5py.h5z.filter_avail(code):
@@ -181,81 +187,12 @@ class Hdf5Source:
         self._file.close()
 
 
-class Hdf5Writer(EmbeddingWriter):
-    """Writes a copy of the input's HDF5 file with the new matrix in the old one's place, or a new file."""
-
-    def __init__(
-        self, path: str, *, n: int, d: int, dtype: np.dtype[Any], like: Hdf5Source | None, has_keys: bool
-    ) -> None:
-        self._file = h5py.File(path, "w", libver="earliest")
-        self._dtype, self._row = dtype, 0
-        is_copy = like is not None and like.n == n
-        name = like.dataset if like else DEFAULT_MATRIX
-        if like is not None:
-            skipped = {like.dataset} if is_copy else {like.dataset, str(like.keys_name)}
-            _copy_siblings(like.root, self._file, skipped)
-        self._matrix = self._file.create_dataset(name, (n, d), dtype, **_storage(like, d))
-        if like is not None:
-            _copy_attributes(like.root[like.dataset], self._matrix)
-        self._keys = None
-        if has_keys and not is_copy:
-            keys_name = (like.keys_name if like else None) or DEFAULT_KEYS
-            self._keys = self._file.create_dataset(keys_name, (n,), h5py.string_dtype())
-
-    def encode(self, batch: Embeddings) -> Embeddings:
-        """Lay rows out as they will be written; safe on any thread."""
-        return batch.with_vectors(np.ascontiguousarray(batch.vectors, dtype=self._dtype))
-
-    def write(self, piece: Embeddings) -> None:
-        """Append rows."""
-        stop = self._row + len(piece)
-        self._matrix[self._row : stop] = piece.vectors
-        if self._keys is not None:
-            self._keys[self._row : stop] = [key.encode("utf-8", "surrogateescape") for key in piece.keys or ()]
-        self._row = stop
-
-    def close(self) -> None:
-        """Flush and close."""
-        self._file.close()
-
-    def discard(self) -> None:
-        """Close."""
-        self._file.close()
-
-
-def _storage(like: Hdf5Source | None, d: int) -> dict[str, Any]:
-    """Chunk and compress as the input did."""
-    source = None if like is None else like.root[like.dataset]
-    if source is None or source.chunks is None:
-        return {}
-    rows, columns = source.chunks
-    return {
-        "chunks": (min(rows, source.shape[0]), min(columns, d)),
-        "compression": source.compression,
-        "compression_opts": source.compression_opts,
-        "shuffle": source.shuffle,
-        "fletcher32": source.fletcher32,
-    }
-
-
-def _copy_siblings(source: h5py.Group, target: h5py.Group, skipped: set[str]) -> None:
-    """Copy everything but the datasets at `skipped`; links stay links."""
-    _copy_attributes(source, target)
-    for name in source:
-        path = f"{source.name.rstrip('/')}/{name}"
-        link = source.get(name, getlink=True)
-        if isinstance(link, (h5py.SoftLink, h5py.ExternalLink)):
-            target[name] = link
-        elif any(other.startswith(path + "/") for other in skipped):
-            _copy_siblings(source[name], target.create_group(name), skipped)
-        elif path not in skipped:
-            source.copy(name, target, name)
-
-
-def _copy_attributes(source: Any, target: Any) -> None:
-    for name in source.attrs:
-        if name not in ("DIMENSION_LIST", "REFERENCE_LIST", "CLASS"):  # references into the old file
-            target.attrs.create(name, source.attrs[name], dtype=source.attrs.get_id(name).dtype)
+def _link(group: Any, name: str) -> Any:
+    """Give a member's link without following it; None if there is no such member."""
+    try:
+        return group.get(name, getlink=True) if isinstance(group, h5py.Group) else None
+    except KeyError:
+        return None
 
 
 def _holds_strings(item: h5py.Dataset) -> bool:

@@ -4,6 +4,7 @@ import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from tokenize import TokenError
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -49,8 +50,8 @@ def read_layout(head: bytes, name: str) -> NpyLayout:
                 f"{name}: npy format version {version[0]}.{version[1]}: a structured dtype, not a matrix of floats"
             )
         shape, is_fortran, dtype = read(start)
-    except (ValueError, TypeError, SyntaxError, OverflowError) as error:
-        raise FormatError(f"{name}: damaged npy header: {str(error).splitlines()[0]}") from error
+    except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError, TokenError) as error:
+        raise FormatError(f"{name}: damaged npy header: {_short(error)}") from error
     require_float_matrix(name, shape, dtype)
     if any(size < 0 for size in shape):
         raise FormatError(f"{name}: damaged npy header: negative shape {shape}")
@@ -106,7 +107,7 @@ class NpySource:
             return
         width = self.d * self.dtype.itemsize
         places = ((self._layout.offset + start * width, (stop - start) * width) for start, stop in ranges)
-        for (start, stop), read in zip(ranges, self.file.spans(places), strict=True):
+        for (start, stop), read in zip(ranges, self.file.spans(places, reads_to_end=True), strict=True):
             yield Slab(start, stop - start, partial(self._matrix, start, read))
 
     def _matrix(self, start: int, read: Callable[[], bytes]) -> Embeddings:
@@ -167,3 +168,8 @@ class NpyWriter(EmbeddingWriter):
                 self._handle.seek(self._offset + (j * self._n + self._row) * self._dtype.itemsize)
                 self._handle.write(piece[:, j].tobytes())
         self._row += len(piece)
+
+
+def _short(error: BaseException) -> str:
+    lines = str(error).splitlines()
+    return lines[0][:120] if lines else type(error).__name__

@@ -137,7 +137,8 @@ def _writer(
         like = inner if isinstance(inner, NpzSource) else None
         return NpzWriter(handle, n=source.n, d=d, dtype=dtype, like=like, has_keys=source.has_keys)
     if name == "h5":
-        from salcli.formats.hdf5 import Hdf5Source, Hdf5Writer
+        from salcli.formats.hdf5 import Hdf5Source
+        from salcli.formats.hdf5_writer import Hdf5Writer
 
         same = inner if isinstance(inner, Hdf5Source) else None
         return Hdf5Writer(temporary, n=source.n, d=d, dtype=dtype, like=same, has_keys=source.has_keys)

@@ -82,20 +82,24 @@ def format_of(head: bytes) -> str:
     header = word2vec_header(head.removeprefix(b"\xef\xbb\xbf"))
     if header is None:
         return "glove"
-    return "word2vec-bin" if looks_binary(head[header.n_bytes :]) else "word2vec-text"
+    return "word2vec-bin" if looks_binary(head[header.n_bytes :], header.d) else "word2vec-text"
 
 
-def looks_binary(body: bytes) -> bool:
-    """Tell float32 records from rows of text: by control characters, and by what stands behind the first word."""
+def looks_binary(body: bytes, d: int | None = None) -> bool:
+    """Tell float32 records from rows of text, by what stands in the first row.
+
+    Parameters
+    ----------
+    body : what follows the header, at least its first 64 KiB
+    d : dimensions, if a header announced them
+    """
+    line, feed, _ = body.partition(b"\n")
+    fields = line.replace(b"\t", b" ").split()
+    is_cut = not feed and len(body) >= HEAD_BYTES // 2
+    numbers = fields[1:-1] if is_cut else fields[-(d or 1) :]
+    if len(numbers) >= (1 if is_cut or d is None else d) and all(map(NUMBER.fullmatch, numbers)):
+        return False
     if any(byte < 32 and byte not in b"\t\n\r\x0b\x0c\x1c\x1d\x1e\x1f" for byte in body[:4096]):
         return True
-    line, _, rest = body.partition(b"\n")
-    last = line.rstrip(b" \t\r").rpartition(b" ")[2].rpartition(b"\t")[2]
-    if rest or len(body) < HEAD_BYTES // 2:
-        return not NUMBER.fullmatch(last) and _is_mostly_not_numbers(line)
-    return _is_mostly_not_numbers(body)
-
-
-def _is_mostly_not_numbers(body: bytes) -> bool:
-    _, _, behind_word = body.partition(b" ")
+    _, _, behind_word = (body if is_cut else line).partition(b" ")
     return sum(byte in NUMBER_BYTES or byte == 0x2C for byte in behind_word) * 2 < len(behind_word)

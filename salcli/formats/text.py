@@ -52,7 +52,7 @@ class TextSource:
                 f"{self.path}: line 1: {text_rows.shown(line)}, expected a header of two numbers, `rows dimensions`"
             )
         start += header.n_bytes if header else 0
-        if signature.looks_binary(head[start:]):
+        if signature.looks_binary(head[start:], header.d if header else None):
             raise FormatError(f"{self.path}: is binary, not text: try --format word2vec-bin, or leave --format out")
         self._first_line = 2 if header else 1
         survey = _survey(file, start, self._first_line, options.batch_rows, counts_fields=header is None)

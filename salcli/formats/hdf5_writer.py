@@ -1,0 +1,89 @@
+"""HDF5 out: a copy of the input's file with another matrix in the old one's place, or a new file."""
+
+from typing import Any
+
+import h5py
+import numpy as np
+
+from salcli.data.embeddings import Embeddings
+from salcli.formats.hdf5 import Hdf5Source
+from salcli.formats.writer import EmbeddingWriter
+
+DEFAULT_MATRIX, DEFAULT_KEYS = "vectors", "keys"
+
+
+class Hdf5Writer(EmbeddingWriter):
+    """Writes a copy of the input's HDF5 file with the new matrix in the old one's place, or a new file."""
+
+    def __init__(
+        self, path: str, *, n: int, d: int, dtype: np.dtype[Any], like: Hdf5Source | None, has_keys: bool
+    ) -> None:
+        self._file = h5py.File(path, "w", libver="earliest")
+        self._dtype, self._row = dtype, 0
+        is_copy = like is not None and like.n == n
+        name = like.dataset if like else DEFAULT_MATRIX
+        if like is not None:
+            skipped = {like.dataset} if is_copy else {like.dataset, str(like.keys_name)}
+            _copy_siblings(like.root, self._file, skipped)
+        self._matrix = self._file.create_dataset(name, (n, d), dtype, **_storage(like, d))
+        if like is not None:
+            _copy_attributes(like.root[like.dataset], self._matrix)
+        self._keys = None
+        if has_keys and not is_copy:
+            keys_name = (like.keys_name if like else None) or DEFAULT_KEYS
+            self._keys = self._file.create_dataset(keys_name, (n,), h5py.string_dtype())
+
+    def encode(self, batch: Embeddings) -> Embeddings:
+        """Lay rows out as they will be written; safe on any thread."""
+        return batch.with_vectors(np.ascontiguousarray(batch.vectors, dtype=self._dtype))
+
+    def write(self, piece: Embeddings) -> None:
+        """Append rows."""
+        stop = self._row + len(piece)
+        self._matrix[self._row : stop] = piece.vectors
+        if self._keys is not None:
+            self._keys[self._row : stop] = [key.encode("utf-8", "surrogateescape") for key in piece.keys or ()]
+        self._row = stop
+
+    def close(self) -> None:
+        """Flush and close."""
+        self._file.close()
+
+    def discard(self) -> None:
+        """Close."""
+        self._file.close()
+
+
+def _storage(like: Hdf5Source | None, d: int) -> dict[str, Any]:
+    """Chunk and compress as the input did."""
+    source = None if like is None else like.root[like.dataset]
+    if source is None or source.chunks is None:
+        return {}
+    rows, columns = source.chunks
+    return {
+        "chunks": (min(rows, source.shape[0]), min(columns, d)),
+        "compression": source.compression,
+        "compression_opts": source.compression_opts,
+        "shuffle": source.shuffle,
+        "fletcher32": source.fletcher32,
+    }
+
+
+def _copy_siblings(source: h5py.Group, target: h5py.Group, skipped: set[str]) -> None:
+    """Copy everything but the datasets at `skipped`; links stay links."""
+    _copy_attributes(source, target)
+    for name in source:
+        path = f"{source.name.rstrip('/')}/{name}"
+        link = source.get(name, getlink=True)
+        if isinstance(link, (h5py.SoftLink, h5py.ExternalLink)):
+            target[name] = link
+        elif any(other.startswith(path + "/") for other in skipped):
+            _copy_siblings(source[name], target.create_group(name), skipped)
+        elif path not in skipped:
+            source.copy(name, target, name)
+
+
+def _copy_attributes(source: Any, target: Any) -> None:
+    for name in source.attrs:
+        if name not in ("DIMENSION_LIST", "REFERENCE_LIST", "CLASS"):  # references into the old file
+            target.attrs.create(name, source.attrs[name], dtype=source.attrs.get_id(name).dtype)

@@ -1,0 +1,226 @@
+"""`salcli fit` in a process of its own: what lies in the artifact, and which rows made it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from .helpers import (
+    SAMPLE,
+    Array,
+    dense_directions,
+    header_of,
+    load_eraser,
+    one_hot,
+    planted,
+    projector,
+    refuse,
+    save_npy,
+    succeed,
+    text_of,
+    words,
+    write_csv,
+)
+
+N, D = 300, 8
+EXACT = 1e-12  # U Uᵀ of well separated singular values, from float64 sums in another order
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rows of three classes with a second attribute, a number and a split; `x.npy` without keys, `x.txt` with."""
+    folder = tmp_path_factory.mktemp("fit")
+    x, labels = planted(N, D, n_classes=3)
+    rng = np.random.default_rng(5)
+    second = rng.choice(["no", "yes"], N).tolist()
+    age = np.round(x[:, 0] * 2 + rng.normal(size=N), 3).tolist()
+    part = rng.choice(["train", "dev", "test", "extra"], N).tolist()
+    save_npy(folder / "x.npy", x)
+    (folder / "x.txt").write_bytes(text_of([w.encode() for w in words(N)], x, has_header=True))
+    (folder / "keys.txt").write_text("\n".join(words(N)) + "\n", encoding="utf-8")
+    write_csv(folder / "rows.csv", ["group"], [[label] for label in labels])
+    write_csv(folder / "keyed.csv", ["word", "group"], list(zip(words(N), labels, strict=True))[::-1])
+    columns = ["name", "group", "second", "age", "part"]
+    write_csv(folder / "wide.csv", columns, zip(words(N), labels, second, age, part, strict=True))
+    return folder
+
+
+def wide(folder: Path, column: str) -> list[str]:
+    lines = (folder / "wide.csv").read_text(encoding="utf-8").splitlines()
+    at = lines[0].split(",").index(column)
+    return [line.split(",")[at] for line in lines[1:]]
+
+
+def rows_of(folder: Path) -> Array:
+    return np.load(folder / "x.npy")
+
+
+def assert_fitted(path: Path, x: Array, z: Array, k: int, *, centres: bool = True) -> None:
+    """Hold an artifact against the dense oracle."""
+    mean, u, s = dense_directions(x, z, centres=centres)
+    held = load_eraser(path)
+    assert held["left"].shape == (x.shape[1], k)
+    np.testing.assert_allclose(projector(path), u[:, :k] @ u[:, :k].T, atol=EXACT)
+    np.testing.assert_allclose(held["mean"], mean, atol=1e-12)
+    np.testing.assert_allclose(held["singular_values"], s, atol=1e-13)
+
+
+def test_the_artifact_holds_the_directions_of_the_dense_svd(folder: Path, tmp_path: Path) -> None:
+    labels = wide(folder, "group")
+    told = succeed("fit", folder / "x.npy", folder / "rows.csv", "-o", tmp_path / "e.npz", "--json").json()
+    assert_fitted(tmp_path / "e.npz", rows_of(folder), one_hot(labels), 2)
+    header = header_of(tmp_path / "e.npz")
+    assert header["schema"] == "salcli.eraser/1"
+    assert (header["method"], header["k"], header["d"], header["rank"]) == ("sal", 2, D, 2)
+    assert header["attributes"] == [{"name": "group", "classes": ["c0", "c1", "c2"], "counts": [100, 100, 100]}]
+    assert header["rows"]["n_fitted"] == N
+    assert header["rows"]["joined_by"] == "row"
+    assert told["schema"] == "salcli.fit/1"
+    assert told["k"] == 2
+    assert told["singular_values"] == load_eraser(tmp_path / "e.npz")["singular_values"].tolist()
+
+
+def test_without_centring_the_mean_stays_and_is_among_the_directions(folder: Path, tmp_path: Path) -> None:
+    succeed("fit", folder / "x.npy", folder / "rows.csv", "-o", tmp_path / "e.npz", "--no-center")
+    assert_fitted(tmp_path / "e.npz", rows_of(folder), one_hot(wide(folder, "group")), 3, centres=False)
+    assert not load_eraser(tmp_path / "e.npz")["mean"].any()
+    assert header_of(tmp_path / "e.npz")["is_centred"] is False
+
+
+def test_k_removes_only_the_strongest_directions(folder: Path, tmp_path: Path) -> None:
+    succeed("fit", folder / "x.npy", folder / "rows.csv", "-o", tmp_path / "e.npz", "-k", 1)
+    assert_fitted(tmp_path / "e.npz", rows_of(folder), one_hot(wide(folder, "group")), 1)
+    assert header_of(tmp_path / "e.npz")["rank"] == 2
+    assert header_of(tmp_path / "e.npz")["k_rule"] == {"given": 1}
+
+
+@pytest.mark.parametrize(("side", "k"), [(0.99, 1), (1.01, 2)])
+def test_alpha_is_compared_with_the_ratio_of_singular_values(folder: Path, tmp_path: Path, side: float, k: int) -> None:
+    *_, s = dense_directions(rows_of(folder), one_hot(wide(folder, "group")))
+    alpha = 1 + (s[0] / s[1] - 1) * side
+    assert alpha > 1
+    succeed("fit", folder / "x.npy", folder / "rows.csv", "-o", tmp_path / "e.npz", "--alpha", repr(float(alpha)))
+    assert load_eraser(tmp_path / "e.npz")["left"].shape == (D, k)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (["-k", "3"], 3, "rank 2"),
+        (["-k", "0"], 2, "-k 0"),
+        (["-k", "1", "--alpha", "2"], 2, "--alpha"),
+        (["--alpha", "0.5"], 2, "--alpha 0.5"),
+        (["--holdout", "1"], 2, "--holdout 1"),
+        (["--sample", "1"], 2, "--sample 1"),
+        (["--method", "leave-it"], 2, "--method leave-it"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused_and_leaves_no_artifact(
+    folder: Path, tmp_path: Path, options: list[str], code: int, says: str
+) -> None:
+    refuse(code, "fit", folder / "x.npy", folder / "rows.csv", "-o", tmp_path / "e.npz", *options, says=says)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_labels_that_carry_nothing_are_an_error_of_rank_zero(tmp_path: Path) -> None:
+    x = np.random.default_rng(2).normal(size=(20, 4))
+    save_npy(tmp_path / "x.npy", np.concatenate([x, x]))
+    write_csv(tmp_path / "y.csv", ["y"], [["a"]] * 20 + [["b"]] * 20)
+    refuse(3, "fit", tmp_path / "x.npy", tmp_path / "y.csv", "-o", tmp_path / "e.npz", says="rank 0")
+    assert not (tmp_path / "e.npz").exists()
+
+
+def test_one_class_is_an_error_that_names_it(folder: Path, tmp_path: Path) -> None:
+    write_csv(tmp_path / "y.csv", ["y"], [["only"]] * N)
+    refuse(3, "fit", folder / "x.npy", tmp_path / "y.csv", "-o", tmp_path / "e.npz", says="one class (only)")
+    assert not (tmp_path / "e.npz").exists()
+
+
+def test_a_class_with_a_single_row_is_a_warning(folder: Path, tmp_path: Path) -> None:
+    labels = ["rare", *wide(folder, "group")[1:]]
+    write_csv(tmp_path / "y.csv", ["y"], [[label] for label in labels])
+    done = succeed("fit", folder / "x.npy", tmp_path / "y.csv", "-o", tmp_path / "e.npz", "--quiet")
+    assert done.err.splitlines() == ["warning: column 'y': a class with a single row: rare"]
+    assert_fitted(tmp_path / "e.npz", rows_of(folder), one_hot(labels), 3)
+
+
+def test_several_attributes_stand_side_by_side(folder: Path, tmp_path: Path) -> None:
+    columns = ["--attribute", "second", "--attribute", "group", "--numeric", "age", "--key", "name"]
+    succeed("fit", folder / "x.txt", folder / "wide.csv", "-o", tmp_path / "e.npz", *columns)
+    blocks = [one_hot(wide(folder, "second")), one_hot(wide(folder, "group"))]
+    z = np.hstack([*blocks, np.array(wide(folder, "age"), dtype=float)[:, None]])
+    assert_fitted(tmp_path / "e.npz", rows_of(folder), z, 4)
+    names = [(a["name"], a["classes"] is None) for a in header_of(tmp_path / "e.npz")["attributes"]]
+    assert names == [("second", False), ("group", False), ("age", True)]
+
+
+def test_a_numeric_column_is_one_direction(folder: Path, tmp_path: Path) -> None:
+    options = ["--numeric", "age", "--by-row", "--json"]
+    told = succeed("fit", folder / "x.npy", folder / "wide.csv", "-o", tmp_path / "e.npz", *options).json()
+    assert told["k"] == 1
+    assert_fitted(tmp_path / "e.npz", rows_of(folder), np.array(wide(folder, "age"), dtype=float)[:, None], 1)
+
+
+def test_two_free_columns_ask_for_a_choice(folder: Path, tmp_path: Path) -> None:
+    says = "name, group, second, age, part: choose with --attribute"
+    refuse(3, "fit", folder / "x.npy", folder / "wide.csv", "-o", tmp_path / "e.npz", says=says)
+
+
+@pytest.mark.parametrize("options", [["--attribute", "group", "--key", "no"], ["--attribute", "no"]])
+def test_a_column_that_is_not_there_is_an_error_that_lists_those_that_are(
+    folder: Path, tmp_path: Path, options: list[str]
+) -> None:
+    says = "no column 'no'"
+    done = refuse(3, "fit", folder / "x.txt", folder / "wide.csv", "-o", tmp_path / "e.npz", *options, says=says)
+    assert "name, group, second, age, part" in done.err
+
+
+def test_rows_with_an_empty_cell_take_no_part(folder: Path, tmp_path: Path) -> None:
+    labels = wide(folder, "group")
+    write_csv(tmp_path / "y.csv", ["y"], [["" if i % 5 == 0 else label] for i, label in enumerate(labels)])
+    done = succeed("fit", folder / "x.npy", tmp_path / "y.csv", "-o", tmp_path / "e.npz", "--quiet")
+    assert "60 rows unlabelled in column 'y'" in done.err
+    kept = np.arange(N) % 5 != 0
+    assert_fitted(tmp_path / "e.npz", rows_of(folder)[kept], one_hot(np.array(labels)[kept].tolist()), 2)
+    assert header_of(tmp_path / "e.npz")["rows"]["n_fitted"] == 240
+
+
+def test_keys_join_whatever_the_order_of_the_labels(folder: Path, tmp_path: Path) -> None:
+    succeed("fit", folder / "x.txt", folder / "keyed.csv", "-o", tmp_path / "e.npz")
+    keys = ["--keys", folder / "keys.txt"]
+    succeed("fit", folder / "x.npy", folder / "keyed.csv", "-o", tmp_path / "keys.npz", *keys)
+    for name in ("e.npz", "keys.npz"):
+        assert_fitted(tmp_path / name, rows_of(folder), one_hot(wide(folder, "group")), 2)
+
+
+def test_by_row_passes_over_the_key_column(folder: Path, tmp_path: Path) -> None:
+    succeed("fit", folder / "x.txt", folder / "keyed.csv", "-o", tmp_path / "e.npz", "--by-row")
+    assert_fitted(tmp_path / "e.npz", rows_of(folder), one_hot(wide(folder, "group")[::-1]), 2)
+
+
+def test_keyed_labels_for_a_file_without_keys_are_refused_with_the_way_out(folder: Path, tmp_path: Path) -> None:
+    refuse(3, "fit", folder / "x.npy", folder / "keyed.csv", "-o", tmp_path / "e.npz", says="give --keys FILE")
+
+
+def test_labels_without_a_row_are_counted_and_named(folder: Path, tmp_path: Path) -> None:
+    rows = [*zip(words(N), wide(folder, "group"), strict=True), *((f"gone{i}", "c0") for i in range(4))]
+    write_csv(tmp_path / "y.csv", ["word", "y"], rows)
+    done = succeed("fit", folder / "x.txt", tmp_path / "y.csv", "-o", tmp_path / "e.npz", "--quiet")
+    assert "4 of 304 labels not in the embedding" in done.err
+    assert "'gone0', 'gone1', 'gone2' …" in done.err
+    assert_fitted(tmp_path / "e.npz", rows_of(folder), one_hot(wide(folder, "group")), 2)
+
+
+def test_row_labels_of_another_length_are_refused_with_both_counts(folder: Path, tmp_path: Path) -> None:
+    write_csv(tmp_path / "y.csv", ["y"], [["a"], ["b"]])
+    done = refuse(3, "fit", folder / "x.npy", tmp_path / "y.csv", "-o", tmp_path / "e.npz", says="2 labels")
+    assert f"has {N} rows" in done.err
+
+
+def test_the_sample_word_vectors_fit_as_the_oracle_says(tmp_path: Path) -> None:
+    sex = {"he": "m", "him": "m", "his": "m", "she": "f", "her": "f", "hers": "f"}
+    write_csv(tmp_path / "y.csv", ["word", "y"], sex.items())
+    succeed("fit", SAMPLE / "glove-sample.h5", tmp_path / "y.csv", "-o", tmp_path / "e.npz")
+    keys = (SAMPLE / "glove-sample.keys.txt").read_text(encoding="utf-8").split("\n")
+    x = np.load(SAMPLE / "glove-sample.npy")[[keys.index(word) for word in sex]]
+    assert_fitted(tmp_path / "e.npz", x, one_hot(list(sex.values())), 1)

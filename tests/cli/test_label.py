@@ -1,0 +1,121 @@
+"""`salcli label` in a process of its own, against scores that numpy works out."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from .helpers import SAMPLE, read_csv, refuse, save_npy, succeed, text_of
+
+TOP = 100
+
+
+@pytest.fixture(scope="module")
+def vectors() -> tuple[list[str], np.ndarray]:
+    keys = (SAMPLE / "glove-sample.keys.txt").read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    return keys, np.load(SAMPLE / "glove-sample.npy").astype(np.float64)
+
+
+def scores_of(vectors: tuple[list[str], np.ndarray], pairs: list[tuple[str, str]], *, by_cosine: bool) -> np.ndarray:
+    keys, x = vectors
+    direction = np.mean([x[keys.index(a)] - x[keys.index(b)] for a, b in pairs], axis=0)
+    if by_cosine:
+        return x @ direction / np.linalg.norm(x, axis=1) / np.linalg.norm(direction)
+    return x @ direction
+
+
+def assert_ends(rows: list[list[str]], keys: list[str], scores: np.ndarray, names: tuple[str, str]) -> None:
+    """Hold the words of each label against the two ends of the scores."""
+    order = np.argsort(-scores, kind="stable")
+    for name, chosen in zip(names, (order[:TOP], order[-TOP:]), strict=True):
+        assert {row[0] for row in rows if row[1] == name} == {keys[i] for i in chosen}
+    assert len(rows) == 2 * TOP
+
+
+def test_the_words_nearest_to_each_seed_are_labelled(vectors: tuple[list[str], np.ndarray], tmp_path: Path) -> None:
+    options = ["--direction", "he:she", "--top", TOP, "-o", tmp_path / "y.csv", "--json"]
+    done = succeed("label", SAMPLE / "glove-sample.txt", *options)
+    columns, rows = read_csv(tmp_path / "y.csv")
+    scores = scores_of(vectors, [("he", "she")], by_cosine=True)
+    assert columns == ["word", "label", "split"]
+    assert_ends(rows, vectors[0], scores, ("he", "she"))
+    for name in ("he", "she"):  # 0.49, 0.21 and 0.30 of each
+        parts = [row[2] for row in rows if row[1] == name]
+        assert [parts.count(part) for part in ("train", "dev", "test")] == [49, 21, 30]
+    told = done.json()
+    assert told["schema"] == "salcli.label/1"
+    assert told["classes"] == {"he": TOP, "she": TOP}
+    assert told["splits"] == {"train": 98, "dev": 42, "test": 60}
+    falling = np.sort(scores)[::-1]
+    assert told["lowest_score_of_first"] == pytest.approx(falling[TOP - 1], abs=1e-6)
+    assert told["highest_score_of_second"] == pytest.approx(falling[-TOP], abs=1e-6)
+
+
+def test_several_pairs_are_averaged_and_scores_are_written(
+    vectors: tuple[list[str], np.ndarray], tmp_path: Path
+) -> None:
+    pairs = [("he", "she"), ("him", "her"), ("man", "woman")]
+    seeds = [option for a, b in pairs for option in ("--direction", f"{a}:{b}")]
+    options = [*seeds, "--by", "dot", "--top", TOP, "--scores", "--split", "none", "--name", "sex"]
+    succeed("label", SAMPLE / "glove-sample.txt", *options, "-o", tmp_path / "y.csv")
+    columns, rows = read_csv(tmp_path / "y.csv")
+    assert columns == ["word", "sex", "score"]
+    scores = scores_of(vectors, pairs, by_cosine=False)
+    assert_ends(rows, vectors[0], scores, ("he", "she"))
+    expected = [scores[vectors[0].index(row[0])] for row in rows]
+    np.testing.assert_allclose([float(row[2]) for row in rows], expected, atol=1e-5)
+
+
+def test_limit_chooses_among_the_first_rows(vectors: tuple[list[str], np.ndarray], tmp_path: Path) -> None:
+    options = ["--direction", "he:she", "--top", TOP, "--limit", 1000, "-o", tmp_path / "y.csv"]
+    succeed("label", SAMPLE / "glove-sample.h5", *options)
+    scores = scores_of(vectors, [("he", "she")], by_cosine=True)[:1000]
+    assert_ends(read_csv(tmp_path / "y.csv")[1], vectors[0], scores, ("he", "she"))
+
+
+def test_the_same_seed_writes_the_same_bytes_and_another_seed_another_split(tmp_path: Path) -> None:
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        options = ["--direction", "he:she", "--top", TOP, "--seed", seed, "-o", tmp_path / name]
+        succeed("label", SAMPLE / "glove-sample.h5", *options, env={"PYTHONHASHSEED": str(seed + len(name))})
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    first, third = (read_csv(tmp_path / name)[1] for name in ("a", "c"))
+    assert [row[:2] for row in first] == [row[:2] for row in third]
+    assert [row[2] for row in first] != [row[2] for row in third]
+
+
+def test_hostile_words_are_quoted_so_that_they_join_again(tmp_path: Path) -> None:
+    keys = ['"', "a,b", "it's", "he said", "[/red]", ";", "null", "007", "#", "-1", "日本", 'x"y', "NA", "1e5"]
+    x = np.random.default_rng(0).normal(size=(len(keys) + 2, 3))
+    words = ["he", "she", *keys]
+    (tmp_path / "x.txt").write_bytes(text_of([word.encode() for word in words], x, has_header=True))
+    options = ["--direction", "he:she", "--top", len(words) // 2, "--split", "none", "-o", tmp_path / "y.csv"]
+    succeed("label", tmp_path / "x.txt", *options)
+    assert {row[0] for row in read_csv(tmp_path / "y.csv")[1]} == set(words)
+    done = succeed("fit", tmp_path / "x.txt", tmp_path / "y.csv", "-o", tmp_path / "e.npz", "--json", "--quiet")
+    assert done.json()["rows"]["n_fitted"] == len(words)
+    assert done.stderr == b""
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (["--direction", "he:zzzz"], 3, "zzzz"),
+        (["--direction", "he"], 2, "FIRST:SECOND"),
+        (["--direction", "he:he"], 3, "no direction"),
+        (["--direction", "he:she", "--top", "2501"], 3, "5002"),
+        (["--direction", "he:she", "--by", "sight"], 2, "--by sight"),
+        (["--direction", "he:she", "--split", "0.9,0.9,0.9"], 2, "--split"),
+        (["--direction", "he:she", "--name", "word"], 2, "--name word"),
+    ],
+)
+def test_what_cannot_be_labelled_is_refused_and_leaves_no_file(
+    tmp_path: Path, options: list[str], code: int, says: str
+) -> None:
+    refuse(code, "label", SAMPLE / "glove-sample.h5", "-o", tmp_path / "y.csv", *options, says=says)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_without_keys_has_no_seed_words(tmp_path: Path) -> None:
+    save_npy(tmp_path / "x.npy", np.ones((4, 2)))
+    options = ["--direction", "a:b", "-o", tmp_path / "y.csv"]
+    refuse(3, "label", tmp_path / "x.npy", *options, says="give --keys FILE")
