@@ -1,0 +1,131 @@
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from salcli.errors import FormatError
+from salcli.formats.artifact import ARRAYS, SCHEMA, Artifact, is_artifact, read_artifact, write_artifact
+from salcli.spectral.eraser import LinearEraser
+
+
+def artifact(d: int = 6, k: int = 2) -> Artifact:
+    rng = np.random.default_rng(0)
+    u = np.linalg.qr(rng.normal(size=(d, k)))[0]
+    header = {
+        "method": "sal", "d": d, "k": k, "rank": k, "is_centred": True, "k_rule": {"rank": True}, "inputs": {},
+        "attributes": [{"name": "géndre", "classes": ["F", "M\udcff"], "counts": [3, 3]}],
+        "rows": {"rule": {"fit_split": None, "holdout": 0.0, "sample": None, "seed": 0}},
+        "versions": {"salcli": "0.1.0"},
+    }  # fmt: skip
+    return Artifact(LinearEraser(rng.normal(size=d), u, u), np.array([1.0, 0.5]), header)
+
+
+def rewritten(path: Path, target: Path, **changes: Any) -> Path:
+    """Write the artifact at `path` to `target` with some arrays (or header fields, as a dict) put in others' place."""
+    with np.load(path, allow_pickle=False) as held:
+        arrays = {name: held[name] for name in held.files}
+    header = json.loads(str(arrays["header"]))
+    header |= changes.pop("header_fields", {})
+    arrays["header"] = np.array(json.dumps(header))
+    arrays |= changes
+    np.savez(target, **{name: array for name, array in arrays.items() if array is not None})
+    return target
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    write_artifact(str(tmp_path / "e.npz"), artifact())
+    return tmp_path / "e.npz"
+
+
+def test_every_bit_survives_the_way_through_a_file(path: Path) -> None:
+    given_artifact, found = artifact(), read_artifact(str(path))
+    for name in ("mean", "left", "right"):
+        assert_array_equal(getattr(found.eraser, name), getattr(given_artifact.eraser, name))
+    assert_array_equal(found.singular_values, given_artifact.singular_values)
+    assert found.header == {"schema": SCHEMA, **given_artifact.header}
+    assert is_artifact(str(path))
+
+
+def test_a_second_write_gives_the_same_bytes(path: Path, tmp_path: Path) -> None:
+    write_artifact(str(tmp_path / "again.npz"), artifact())
+    assert (tmp_path / "again.npz").read_bytes() == path.read_bytes()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(st.data())
+def test_a_file_cut_or_damaged_anywhere_is_refused_or_unchanged_in_its_numbers(path: Path, data: st.DataObject) -> None:
+    content = bytearray(path.read_bytes())
+    place = data.draw(st.integers(0, len(content) - 1))
+    if data.draw(st.booleans()):
+        content = content[:place]
+    else:
+        content[place] ^= data.draw(st.integers(1, 255))
+    broken = path.with_name("broken.npz")
+    broken.write_bytes(content)
+    try:
+        found = read_artifact(str(broken))
+    except FormatError as error:
+        told = str(error)
+    else:
+        assert_array_equal(found.eraser.left, artifact().eraser.left)  # the damage was to bytes that mean nothing
+        return
+    assert "broken.npz" in told
+    assert "\n" not in told
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"header_fields": {"schema": "salcli.eraser/9"}}, "schema 'salcli.eraser/9' .written by salcli 0.1.0.*reads"),
+        ({"header_fields": {"d": 7}}, "says d = 7, its arrays 6"),
+        ({"header_fields": {"k": 1}}, "says k = 1, its arrays 2"),
+        ({"header_fields": {"rows": {}}}, "rule of fitted rows"),
+        ({"header_fields": {"rows": {"rule": {"surprise": 1}}}}, "rule of fitted rows"),
+        ({"header": np.array("{")}, "no JSON"),
+        ({"header": np.array("[1]")}, "no JSON object"),
+        ({"header": np.zeros(3)}, "no JSON object"),
+        ({"mean": np.full(6, np.nan)}, "finite"),
+        ({"left": np.ones((6, 2))}, "not a projection"),
+        ({"left": np.ones((6, 2), np.float32)}, "left is float32"),
+        ({"mean": np.zeros(5)}, r"\[d\], \[d, k\]"),
+        ({"singular_values": np.array([np.inf])}, "singular values"),
+        ({"right": None}, "expected the arrays"),
+    ],
+)
+def test_what_does_not_hold_together_is_refused(
+    path: Path, tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(FormatError, match=message):
+        read_artifact(str(rewritten(path, tmp_path / "other.npz", **changes)))
+
+
+class Bomb:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (Path("exploded"),)
+
+
+@pytest.mark.parametrize("name", [*ARRAYS, "header"])
+def test_nothing_is_ever_unpickled(path: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    bomb = np.empty(1, dtype=object)
+    bomb[0] = Bomb()
+    with pytest.raises(FormatError, match="not a salcli eraser, or damaged"):
+        read_artifact(str(rewritten(path, tmp_path / "bomb.npz", **{name: bomb})))
+    (tmp_path / "plain.npz").write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(FormatError, match="pickle"):
+        read_artifact("plain.npz")
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_embeddings_are_no_artifact(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", vectors=np.ones((2, 2)))
+    assert not is_artifact(str(tmp_path / "x.npz"))
+    with pytest.raises(FormatError, match="not a salcli eraser"):
+        read_artifact(str(tmp_path / "x.npz"))

@@ -1,0 +1,108 @@
+import gzip
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from salcli.errors import OutputError, UsageError
+from salcli.formats.atomic import check_output, replacing
+
+
+def write(path: Path, content: bytes = b"new", **options: bool) -> None:
+    with replacing(str(path), **options) as temporary:
+        Path(temporary).write_bytes(content)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder))
+
+
+def test_the_file_appears_whole_and_nothing_else_does(tmp_path: Path) -> None:
+    write(tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == b"new"
+    assert names(tmp_path) == ["out"]
+
+
+def test_while_it_is_written_the_old_file_is_still_there(tmp_path: Path) -> None:
+    (tmp_path / "out").write_bytes(b"old")
+    with replacing(str(tmp_path / "out")) as temporary:
+        Path(temporary).write_bytes(b"new")
+        assert Path(temporary).parent == tmp_path
+        assert (tmp_path / "out").read_bytes() == b"old"
+    assert (tmp_path / "out").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("fault", [ValueError, KeyboardInterrupt, SystemExit, BrokenPipeError])
+def test_a_failure_leaves_the_old_file_and_no_temporary_one(tmp_path: Path, fault: type[BaseException]) -> None:
+    (tmp_path / "out").write_bytes(b"old")
+    with pytest.raises(fault), replacing(str(tmp_path / "out")) as temporary:
+        Path(temporary).write_bytes(b"half")
+        raise fault
+    assert (tmp_path / "out").read_bytes() == b"old"
+    assert names(tmp_path) == ["out"]
+
+
+def test_what_the_system_refuses_becomes_one_line_that_says_the_old_file_stays(tmp_path: Path) -> None:
+    (tmp_path / "out").write_bytes(b"old")
+    with pytest.raises(OutputError, match=r"could not be written: No space.*disk full.*before is unchanged"):
+        with replacing(str(tmp_path / "out")):
+            raise OSError(28, "No space left on device")
+
+
+def test_permissions_follow_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write(tmp_path / "out")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o640
+
+
+def test_a_link_is_followed_to_the_file_it_names(tmp_path: Path) -> None:
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("real")
+    write(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == b"new"
+
+
+def test_compressed_output_has_the_same_bytes_each_time(tmp_path: Path) -> None:
+    for name in ("a.gz", "b.gz"):
+        write(tmp_path / name, b"content" * 100, compresses=True)
+    assert gzip.decompress((tmp_path / "a.gz").read_bytes()) == b"content" * 100
+    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
+    assert names(tmp_path) == ["a.gz", "b.gz"]
+
+
+def test_a_device_is_written_to_and_not_replaced() -> None:
+    write(Path(os.devnull))
+    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+
+
+def test_a_long_name_still_finds_room_for_its_temporary_file(tmp_path: Path) -> None:
+    write(tmp_path / ("x" * 255))
+    assert names(tmp_path) == ["x" * 255]
+
+
+def test_a_missing_folder_is_named_before_any_work(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="nosuch does not exist"):
+        check_output(str(tmp_path / "nosuch" / "out"), [])
+    with pytest.raises(OutputError, match="is a folder"):
+        check_output(str(tmp_path), [])
+
+
+@pytest.mark.parametrize("kind", ["same", "symlink", "hardlink", "dotted"])
+def test_the_input_itself_is_refused_however_it_is_named(tmp_path: Path, kind: str) -> None:
+    given, named = tmp_path / "in", tmp_path / "out"
+    given.write_bytes(b"x")
+    if kind == "symlink":
+        named.symlink_to(given)
+    elif kind == "hardlink":
+        named.hardlink_to(given)
+    else:
+        named = given if kind == "same" else tmp_path / "." / ".." / tmp_path.name / "in"
+    with pytest.raises(UsageError, match="is the input"):
+        check_output(str(named), ["other", str(given)])
+    check_output(str(named), [str(given)], may_replace_input=True)
+    check_output(str(tmp_path / "new"), [str(given)])

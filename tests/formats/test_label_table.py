@@ -1,0 +1,163 @@
+import csv
+import io
+import string
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from salcli.data.labels import GuardedLabels
+from salcli.errors import FormatError, LabelError, SalcliWarning
+from salcli.formats.label_table import read_labels
+from salcli.options import LabelOptions
+
+from .strategies import file_of
+
+CELLS = st.one_of(
+    st.sampled_from(
+        ["null", "NA", "nan", "true", "007", "1e5", '"', ",", ";", "a\nb", "a\r\nb", " x ", "é", "\t", "'"]
+    ),
+    st.text(string.ascii_letters, min_size=1, max_size=5),
+)
+
+
+def read(text: str | bytes, **options: object) -> GuardedLabels:
+    with file_of(text.encode() if isinstance(text, str) else text, "labels.csv") as path:
+        return read_labels(str(path), LabelOptions(**options))  # type: ignore[arg-type]
+
+
+def classes_of(labels: GuardedLabels) -> list[str | None]:
+    attribute = labels.attributes[0]
+    assert attribute.classes is not None
+    return [attribute.classes[code] if code >= 0 else None for code in attribute.values]
+
+
+@given(
+    st.lists(CELLS, min_size=1, max_size=8, unique=True),
+    st.sampled_from(",;\t"),
+    st.booleans(),
+    st.booleans(),
+    st.data(),
+)
+def test_any_table_reads_as_pythons_csv_reads_it(
+    keys: list[str], delimiter: str, has_bom: bool, quotes_all: bool, data: st.DataObject
+) -> None:
+    values = [data.draw(st.sampled_from(["F", "M", "non, binary", 'say "x"', "l1\nl2"])) for _ in keys]
+    handle = io.StringIO()
+    quoting = csv.QUOTE_ALL if quotes_all else csv.QUOTE_MINIMAL
+    writer = csv.writer(
+        handle, delimiter=delimiter, quoting=quoting, lineterminator=data.draw(st.sampled_from(["\n", "\r\n"]))
+    )
+    writer.writerow(["word", "label"])
+    writer.writerows(zip(keys, values, strict=True))
+    content = (b"\xef\xbb\xbf" if has_bom else b"") + handle.getvalue().encode()
+    labels = read(content)
+    rows = list(csv.reader(io.StringIO(handle.getvalue(), newline=""), delimiter=delimiter))[1:]
+    assert labels.keys == tuple(row[0] for row in rows)
+    assert classes_of(labels) == [row[1].strip() for row in rows]
+
+
+def test_classes_sort_by_code_point() -> None:
+    assert read("word,g\na,b\nb,a\nc,Z\nd,é\ne,10\nf,9\n").attributes[0].classes == ("10", "9", "Z", "a", "b", "é")
+
+
+def test_without_a_key_column_rows_join_by_position_and_a_blank_cell_is_unlabelled() -> None:
+    with pytest.warns(SalcliWarning, match=r"1 rows unlabelled in column 'label' .*line 3"):
+        labels = read("label\nF\n\nM\n")
+    assert labels.keys is None
+    assert classes_of(labels) == ["F", None, "M"]
+
+
+def test_an_empty_cell_is_never_a_class() -> None:
+    with pytest.warns(SalcliWarning, match=r"2 rows unlabelled .*line 3, 'b'"):
+        assert classes_of(read("word,label\na,F\nb,\nc,M\nd, \n")) == ["F", None, "M", None]
+
+
+def test_spaces_around_labels_are_trimmed_and_said_so() -> None:
+    with pytest.warns(SalcliWarning, match="line 3: spaces around labels in column 'label'"):
+        assert read("word,label\na,F\nb,F \nc, M\nd,M\u00a0\n").attributes[0].classes == ("F", "M")
+
+
+def test_the_split_column_is_found_and_can_be_named_or_left() -> None:
+    text = "word,label,split,part\na,F,train,x\nb,M,test,y\n"
+    assert read(text, attributes=("label",)).splits == ("train", "test")
+    assert read(text, attributes=("label",), split_column="part").splits == ("x", "y")
+    assert read(text, attributes=("label",), no_split=True).splits is None
+
+
+def test_several_attributes_and_numbers_are_read_from_their_columns() -> None:
+    labels = read("gender,age,race\nF,20,x\nM,3.5e1,y\n", attributes=("race", "gender"), numeric=("age",))
+    assert [attribute.name for attribute in labels.attributes] == ["race", "gender", "age"]
+    assert labels.attributes[2].values.tolist() == [20.0, 35.0]
+
+
+@pytest.mark.parametrize("cell", ["x", "1_0", "nan", "inf", "0,5"])
+def test_a_numeric_column_refuses_what_is_no_finite_number_naming_the_line(cell: str) -> None:
+    with pytest.raises(LabelError, match=r"line 3: .* in numeric column 'age'"):
+        read(f'age;x\n1;a\n"{cell}";b\n', numeric=("age",))
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("gender,race\nF,x\n", {}, "which column is the guarded attribute.*gender, race.*--attribute"),
+        ("word,split\na,train\n", {}, "which column is the guarded attribute.*none"),
+        ("word,label\na,F\n", {"attributes": ("sex",)}, "no column 'sex' .*word, label"),
+        ("word,id,label\na,1,F\n", {}, "several key columns, word, id.*--key"),
+        ("word,label\na,F\n", {"split_column": "part"}, "no column 'part'"),
+        ("word,label\na,\nb,\n", {}, "column 'label' is empty on all 2 rows"),
+    ],
+)
+def test_columns_that_cannot_be_chosen_are_listed(text: str, options: dict[str, object], message: str) -> None:
+    with pytest.raises(LabelError, match=message):
+        read(text, **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "an empty file"),
+        ("word,label\n", "no rows below the header"),
+        ("word,label\na,F\nb\n", "line 3: 1 fields, the header has 2"),
+        ("word,label\na,F\nb,M,x\n", "line 3: 3 fields, the header has 2"),
+        ('word,label\n"a\nb",F\nc\n', "line 4: 1 fields"),
+        ("word,label\na,F\n\nb,M\n", "line 3: an empty line"),
+        ("word,label\n,F\n", "line 2: an empty key"),
+        ("word,word\na,F\n", "column 'word' stands twice"),
+        ("word,\na,F\n", "a column has no name"),
+        ('word,label\n"a"b,F\n', "line 2: broken CSV"),
+        ('word,label\n"a,F\n', "broken CSV"),
+        ("word,label\na," + "F" * (3 << 20) + "\n", "line 2: more than 1 MiB"),
+    ],
+)
+def test_a_broken_table_is_refused_with_its_line(text: str, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        read(text)
+
+
+def test_one_key_with_two_labels_is_refused_with_both_lines() -> None:
+    with pytest.raises(LabelError, match="key 'bolta' is 'F' on line 2 and 'M' on line 4"):
+        read("word,label\nbolta,F\nkirun,F\nbolta,M\n")
+    with pytest.raises(LabelError, match="is in 'train' on line 2 and in 'test' on line 3"):
+        read("word,label,split\na,F,train\na,F,test\n")
+
+
+def test_one_key_with_the_same_label_twice_counts_once() -> None:
+    with pytest.warns(SalcliWarning, match="1 keys stand twice"):
+        labels = read("word,label\na,F\nb,M\na,F\n")
+    assert labels.keys == ("a", "b")
+    assert classes_of(labels) == ["F", "M"]
+
+
+def test_trailing_blank_lines_are_no_rows() -> None:
+    assert len(read("word,label\na,F\nb,M\n\n\n")) == 2
+
+
+def test_bytes_that_are_not_utf8_stay_in_keys() -> None:
+    assert read(b"word,label\n\xff,F\nb,M\n").keys == ("\udcff", "b")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="nosuch.csv: cannot be read"):
+        read_labels(str(tmp_path / "nosuch.csv"))
