@@ -11,7 +11,7 @@ from salcli.errors import RangeError, ShapeError, UsageError
 from salcli.spectral.linalg import Reflections, completing_reflections, orthonormality_error
 
 Array = NDArray[np.float64]
-BLOCK_ROWS = 1024
+BLOCK_ROWS = 128  # so that the float64 temporaries of a block stay in a core's own cache
 ORTHONORMAL = 1e-8  # written and read in float64, directions are orthonormal to about 1e-15
 
 

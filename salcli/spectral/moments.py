@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from salcli.errors import ShapeError
 
 Array = NDArray[np.float64]
-BLOCK_ROWS = 1024  # a float64 block of this many rows stays in the cache for common d
+BLOCK_ROWS = 1024
 EPS = float(np.finfo(np.float64).eps)
 
 
