@@ -107,9 +107,17 @@ def evaluate(
             "labels": {"path": labels, "sha256": digests[1].result(), "n": len(table)},
         }
     about = None if artifact is None else {"path": eraser, "sha256": artifact.sha256, **artifact.summary()}
+    wanted = tuple((attribute.name, adversary) for attribute in table.attributes for adversary in options.adversaries)
     stage = judged_stage(about)
-    gates = tuple(accuracy_gate(g.limit, g.probe, options.adversaries, probes, stage) for g in options.max_accuracy)
-    return Report(inputs, about, probes, gates, notes)
+    gates = tuple(accuracy_gate(g.limit, g.probe, wanted, probes, stage) for g in options.max_accuracy)
+    return Report(inputs, about, probes, gates, (*notes, *_told_of_inputs(artifact, inputs)))
+
+
+def _told_of_inputs(artifact: Artifact | None, inputs: dict[str, dict[str, Any]]) -> list[str]:
+    """Note an embedding file that is not the one of the fit: its "fitted" rows are then only rows of the same names."""
+    if artifact is None or artifact.header["inputs"]["embeddings"]["sha256"] == inputs["embeddings"]["sha256"]:
+        return []
+    return ["the embeddings are not the file that the eraser was fitted on (another SHA-256)"]
 
 
 def _target(embeddings: str, output: str | None, options: ApplyOptions) -> str:

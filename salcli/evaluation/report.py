@@ -65,18 +65,25 @@ def judged_stage(report_eraser: dict[str, Any] | None) -> str:
 
 
 def accuracy_gate(
-    limit: float, probe: str | None, wanted: tuple[str, ...], results: tuple[ProbeResult, ...], stage: str
+    limit: float,
+    probe: str | None,
+    wanted: tuple[tuple[str, str], ...],
+    results: tuple[ProbeResult, ...],
+    stage: str,
 ) -> Gate:
-    """Judge the worst probe (or the one named): each adversary asked for must be there, converged and at most `limit`.
+    """Judge the worst probe (or the one named): all must be there, converged, and read at most `limit`.
+
+    `wanted` names each (attribute, adversary) that must have been measured.
 
     For two classes an attacker may flip its answers, so accuracy below ½ counts from the other side.
     """
     name = "max-accuracy" + (f" {probe}" if probe else "")
     judged = [r for r in results if r.stage == stage and probe in (None, r.probe)]
-    missing = [adversary for adversary in wanted if not any(r.adversary == adversary for r in judged)]
+    missing = [pair for pair in wanted if pair not in {(r.attribute, r.adversary) for r in judged}]
     value = max((r.leakage for r in judged), default=None)
     if missing:
-        return Gate(name, limit, value, False, f"no {' and no '.join(missing)} result to judge")
+        named = " and no ".join(f"{adversary} result for {attribute}" for attribute, adversary in missing)
+        return Gate(name, limit, value, False, f"no {named}")
     if any(not r.converged for r in judged):
         return Gate(name, limit, value, False, "a probe did not converge")
     return Gate(name, limit, value, value is not None and value <= limit)

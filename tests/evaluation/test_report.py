@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from salcli.evaluation.probes import ProbeResult
 from salcli.evaluation.report import Report, accuracy_gate
 
-BOTH = ("in-sample", "fresh")
+FRESH = (("g", "fresh"),)
+BOTH = (("g", "in-sample"), *FRESH)
 
 
 def result(accuracy: float = 0.5, **changes: Any) -> ProbeResult:
@@ -35,8 +36,8 @@ def test_a_gate_passes_exactly_if_the_worst_attacker_is_within_the_limit(
 
 
 def test_below_chance_is_not_safety_for_two_classes_but_is_for_more() -> None:
-    assert not accuracy_gate(0.6, None, ("fresh",), (result(0.1),), "after").passed
-    assert accuracy_gate(0.6, None, ("fresh",), (result(0.1, n_classes=4),), "after").passed
+    assert not accuracy_gate(0.6, None, FRESH, (result(0.1),), "after").passed
+    assert accuracy_gate(0.6, None, FRESH, (result(0.1, n_classes=4),), "after").passed
 
 
 def test_a_gate_that_needs_fresh_rows_fails_without_them() -> None:
@@ -45,19 +46,25 @@ def test_a_gate_that_needs_fresh_rows_fails_without_them() -> None:
     assert "no fresh" in gate.reason
 
 
+def test_an_attribute_that_no_probe_reads_fails_the_gate() -> None:
+    gate = accuracy_gate(1.0, None, (*FRESH, ("age", "fresh")), (result(0.5),), "after")
+    assert not gate.passed
+    assert "no fresh result for age" in gate.reason
+
+
 def test_an_unconverged_probe_never_passes() -> None:
-    gate = accuracy_gate(1.0, None, ("fresh",), (result(0.5, converged=False),), "after")
+    gate = accuracy_gate(1.0, None, FRESH, (result(0.5, converged=False),), "after")
     assert not gate.passed
     assert "converge" in gate.reason
 
 
 def test_nothing_to_judge_fails() -> None:
-    gate = accuracy_gate(1.0, "linear", ("fresh",), (), "after")
+    gate = accuracy_gate(1.0, "linear", FRESH, (), "after")
     assert (gate.passed, gate.value) == (False, None)
 
 
 def test_one_failed_gate_fails_the_report_and_no_gate_gives_no_verdict() -> None:
-    gates = tuple(accuracy_gate(limit, None, ("fresh",), (result(0.7),), "after") for limit in (0.8, 0.6))
+    gates = tuple(accuracy_gate(limit, None, FRESH, (result(0.7),), "after") for limit in (0.8, 0.6))
     assert Report({}, None, (), gates).verdict == "fail"
     assert Report({}, None, (), gates[:1]).verdict == "pass"
     assert Report({}, None, ()).verdict == "none"
@@ -72,5 +79,5 @@ def test_the_json_has_the_fields_that_other_programs_rely_on() -> None:
 
 @pytest.mark.parametrize("stage", ["before", "after"])
 def test_only_the_judged_stage_counts(stage: str) -> None:
-    gate = accuracy_gate(0.9, None, ("fresh",), (result(0.5, stage="after"), result(1.0, stage="before")), stage)
+    gate = accuracy_gate(0.9, None, FRESH, (result(0.5, stage="after"), result(1.0, stage="before")), stage)
     assert gate.passed == (stage == "after")
