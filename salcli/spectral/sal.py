@@ -51,12 +51,6 @@ def fit_sal(
     RankError : Ω is zero to rounding, or k is above its rank; the message states the rank and the spectrum
     UsageError : k < 1, alpha < 1, or both given
     """
-    if k is not None and alpha is not None:
-        raise UsageError("-k and --alpha both choose the number of directions: give one")
-    if alpha is not None and not alpha >= 1:
-        raise UsageError(f"--alpha {alpha}: σ₁/σₖ₊₁ is at least 1, so must alpha be")
-    if k is not None and k < 1:
-        raise UsageError(f"-k {k}: at least one direction must be removed")
     omega = moments.cross_covariance(is_centred=is_centred)
     u, s, _ = thin_svd(omega)
     rank = numerical_rank(s, omega.shape, moments.rounding_floor())
@@ -66,18 +60,40 @@ def fit_sal(
             f"zero covariance (rank 0): the embeddings do not vary with the labels on these {moments.n} rows "
             f"(largest singular value {largest:.3g}); there is nothing to remove"
         )
+    chosen, rule = choose_k(s, rank, k, alpha)
+    mean = moments.mean_x if is_centred else np.zeros_like(moments.mean_x)
+    directions = u[:, :chosen]
+    return SpectralFit(LinearEraser(mean, directions, directions), s, rank, rule, is_centred)
+
+
+def choose_k(singular_values: Array, rank: int, k: int | None, alpha: float | None) -> tuple[int, dict[str, Any]]:
+    """Decide how many directions to remove: k as given, the least with σ₁/σₖ₊₁ > alpha, or all of the rank.
+
+    Returns
+    -------
+    k, and how it was chosen
+
+    Raises
+    ------
+    RankError : k above the rank; the message states the rank and the spectrum
+    UsageError : k < 1, alpha < 1, or both given
+    """
+    if k is not None and alpha is not None:
+        raise UsageError("-k and --alpha both choose the number of directions: give one")
+    if alpha is not None and not alpha >= 1:
+        raise UsageError(f"--alpha {alpha}: σ₁/σₖ₊₁ is at least 1, so must alpha be")
+    if k is not None and k < 1:
+        raise UsageError(f"-k {k}: at least one direction must be removed")
     if k is not None and k > rank:
         raise RankError(
             f"k = {k}, but the cross-covariance has rank {rank}: only {rank} "
-            f"direction{'s carry' if rank > 1 else ' carries'} the labels (singular values {_shown(s)})"
+            f"direction{'s carry' if rank > 1 else ' carries'} the labels (singular values {_shown(singular_values)})"
         )
     rule: dict[str, Any] = {"rank": True} if k is None else {"given": k}
     chosen = rank if k is None else k
     if alpha is not None:
-        chosen, rule = _by_threshold(s, rank, alpha), {"alpha": alpha}
-    mean = moments.mean_x if is_centred else np.zeros_like(moments.mean_x)
-    directions = u[:, :chosen]
-    return SpectralFit(LinearEraser(mean, directions, directions), s, rank, rule, is_centred)
+        chosen, rule = _by_threshold(singular_values, rank, alpha), {"alpha": alpha}
+    return chosen, rule
 
 
 def _by_threshold(singular_values: Array, rank: int, alpha: float) -> int:
