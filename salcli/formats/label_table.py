@@ -11,7 +11,7 @@ from typing import IO
 import numpy as np
 
 from salcli.data.labels import Attribute, GuardedLabels
-from salcli.errors import FormatError, LabelError, warn
+from salcli.errors import FormatError, LabelError, UsageError, warn
 from salcli.formats.csv_records import csv_records, opened_lines
 from salcli.options import LabelOptions
 
@@ -53,6 +53,8 @@ def read_labels(path: str, options: LabelOptions | None = None) -> GuardedLabels
     FormatError : not such a CSV; the message names the line
     LabelError : a column is missing, or a key is labelled twice with two classes
     """
+    if path == "-":
+        raise UsageError("labels are read more than once and cannot come from stdin: give a file")
     with opened_lines(path) as lines:
         records = csv_records(path, lines)
         try:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salcli.data.labels import GuardedLabels
-from salcli.errors import FormatError, LabelError, SalcliWarning
+from salcli.errors import FormatError, LabelError, SalcliWarning, UsageError
 from salcli.formats.label_table import read_labels
 from salcli.options import LabelOptions
 
@@ -156,6 +156,11 @@ def test_trailing_blank_lines_are_no_rows() -> None:
 
 def test_bytes_that_are_not_utf8_stay_in_keys() -> None:
     assert read(b"word,label\n\xff,F\nb,M\n").keys == ("\udcff", "b")
+
+
+def test_labels_do_not_come_from_stdin() -> None:
+    with pytest.raises(UsageError, match="cannot come from stdin"):
+        read_labels("-")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
