@@ -11,6 +11,7 @@ from salcli.errors import ShapeError
 
 Array = NDArray[np.float64]
 BLOCK_ROWS = 1024
+PROVISIONAL_ROWS = 32
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -26,15 +27,15 @@ class CrossMoments:
     """`[c]` (1/n) Σ z"""
     comoment: Array
     """`[d, c]` Σ (x − mean_x)(z − mean_z)ᵀ"""
-    squares_x: Array
-    """`[d]` Σ (x − mean_x)²"""
-    squares_z: Array
-    """`[c]` Σ (z − mean_z)²"""
+    power_x: float
+    """Σ ‖x − mean_x‖²"""
+    power_z: float
+    """Σ ‖z − mean_z‖²"""
 
     @classmethod
     def zero(cls, d: int, c: int) -> Self:
         """Give the neutral element of `+`."""
-        return cls(0, np.zeros(d), np.zeros(c), np.zeros((d, c)), np.zeros(d), np.zeros(c))
+        return cls(0, np.zeros(d), np.zeros(c), np.zeros((d, c)), 0.0, 0.0)
 
     @classmethod
     def of(cls, x: NDArray[Any], z: NDArray[Any]) -> Self:
@@ -61,22 +62,22 @@ class CrossMoments:
     def _of_block(cls, x: NDArray[Any], z: NDArray[Any]) -> Self:
         n = len(x)
         mean_z = z.mean(axis=0, dtype=np.float64)
-        mean_x = x.mean(axis=0, dtype=np.float64)
-        deviation = np.subtract(x, mean_x, dtype=np.float64)
-        # A mean is rounded to eps·|mean|, which is not small beside the signal when means are large. The column of
-        # ones brings back what the rounding left over, so that both the mean and the co-moment can be put right.
+        # Means may be far larger than the signal, so products are taken about a mean: a provisional one, of a few rows,
+        # is near enough. What it is off by comes back in the column of ones, and is put right exactly.
+        deviation = x.astype(np.float64)
+        provisional = deviation[:PROVISIONAL_ROWS].mean(axis=0)
+        deviation -= provisional
         with_ones = np.column_stack([z - mean_z, np.ones(n)])
         products = deviation.T @ with_ones
-        left_over = products[:, -1] / n
-        squares_x = np.einsum("ij,ij->j", deviation, deviation) - n * left_over**2
-        centred_z = with_ones[:, :-1]
+        off = products[:, -1] / n
+        centred_z, flat = with_ones[:, :-1], deviation.reshape(-1)
         return cls(
             n,
-            mean_x + left_over,
+            provisional + off,
             mean_z,
-            products[:, :-1] - np.outer(left_over, centred_z.sum(axis=0)),
-            np.maximum(squares_x, 0),
-            np.einsum("ij,ij->j", centred_z, centred_z),
+            products[:, :-1] - np.outer(off, centred_z.sum(axis=0)),
+            max(float(flat @ flat - n * (off @ off)), 0.0),
+            float(np.sum(centred_z**2)),
         )
 
     def __add__(self, other: Self) -> Self:
@@ -93,8 +94,8 @@ class CrossMoments:
             self.mean_x + step_x * (other.n / n),
             self.mean_z + step_z * (other.n / n),
             self.comoment + other.comoment + weight * np.outer(step_x, step_z),
-            self.squares_x + other.squares_x + weight * step_x**2,
-            self.squares_z + other.squares_z + weight * step_z**2,
+            self.power_x + other.power_x + weight * float(step_x @ step_x),
+            self.power_z + other.power_z + weight * float(step_z @ step_z),
         )
 
     def cross_covariance(self, *, is_centred: bool = True) -> Array:
@@ -104,6 +105,6 @@ class CrossMoments:
 
     def rounding_floor(self) -> float:
         """Bound what rounding alone can put into a singular value of Ω: 64 eps · rms‖x‖ · rms‖z‖."""
-        power_x = np.sum(self.squares_x) / self.n + np.sum(self.mean_x**2)
-        power_z = np.sum(self.squares_z) / self.n + np.sum(self.mean_z**2)
+        power_x = self.power_x / self.n + np.sum(self.mean_x**2)
+        power_z = self.power_z / self.n + np.sum(self.mean_z**2)
         return float(64 * EPS * np.sqrt(power_x) * np.sqrt(power_z))
