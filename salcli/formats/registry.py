@@ -77,13 +77,13 @@ def _reader(file: ByteFile, options: ReadOptions) -> EmbeddingSource:
 
 def output_format(target: str, source: EmbeddingSource, forced: str | None) -> str:
     """Choose the output's format: what was asked for, else what the suffix says, else the input's."""
+    if Path(target).suffix in READ_ONLY_SUFFIXES:
+        raise UsageError(f"{target}: {Path(target).suffix} is read but not written: use .gz")
     if forced is not None:
         if forced not in FORMATS:
             raise UsageError(f"--output-format {forced}: expected one of {', '.join(FORMATS)}")
         return forced
     name = Path(target.removesuffix(COMPRESSED_SUFFIX))
-    if name.suffix in READ_ONLY_SUFFIXES:
-        raise UsageError(f"{target}: {name.suffix} is read but not written: use .gz")
     if name.suffix in TEXT_SUFFIXES or target == atomic.STDOUT:
         return source.format if source.format in TEXT_FORMATS else "word2vec-text"
     return SUFFIXES.get(name.suffix, source.format)

@@ -1,5 +1,7 @@
 """`salcli apply`: outputs are whole or absent, whatever stands in the way or ends the process."""
 
+import bz2
+import gzip
 import os
 import signal
 import subprocess
@@ -68,6 +70,16 @@ def test_in_place_replaces_the_input_and_follows_a_link(eraser: Path, source: Pa
     assert link.is_symlink()
     np.testing.assert_allclose(np.load(source), exact, rtol=2**-23, atol=1e-12)
     assert sorted(path.name for path in source.parent.iterdir()) == ["link.npy", "x.npy"]
+
+
+def test_in_place_keeps_gzip_and_refuses_what_is_only_read(eraser: Path, source: Path) -> None:
+    packed, unwritable = source.with_name("x.npy.gz"), source.with_name("x.npy.bz2")
+    packed.write_bytes(gzip.compress(source.read_bytes()))
+    unwritable.write_bytes(bz2.compress(source.read_bytes()))
+    succeed("apply", eraser, packed, "--in-place")
+    succeed("apply", eraser, source, "--in-place")
+    assert gzip.decompress(packed.read_bytes()) == source.read_bytes()
+    refuse(2, "apply", eraser, unwritable, "--in-place", says="is read but not written")
 
 
 def test_in_place_with_another_output_is_a_usage_error(eraser: Path, source: Path, tmp_path: Path) -> None:
