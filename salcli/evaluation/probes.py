@@ -72,8 +72,11 @@ class Scaling:
     def of(cls, x: NDArray[Any]) -> "Scaling":
         """Centre `x`, and bring its rows to a mean squared norm of d."""
         mean = x.mean(axis=0, dtype=np.float64)
-        power = float(np.mean((x.astype(np.float64) - mean) ** 2))
-        return cls(mean, 1 / np.sqrt(power) if power > 0 else 1.0)
+        deviation = x.astype(np.float64) - mean
+        largest = float(np.max(np.abs(deviation), initial=0.0))  # taken out first, so that no square overflows
+        if largest == 0:
+            return cls(mean, 1.0)
+        return cls(mean, float(1 / np.sqrt(np.mean((deviation / largest) ** 2)) / largest))
 
     def __call__(self, x: NDArray[Any]) -> NDArray[np.float64]:
         """Shift and scale."""

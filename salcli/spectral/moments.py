@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.errors import ShapeError
+from salcli.errors import RangeError, ShapeError
 
 Array = NDArray[np.float64]
 BLOCK_ROWS = 1024
@@ -56,7 +56,8 @@ class CrossMoments:
             cls._of_block(x[start : start + BLOCK_ROWS], z[start : start + BLOCK_ROWS])
             for start in range(0, len(x), BLOCK_ROWS)
         )
-        return reduce(cls.__add__, blocks, cls.zero(x.shape[1], z.shape[1]))
+        with np.errstate(over="ignore", invalid="ignore"):  # `require_finite` refuses what overflowed
+            return reduce(cls.__add__, blocks, cls.zero(x.shape[1], z.shape[1]))
 
     @classmethod
     def _of_block(cls, x: NDArray[Any], z: NDArray[Any]) -> Self:
@@ -76,7 +77,7 @@ class CrossMoments:
             provisional + off,
             mean_z,
             products[:, :-1] - np.outer(off, centred_z.sum(axis=0)),
-            max(float(flat @ flat - n * (off @ off)), 0.0),
+            float(np.maximum(flat @ flat - n * (off @ off), 0.0)),
             float(np.sum(centred_z**2)),
         )
 
@@ -98,6 +99,21 @@ class CrossMoments:
             self.power_z + other.power_z + weight * float(step_z @ step_z),
         )
 
+    def require_finite(self) -> None:
+        """Refuse moments whose sums of squares have passed float64.
+
+        Raises
+        ------
+        RangeError : they have
+        """
+        with np.errstate(over="ignore"):
+            power = self.power_x + self.power_z + self.mean_x @ self.mean_x + self.mean_z @ self.mean_z
+        if not np.isfinite(power):
+            raise RangeError(
+                f"squares of values (mean up to {np.max(np.abs(self.mean_x), initial=0):.3g}) pass the range of "
+                "float64: scale the embeddings, or numeric labels, down"
+            )
+
     def cross_covariance(self, *, is_centred: bool = True) -> Array:
         """Ω `[d, c]`: (1/n) Σ (x − mean)(z − mean)ᵀ, or uncentred (1/n) Σ x zᵀ as in the paper's experiments."""
         centred = self.comoment / self.n
@@ -105,6 +121,6 @@ class CrossMoments:
 
     def rounding_floor(self) -> float:
         """Bound what rounding alone can put into a singular value of Ω: 64 eps · rms‖x‖ · rms‖z‖."""
-        power_x = self.power_x / self.n + np.sum(self.mean_x**2)
-        power_z = self.power_z / self.n + np.sum(self.mean_z**2)
-        return float(64 * EPS * np.sqrt(power_x) * np.sqrt(power_z))
+        rms_x = np.hypot(np.sqrt(self.power_x / self.n), np.linalg.norm(self.mean_x))
+        rms_z = np.hypot(np.sqrt(self.power_z / self.n), np.linalg.norm(self.mean_z))
+        return float(64 * EPS * rms_x * rms_z)

@@ -49,8 +49,10 @@ def fit_sal(
     Raises
     ------
     RankError : Ω is zero to rounding, or k is above its rank; the message states the rank and the spectrum
+    RangeError : values whose squares float64 cannot hold
     UsageError : k < 1, alpha < 1, or both given
     """
+    moments.require_finite()
     omega = moments.cross_covariance(is_centred=is_centred)
     u, s, _ = thin_svd(omega)
     rank = numerical_rank(s, omega.shape, moments.rounding_floor())

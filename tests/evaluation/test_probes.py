@@ -72,3 +72,9 @@ def test_scaling_is_one_factor_for_all_features() -> None:
     assert_allclose(np.mean(scaled**2), 1)
     assert_allclose(scaled.std(0) / scaled.std(0)[0], x.std(0) / x.std(0)[0])
     assert np.isfinite(Scaling.of(np.ones((3, 2)))(np.ones((3, 2)))).all()
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_scaling_neither_overflows_nor_vanishes(scale: float) -> None:
+    x = np.random.default_rng(4).normal(size=(50, 3))
+    assert_allclose(Scaling.of(x * scale)(x * scale), Scaling.of(x)(x), rtol=1e-10)

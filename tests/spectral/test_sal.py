@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
-from salcli.errors import RankError, UsageError
+from salcli.errors import RangeError, RankError, UsageError
 from salcli.spectral.moments import CrossMoments
 from salcli.spectral.sal import SpectralFit, fit_sal
 
@@ -159,6 +159,14 @@ def test_labels_that_carry_nothing_are_refused_and_not_erased_in_name_only() -> 
         fitted(x, z)
     with pytest.raises(RankError, match="rank 0"):
         fitted(np.full((6, 3), 0.1), np.eye(2)[np.arange(6) % 2])
+
+
+def test_values_whose_squares_pass_float64_are_refused_and_those_below_are_not() -> None:
+    rng = np.random.default_rng(0)
+    x, z = rng.normal(size=(40, 3)) + 1, np.eye(2)[np.arange(40) % 2]
+    assert fitted(x * 1e150, z).rank == fitted(x * 1e-150, z).rank == 1
+    with pytest.raises(RangeError, match="scale the embeddings"):
+        fitted(x * 1e200, z)
 
 
 def test_k_above_the_rank_is_refused_with_the_rank_and_the_spectrum() -> None:
