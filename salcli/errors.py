@@ -52,3 +52,9 @@ class SalcliWarning(UserWarning):
 def warn(message: str) -> None:
     """Issue `message` as a `SalcliWarning`, attributed to the caller's caller."""
     warnings.warn(message, SalcliWarning, stacklevel=3)
+
+
+def first_line(error: BaseException) -> str:
+    """Give the first line of a library's message, for use inside one of ours; its type if it says nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:160] if lines else type(error).__name__

@@ -37,6 +37,8 @@ def fit(embeddings: str, labels: str, output: str, options: FitOptions, progress
     -------
     the artifact that lies at `output`
     """
+    if output == atomic.STDOUT:
+        raise UsageError("-o -: an eraser is binary and goes into a file: give its name")
     atomic.check_output(output, [embeddings, labels])
     progress = progress or Silent()
     table = read_labels(labels, options.labels)

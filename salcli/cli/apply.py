@@ -56,11 +56,12 @@ def apply(
     from salcli.cli import console
     from salcli.options import ApplyOptions, ReadOptions
 
+    o.require_one_use_of_stdout(output, is_json=json)
     read = ReadOptions(format, dataset, keys_dataset, keys, batch_rows, allow_nonfinite)
     options = ApplyOptions(read, strength, reduce, dtype, output_format, in_place)
     done = workflow.apply(eraser, embeddings, output, options, console.ConsoleProgress(is_quiet=quiet))
     fields = {"output": done.output, "format": done.format, "n": done.n, "d": done.d, "dtype": done.dtype}
-    if json and done.output != "-":
+    if json:
         console.print_json({"schema": "salcli.apply/1", **fields})
     elif not quiet and done.output != "-":
         console.print_fields(

@@ -46,6 +46,7 @@ def label(
     from salcli.cli import console
     from salcli.options import LabelCommandOptions, ReadOptions
 
+    o.require_one_use_of_stdout(output, is_json=json)
     read = ReadOptions(format, dataset, keys_dataset, keys, None, allow_nonfinite)
     shares = LabelCommandOptions.parse_split(split)
     options = LabelCommandOptions(read, tuple(direction), top, by, limit, shares, seed, name, scores)

@@ -4,7 +4,16 @@ from typing import Annotated
 
 import typer
 
+from salcli.errors import UsageError
+
 FORMAT_HELP = "npy, npz, h5, word2vec-text, glove or word2vec-bin"
+
+
+def require_one_use_of_stdout(output: str | None, *, is_json: bool) -> None:
+    """Refuse --json beside `-o -`: both would fill stdout."""
+    if output == "-" and is_json:
+        raise UsageError("--json and -o - both write to stdout: choose one")
+
 
 EmbeddingsArg = Annotated[str, typer.Argument(metavar="EMBEDDINGS", help="Embedding file; `-`: text vectors on stdin.")]
 LabelsArg = Annotated[str, typer.Argument(metavar="LABELS", help="Label CSV.")]

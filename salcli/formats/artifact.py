@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.selection import RowRule
-from salcli.errors import FormatError, SalcliError
-from salcli.formats import atomic
+from salcli.errors import FormatError, SalcliError, first_line
+from salcli.formats import atomic, signature
 from salcli.formats.bytefile import ByteFile
 from salcli.options import LabelOptions
 from salcli.spectral.eraser import LinearEraser
@@ -111,6 +111,8 @@ def read_artifact(path: str) -> Artifact:
 
 
 def _arrays(path: str, file: ByteFile) -> dict[str, NDArray[Any]]:
+    if not file.head().startswith(signature.ZIP_MAGIC):
+        raise FormatError(f"{path}: not a salcli eraser: expected the .npz that `salcli fit` writes")
     try:
         with np.load(file.handle, allow_pickle=False) as held:
             if not isinstance(held, np.lib.npyio.NpzFile) or not {*ARRAYS, "header"} <= set(held.files):
@@ -124,7 +126,7 @@ def _arrays(path: str, file: ByteFile) -> dict[str, NDArray[Any]]:
     except FormatError:
         raise
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, SyntaxError, TypeError, AttributeError) as error:
-        raise FormatError(f"{path}: not a salcli eraser, or damaged: {str(error).splitlines()[0][:160]}") from error
+        raise FormatError(f"{path}: not a salcli eraser, or damaged: {first_line(error)}") from error
     for name in ARRAYS:
         if arrays[name].dtype != np.float64:
             raise FormatError(f"{path}: damaged artifact: {name} is {arrays[name].dtype}, expected float64")

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from salcli.errors import OutputError, UsageError
+from salcli.errors import OutputError, UsageError, first_line
 
 STDOUT = "-"
 PIECE = 1 << 20
@@ -96,7 +96,7 @@ def writing(path: str) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        reason = error.strerror or str(error).splitlines()[0]
+        reason = error.strerror or first_line(error)
         kept = "" if is_special(path) or not os.path.exists(path) else "; what was there before is unchanged"
         full = " (disk full)" if error.errno == errno.ENOSPC else ""
         raise OutputError(f"{path}: could not be written: {reason}{full}{kept}") from error

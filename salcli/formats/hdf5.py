@@ -7,7 +7,7 @@ from typing import Any
 import h5py
 
 from salcli.data.embeddings import Embeddings
-from salcli.errors import FormatError, warn
+from salcli.errors import FormatError, first_line, warn
 from salcli.formats.bytefile import ByteFile
 from salcli.formats.npy import require_float_matrix
 from salcli.formats.source import Slab, require_shape, row_ranges
@@ -32,7 +32,7 @@ class Hdf5Source:
                 if "truncated" in str(error) or self._is_stub()
                 else "damaged HDF5 file"
             )
-            raise FormatError(f"{self.path}: {fault} ({_short(error)})") from error
+            raise FormatError(f"{self.path}: {fault} ({first_line(error)})") from error
         self._matrix = self._find_matrix(options.dataset)
         self.dataset = str(self._matrix.name)
         self.n, self.d = self._matrix.shape
@@ -60,7 +60,7 @@ class Hdf5Source:
         try:
             self.root.visititems(visit)
         except (OSError, RuntimeError, KeyError) as error:
-            raise FormatError(f"{self.path}: damaged HDF5 file ({_short(error)})") from error
+            raise FormatError(f"{self.path}: damaged HDF5 file ({first_line(error)})") from error
         return found
 
     def _find_matrix(self, dataset: str | None) -> h5py.Dataset:
@@ -156,7 +156,7 @@ class Hdf5Source:
             vectors = self._matrix[start:stop]
         except (OSError, RuntimeError) as error:
             raise FormatError(
-                f"{self.path}: dataset {self.dataset}, rows {start} to {stop - 1}: damaged ({_short(error)})"
+                f"{self.path}: dataset {self.dataset}, rows {start} to {stop - 1}: damaged ({first_line(error)})"
             ) from error
         return Embeddings.starting_at(start, vectors, self._keys_at(start, stop))
 
@@ -166,7 +166,7 @@ class Hdf5Source:
         try:
             return tuple(_text(key) for key in self._keys[start:stop])
         except (OSError, RuntimeError) as error:
-            raise FormatError(f"{self.path}: dataset {self.keys_name}: damaged ({_short(error)})") from error
+            raise FormatError(f"{self.path}: dataset {self.keys_name}: damaged ({first_line(error)})") from error
 
     def key_batches(self) -> Iterator[tuple[str, ...]]:
         """Give all keys in file order."""
@@ -201,10 +201,6 @@ def _holds_strings(item: h5py.Dataset) -> bool:
 
 def _text(key: Any) -> str:
     return key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else str(key)
-
-
-def _short(error: BaseException) -> str:
-    return str(error).splitlines()[0][:120] if str(error) else type(error).__name__
 
 
 def _listed(names: list[str]) -> str:

@@ -77,7 +77,14 @@ def read_labels(path: str, options: LabelOptions | None = None) -> GuardedLabels
     return _without_repeats(labels, rows.lines)
 
 
+def _require_distinct(path: str, asked: Sequence[str]) -> None:
+    again = [name for name in asked if asked.count(name) > 1]
+    if again:
+        raise UsageError(f"{path}: column {again[0]!r} is asked for twice (--attribute, --numeric)")
+
+
 def _find_columns(path: str, header: Sequence[str], options: LabelOptions) -> _Columns:
+    _require_distinct(path, (*options.attributes, *options.numeric))
     names = tuple(name.strip() for name in header)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice or "" in names:

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from salcli.data.embeddings import Embeddings, Floats
-from salcli.errors import FormatError
+from salcli.errors import FormatError, first_line
 from salcli.formats.bytefile import ByteFile
 from salcli.formats.source import Slab, require_shape, row_ranges
 from salcli.formats.writer import EmbeddingWriter
@@ -51,7 +51,7 @@ def read_layout(head: bytes, name: str) -> NpyLayout:
             )
         shape, is_fortran, dtype = read(start)
     except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError, TokenError) as error:
-        raise FormatError(f"{name}: damaged npy header: {_short(error)}") from error
+        raise FormatError(f"{name}: damaged npy header: {first_line(error)}") from error
     require_float_matrix(name, shape, dtype)
     if any(size < 0 for size in shape):
         raise FormatError(f"{name}: damaged npy header: negative shape {shape}")
@@ -168,8 +168,3 @@ class NpyWriter(EmbeddingWriter):
                 self._handle.seek(self._offset + (j * self._n + self._row) * self._dtype.itemsize)
                 self._handle.write(piece[:, j].tobytes())
         self._row += len(piece)
-
-
-def _short(error: BaseException) -> str:
-    lines = str(error).splitlines()
-    return lines[0][:120] if lines else type(error).__name__

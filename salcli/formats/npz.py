@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from salcli.data.embeddings import Embeddings, Floats
-from salcli.errors import FormatError
+from salcli.errors import FormatError, first_line
 from salcli.formats.bytefile import ByteFile, Stream
 from salcli.formats.npy import NpySource, npy_header, read_layout
 from salcli.formats.signature import HEAD_BYTES
@@ -81,9 +81,7 @@ class NpzSource(NpySource):
                 with self.archive.open(name) as member:
                     keys = np.lib.format.read_array(member, allow_pickle=False)
             except (ValueError, EOFError, zipfile.BadZipFile) as error:
-                raise FormatError(
-                    f"{self.path}[{name[:-4]}]: not an array of strings: {str(error).splitlines()[0]}"
-                ) from error
+                raise FormatError(f"{self.path}[{name[:-4]}]: not an array of strings: {first_line(error)}") from error
             if keys.ndim == 1 and keys.dtype.kind in "US":
                 if len(keys) != self.n:
                     raise FormatError(

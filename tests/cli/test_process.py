@@ -217,3 +217,15 @@ def test_no_command_asks_the_network(folder: Path, tmp_path: Path) -> None:
     succeed("apply", e, x, "-o", tmp_path / "o.h5", env=env)
     succeed("evaluate", x, y, "--eraser", e, env=env)
     succeed("inspect", SAMPLE / "glove-sample.h5", "--similarity", "wordsim353", env=env)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("apply", "e.npz", "x.npy", "-o", "-", "--json"), "both write to stdout"),
+        (("label", "x.npy", "--direction", "a:b", "-o", "-", "--json"), "both write to stdout"),
+        (("fit", "x.npy", "y.csv", "-o", "-"), "give its name"),
+    ],
+)
+def test_stdout_is_not_asked_for_two_things(arguments: tuple[str, ...], says: str) -> None:
+    refuse(2, *arguments, says=says)

@@ -129,3 +129,9 @@ def test_embeddings_are_no_artifact(tmp_path: Path) -> None:
     assert not is_artifact(str(tmp_path / "x.npz"))
     with pytest.raises(FormatError, match="not a salcli eraser"):
         read_artifact(str(tmp_path / "x.npz"))
+
+
+def test_what_is_no_npz_is_said_so_without_advice_to_unpickle(tmp_path: Path) -> None:
+    (tmp_path / "l.csv").write_text("word,label\na,F\n", encoding="utf-8")
+    with pytest.raises(FormatError, match=r"l.csv: not a salcli eraser: expected the .npz that `salcli fit` writes$"):
+        read_artifact(str(tmp_path / "l.csv"))

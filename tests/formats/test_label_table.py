@@ -166,3 +166,8 @@ def test_labels_do_not_come_from_stdin() -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="nosuch.csv: cannot be read"):
         read_labels(str(tmp_path / "nosuch.csv"))
+
+
+def test_a_column_is_asked_for_once() -> None:
+    with pytest.raises(UsageError, match="column 'g' is asked for twice"):
+        read("g,h\nF,1\n", attributes=("g",), numeric=("g",))
