@@ -175,7 +175,11 @@ class LabelCommandOptions:
             raise UsageError(f"--top {self.top}: at least one word at each end")
         if self.by not in ("cosine", "dot"):
             raise UsageError(f"--by {self.by}: expected cosine or dot")
-        if len(self.split) not in (0, 3) or any(share < 0 for share in self.split) or sum(self.split) > 1 + 1e-9:
+        if (
+            len(self.split) not in (0, 3)
+            or not all(share >= 0 for share in self.split)
+            or not sum(self.split) <= 1 + 1e-9
+        ):
             raise UsageError("--split: expected three shares, train,dev,test, that add up to at most 1")
         if self.limit is not None and self.limit < 1:
             raise UsageError(f"--limit {self.limit}: at least one row")

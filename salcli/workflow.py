@@ -48,6 +48,7 @@ def fit(embeddings: str, labels: str, output: str, options: FitOptions, progress
         fitted = rule.fitted(table, join.matched(table))
         chosen = table.restricted_to(fitted)
         chosen.require_variety()
+        chosen = chosen.standardised(is_centred=options.is_centred)
         moments = fold_moments(source, chosen, LabelledRows.of(join.row_of_label[fitted]), progress)
         result = fit_sal(moments, options.k, alpha=options.alpha, is_centred=options.is_centred)
         hashes = (digests[0].result(), digests[1].result())

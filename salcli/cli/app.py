@@ -7,6 +7,7 @@ import io
 import os
 import signal
 import sys
+import traceback
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +20,7 @@ from salcli.cli.inspect import inspect
 from salcli.cli.label import label
 from salcli.errors import SalcliError
 
-INTERRUPTED, TERMINATED, PIPE_CLOSED = 130, 143, 141
+OUR_BUG, INTERRUPTED, TERMINATED, PIPE_CLOSED = 70, 130, 143, 141
 
 
 class ReportingGroup(TyperGroup):
@@ -109,4 +110,8 @@ def main() -> None:
     """Run the command line; what is half written is cleaned up on SIGTERM too."""
     signal.signal(signal.SIGTERM, _terminate)
     _use_utf8()
-    app()
+    try:
+        app()
+    except Exception:  # noqa: BLE001 (our bug: shown whole, and never with the status of a failed gate)
+        traceback.print_exc()
+        sys.exit(OUR_BUG)

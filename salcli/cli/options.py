@@ -24,7 +24,7 @@ Output = Annotated[
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no summary; warnings and errors stay.")]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of every random choice.", min=0)]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of every random choice.", min=0, max=2**32 - 1)]
 
 Format = Annotated[
     str | None,

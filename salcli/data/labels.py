@@ -1,6 +1,6 @@
 """`GuardedLabels`: one or more guarded attributes, joined to embeddings by key or by row number."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -36,6 +36,18 @@ class Attribute:
         restricted = np.full(len(values), -1, dtype=np.int32)
         restricted[values >= 0] = codes
         return type(self)(self.name, restricted, tuple(self.classes[code] for code in present))
+
+    def standardised(self, *, is_centred: bool) -> Self:
+        """Measure numbers in standard deviations (from their mean, if the fit is centred); classes stay.
+
+        The unit of one column would otherwise decide what counts as zero in the others: beside nanoseconds, a class
+        covaries with nothing.
+        """
+        if self.classes is not None:
+            return self
+        spread = float(np.nanstd(self.values))
+        mean = float(np.nanmean(self.values)) if is_centred else 0.0
+        return type(self)(self.name, np.asarray((self.values - mean) / (spread or 1.0), dtype=np.float64), None)
 
     def counts(self) -> dict[str, int]:
         """How many labels each class has, in class order (empty for a numeric attribute)."""
@@ -119,6 +131,10 @@ class GuardedLabels:
         """Refuse attributes that cannot covary with anything (see `Attribute.require_variety`)."""
         for attribute in self.attributes:
             attribute.require_variety()
+
+    def standardised(self, *, is_centred: bool) -> Self:
+        """Measure numeric attributes in standard deviations (see `Attribute.standardised`)."""
+        return replace(self, attributes=tuple(a.standardised(is_centred=is_centred) for a in self.attributes))
 
     def design(self, index: Index) -> NDArray[np.float64]:
         """Stand the attributes' blocks side by side: Z `[n, c]` for the labels at `index`."""

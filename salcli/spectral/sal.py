@@ -82,8 +82,8 @@ def choose_k(singular_values: Array, rank: int, k: int | None, alpha: float | No
     """
     if k is not None and alpha is not None:
         raise UsageError("-k and --alpha both choose the number of directions: give one")
-    if alpha is not None and not alpha >= 1:
-        raise UsageError(f"--alpha {alpha}: σ₁/σₖ₊₁ is at least 1, so must alpha be")
+    if alpha is not None and not 1 <= alpha < float("inf"):
+        raise UsageError(f"--alpha {alpha}: expected a finite number of at least 1")
     if k is not None and k < 1:
         raise UsageError(f"-k {k}: at least one direction must be removed")
     if k is not None and k > rank:

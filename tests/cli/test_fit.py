@@ -1,6 +1,7 @@
 """`salcli fit` in a process of its own: what lies in the artifact, and which rows made it."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -144,11 +145,16 @@ def test_a_class_with_a_single_row_is_a_warning(folder: Path, tmp_path: Path) ->
     assert_fitted(tmp_path / "e.npz", rows_of(folder), one_hot(labels), 3)
 
 
+def standardised(values: Any) -> Any:
+    numbers = np.array(values, dtype=float)[:, None]
+    return (numbers - numbers.mean()) / numbers.std()
+
+
 def test_several_attributes_stand_side_by_side(folder: Path, tmp_path: Path) -> None:
     columns = ["--attribute", "second", "--attribute", "group", "--numeric", "age", "--key", "name"]
     succeed("fit", folder / "x.txt", folder / "wide.csv", "-o", tmp_path / "e.npz", *columns)
     blocks = [one_hot(wide(folder, "second")), one_hot(wide(folder, "group"))]
-    z = np.hstack([*blocks, np.array(wide(folder, "age"), dtype=float)[:, None]])
+    z = np.hstack([*blocks, standardised(wide(folder, "age"))])
     assert_fitted(tmp_path / "e.npz", rows_of(folder), z, 4)
     names = [(a["name"], a["classes"] is None) for a in header_of(tmp_path / "e.npz")["attributes"]]
     assert names == [("second", False), ("group", False), ("age", True)]
@@ -158,7 +164,18 @@ def test_a_numeric_column_is_one_direction(folder: Path, tmp_path: Path) -> None
     options = ["--numeric", "age", "--by-row", "--json"]
     told = succeed("fit", folder / "x.npy", folder / "wide.csv", "-o", tmp_path / "e.npz", *options).json()
     assert told["k"] == 1
-    assert_fitted(tmp_path / "e.npz", rows_of(folder), np.array(wide(folder, "age"), dtype=float)[:, None], 1)
+    assert_fitted(tmp_path / "e.npz", rows_of(folder), standardised(wide(folder, "age")), 1)
+
+
+def test_the_unit_of_a_numeric_column_does_not_hide_a_class(folder: Path, tmp_path: Path) -> None:
+    ages, groups = np.array(wide(folder, "age"), dtype=float), wide(folder, "group")
+    for unit in (1.0, 1e16):  # nanoseconds since 1970 are about 1.6e18
+        rows = [[group, repr((100 + age) * unit)] for group, age in zip(groups, ages.tolist(), strict=True)]
+        write_csv(tmp_path / "y.csv", ["g", "t"], rows)
+        target = tmp_path / f"{unit}.npz"
+        succeed("fit", folder / "x.npy", tmp_path / "y.csv", "-o", target, "--attribute", "g", "--numeric", "t")
+        z = np.hstack([one_hot(groups), standardised(ages)])
+        assert_fitted(target, rows_of(folder), z, len(set(groups)))
 
 
 def test_two_free_columns_ask_for_a_choice(folder: Path, tmp_path: Path) -> None:
