@@ -6,7 +6,7 @@ import numpy as np
 
 from salcli.data.labels import GuardedLabels, Index
 from salcli.data.selection import RowRule
-from salcli.evaluation.protocol import rows_digest
+from salcli.evaluation.protocol import labels_digest, rows_digest
 from salcli.formats.finite import FiniteSource
 from salcli.formats.label_table import file_name
 from salcli.options import FitOptions
@@ -29,10 +29,13 @@ def describe_fit(
     return {
         "method": options.method,
         "attributes": [
-            {"name": a.name, "classes": list(a.classes), "counts": list(a.counts().values())}
-            if a.classes is not None
-            else {"name": a.name, "classes": None, "counts": None}
-            for a in chosen.attributes
+            {
+                "name": whole.name,
+                "classes": None if part.classes is None else list(part.classes),
+                "counts": None if part.classes is None else list(part.counts().values()),
+                "sha256": labels_digest(labels, whole, fitted),
+            }
+            for whole, part in zip(labels.attributes, chosen.attributes, strict=True)
         ],
         "is_centred": fit.is_centred,
         "d": fit.eraser.d,

@@ -117,10 +117,12 @@ def evaluate(
 
 
 def _told_of_inputs(artifact: Artifact | None, inputs: dict[str, dict[str, Any]]) -> list[str]:
-    """Note an embedding file that is not the one of the fit: its "fitted" rows are then only rows of the same names."""
-    if artifact is None or artifact.header["inputs"]["embeddings"]["sha256"] == inputs["embeddings"]["sha256"]:
+    """Note files that are not those of the fit: the test rows may then have other vectors, or other labels."""
+    if artifact is None:
         return []
-    return ["the embeddings are not the file that the eraser was fitted on (another SHA-256)"]
+    fitted = artifact.header["inputs"]
+    changed = [name for name in ("embeddings", "labels") if fitted[name]["sha256"] != inputs[name]["sha256"]]
+    return [f"the {name} are not the file that the eraser was fitted on (another SHA-256)" for name in changed]
 
 
 def _target(embeddings: str, output: str | None, options: ApplyOptions) -> str:

@@ -1,11 +1,12 @@
 """Which rows do what: the fitted rows, the fresh attacker's, and the test rows."""
 
 import hashlib
+import json
 from dataclasses import dataclass
 
 import numpy as np
 
-from salcli.data.labels import GuardedLabels, Index
+from salcli.data.labels import Attribute, GuardedLabels, Index
 from salcli.data.selection import RowRule, marked, seeded_shares
 
 TEST, DEV = "test", "dev"
@@ -53,3 +54,13 @@ def rows_digest(labels: GuardedLabels, index: Index) -> str:
     """Hash which rows these are (their keys, or their numbers), whatever their order."""
     names = sorted(labels.identity(int(i)).encode("utf-8", "surrogateescape") for i in index)
     return hashlib.sha256(b"\n".join(names)).hexdigest()
+
+
+def labels_digest(labels: GuardedLabels, attribute: Attribute, index: Index) -> str:
+    """Hash which rows these are and the label of each, whatever their order."""
+    classes = attribute.classes
+    values = attribute.values[index].tolist()
+    named = [repr(float(value)) if classes is None else classes[value] for value in values]
+    pairs = zip(map(labels.identity, index.tolist()), named, strict=True)
+    lines = sorted(json.dumps(pair).encode() for pair in pairs)
+    return hashlib.sha256(b"\n".join(lines)).hexdigest()

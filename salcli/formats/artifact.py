@@ -49,9 +49,10 @@ class Artifact:
     def label_options(self, given: LabelOptions) -> LabelOptions:
         """Read labels as the fit did, except where `given` says otherwise."""
         rows, attributes = self.header["rows"], self.header["attributes"]
+        is_chosen = bool(given.attributes or given.numeric)
         return LabelOptions(
-            given.attributes or tuple(a["name"] for a in attributes if a["classes"] is not None),
-            given.numeric or tuple(a["name"] for a in attributes if a["classes"] is None),
+            given.attributes if is_chosen else tuple(a["name"] for a in attributes if a["classes"] is not None),
+            given.numeric if is_chosen else tuple(a["name"] for a in attributes if a["classes"] is None),
             given.key or rows["key_column"],
             given.by_row or rows["joined_by"] == "row",
             given.split_column or rows["split_column"],
@@ -170,3 +171,7 @@ def _require_consistent(
         RowRule.from_dict(header["rows"]["rule"])
     except (TypeError, KeyError, SalcliError) as error:
         raise FormatError(f"{path}: damaged artifact: its rule of fitted rows is not understood") from error
+    attributes = header["attributes"]
+    known = {"name", "classes", "counts", "sha256"}
+    if not isinstance(attributes, list) or not all(isinstance(a, dict) and known <= set(a) for a in attributes):
+        raise FormatError(f"{path}: damaged artifact: its list of attributes is not understood")

@@ -178,6 +178,22 @@ def test_labels_that_lead_to_other_rows_are_refused(folder: Path, tmp_path: Path
     refuse(3, "evaluate", *given, "--quiet", says="no column 'split'")
 
 
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_labels_that_changed_places_are_refused_or_told(folder: Path, tmp_path: Path, part: str) -> None:
+    header, *lines = (folder / "y.csv").read_text().splitlines()
+    places = [i for i, line in enumerate(lines) if line.endswith(f",{part}")]
+    one = places[0]
+    other = next(i for i in places if lines[i] != lines[one])
+    lines[one], lines[other] = lines[other], lines[one]  # the same counts, other people
+    (tmp_path / "y.csv").write_text("\n".join([header, *lines]) + "\n")
+    given = [folder / "x.npy", tmp_path / "y.csv", "--eraser", folder / "e.npz"]
+    if part == "train":
+        refuse(3, "evaluate", *given, "--quiet", says="has other labels on the fitted rows")
+    else:
+        notes = succeed("evaluate", *given, "--json").json()["notes"]
+        assert any("the labels are not the file that the eraser was fitted on" in note for note in notes)
+
+
 def test_another_width_is_refused_with_both_numbers(folder: Path, tmp_path: Path) -> None:
     save_npy(tmp_path / "x.npy", np.ones((N, D + 1)))
     given = [tmp_path / "x.npy", folder / "y.csv", "--eraser", folder / "e.npz"]

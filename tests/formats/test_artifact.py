@@ -19,7 +19,7 @@ def artifact(d: int = 6, k: int = 2) -> Artifact:
     u = np.linalg.qr(rng.normal(size=(d, k)))[0]
     header = {
         "method": "sal", "d": d, "k": k, "rank": k, "is_centred": True, "k_rule": {"rank": True}, "inputs": {},
-        "attributes": [{"name": "géndre", "classes": ["F", "M\udcff"], "counts": [3, 3]}],
+        "attributes": [{"name": "géndre", "classes": ["F", "M\udcff"], "counts": [3, 3], "sha256": ""}],
         "rows": {"rule": {"fit_split": None, "holdout": 0.0, "sample": None, "seed": 0}},
         "versions": {"salcli": "0.1.0"},
     }  # fmt: skip
@@ -88,6 +88,7 @@ def test_a_file_cut_or_damaged_anywhere_is_refused_or_unchanged_in_its_numbers(p
         ({"header_fields": {"k": 1}}, "says k = 1, its arrays 2"),
         ({"header_fields": {"rows": {}}}, "rule of fitted rows"),
         ({"header_fields": {"rows": {"rule": {"surprise": 1}}}}, "rule of fitted rows"),
+        ({"header_fields": {"attributes": None}}, "list of attributes"),
         ({"header": np.array("{")}, "no JSON"),
         ({"header": np.array("[1]")}, "no JSON object"),
         ({"header": np.zeros(3)}, "no JSON object"),
