@@ -10,6 +10,7 @@ from salcli.errors import UsageError
 
 PROBES = ("linear",)
 ADVERSARIES = ("in-sample", "fresh")
+DEFAULT_FIT_SPLIT = "train"
 DTYPES = ("float16", "float32", "float64")
 SLAB_BYTES = 4 << 20  # big enough to hide the overhead of a call, small enough that a few stay in the cache
 
@@ -56,6 +57,18 @@ class LabelOptions:
     no_split: bool = False
     """Take no column as the split."""
 
+    def __post_init__(self) -> None:
+        if self.by_row and self.key is not None:
+            raise UsageError(f"--by-row and --key {self.key} contradict each other: give one")
+        if self.no_split and self.split_column is not None:
+            raise UsageError(f"--no-split and --split-column {self.split_column} contradict each other: give one")
+
+
+def require_split(fit_split: str | None, *, has_splits: bool) -> None:
+    """Refuse the name of a part where there are no parts."""
+    if fit_split is not None and not has_splits:
+        raise UsageError(f"--fit-split {fit_split}: there is no split column (--split-column names one)")
+
 
 @dataclass(frozen=True)
 class FitOptions:
@@ -63,7 +76,7 @@ class FitOptions:
 
     read: ReadOptions = field(default_factory=ReadOptions)
     labels: LabelOptions = field(default_factory=LabelOptions)
-    fit_split: str = "train"
+    fit_split: str | None = None
     holdout: float = 0.0
     sample: int | None = None
     seed: int = 0
@@ -78,7 +91,10 @@ class FitOptions:
 
     def rule(self, *, has_splits: bool) -> RowRule:
         """Say which rows are fitted, now that it is known whether there is a split column."""
-        return RowRule(self.fit_split if has_splits else None, self.holdout, self.sample, self.seed)
+        require_split(self.fit_split, has_splits=has_splits)
+        return RowRule(
+            (self.fit_split or DEFAULT_FIT_SPLIT) if has_splits else None, self.holdout, self.sample, self.seed
+        )
 
 
 @dataclass(frozen=True)
@@ -138,7 +154,7 @@ class EvaluateOptions:
     labels: LabelOptions = field(default_factory=LabelOptions)
     adversaries: tuple[str, ...] = ADVERSARIES
     probes: tuple[str, ...] = PROBES
-    fit_split: str = "train"
+    fit_split: str | None = None
     holdout: float = 0.0
     probe_rows: int = 10_000
     seed: int = 0

@@ -30,7 +30,8 @@ def join_labels(source: FiniteSource, labels: GuardedLabels) -> Join:
     AlignmentError : they do not meet
     """
     if labels.keys is None:
-        return Join.by_position(labels, source.n + source.n_dropped, source.path)
+        by_position = Join.by_position(labels, source.n + source.n_dropped, source.path)
+        return by_position.without_rows(source.dropped)
     if not source.has_keys:
         raise AlignmentError(
             f"{labels.path} joins by its column {labels.key_column!r}, but {source.path} has no keys: "
@@ -45,7 +46,7 @@ def join_labels(source: FiniteSource, labels: GuardedLabels) -> Join:
 
     join = Join.by_key(labels, counted(), source.path)
     census.tell(source.path, source.key_batches, source.place)
-    return join
+    return join.without_rows(source.dropped)
 
 
 def fold_moments(source: FiniteSource, labels: GuardedLabels, chosen: LabelledRows, progress: Progress) -> CrossMoments:
@@ -111,7 +112,7 @@ def erased_dtype(artifact: Artifact, source: FiniteSource) -> np.dtype[Any]:
     """
     if source.dtype.itemsize >= 8:
         return source.dtype
-    first = next(source.slabs()).read().vectors
+    first = next(batch.vectors for batch in (slab.read() for slab in source.slabs()) if len(batch))
     allowed = COARSE * float(artifact.singular_values[0])
     finer = [
         source.dtype,

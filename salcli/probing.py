@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from salcli.data.labels import Attribute, GuardedLabels, Index
 from salcli.data.selection import RowRule, stratified_sample
 from salcli.engine.progress import Progress
-from salcli.errors import AlignmentError, warn
+from salcli.errors import AlignmentError, UsageError, warn
 from salcli.evaluation.probes import (
     LinearProbe,
     ProbeResult,
@@ -21,7 +21,7 @@ from salcli.evaluation.probes import (
 from salcli.evaluation.protocol import EvaluationRows, divide_rows, labels_digest, rows_digest
 from salcli.formats.artifact import Artifact
 from salcli.formats.finite import FiniteSource
-from salcli.options import EvaluateOptions
+from salcli.options import DEFAULT_FIT_SPLIT, EvaluateOptions, require_split
 from salcli.passes import erased_dtype, gather_rows, join_labels
 
 NOT_HELD_OUT = (
@@ -89,8 +89,13 @@ def probe_all(
 
 def _rule(artifact: Artifact | None, labels: GuardedLabels, options: EvaluateOptions) -> RowRule:
     if artifact is not None:
+        if options.fit_split is not None or options.holdout:
+            raise UsageError("--fit-split and --holdout are for evaluation without an eraser, which knows its own rows")
         return artifact.rule
-    return RowRule(None if labels.splits is None else options.fit_split, options.holdout, None, options.seed)
+    has_splits = labels.splits is not None
+    require_split(options.fit_split, has_splits=has_splits)
+    fit_split = (options.fit_split or DEFAULT_FIT_SPLIT) if has_splits else None
+    return RowRule(fit_split, options.holdout, None, options.seed)
 
 
 def _require_same_rows(artifact: Artifact | None, labels: GuardedLabels, rows: EvaluationRows) -> None:

@@ -27,7 +27,7 @@ from salcli.options import ApplyOptions, EvaluateOptions, FitOptions
 from salcli.passes import erased_dtype, fold_moments, join_labels, stream_through
 from salcli.probing import probe_all
 from salcli.provenance import describe_fit
-from salcli.spectral.sal import fit_sal
+from salcli.spectral.sal import fit_sal, require_choice
 
 
 def fit(embeddings: str, labels: str, output: str, options: FitOptions, progress: Progress | None = None) -> Artifact:
@@ -39,6 +39,7 @@ def fit(embeddings: str, labels: str, output: str, options: FitOptions, progress
     """
     if output == atomic.STDOUT:
         raise UsageError("-o -: an eraser is binary and goes into a file: give its name")
+    require_choice(options.k, options.alpha)
     atomic.check_output(output, [embeddings, labels])
     progress = progress or Silent()
     table = read_labels(labels, options.labels)

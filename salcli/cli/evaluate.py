@@ -47,11 +47,14 @@ def evaluate(
     split_column: o.SplitColumn = None,
     no_split: o.NoSplit = False,
     fit_split: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--fit-split", metavar="NAME", help="Without an eraser: the part that trains the in-sample attacker."
+            "--fit-split",
+            metavar="NAME",
+            help="Without an eraser: the part that trains the in-sample attacker; default: train.",
+            show_default=False,
         ),
-    ] = "train",
+    ] = None,
     holdout: Annotated[
         float,
         typer.Option(

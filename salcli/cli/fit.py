@@ -18,8 +18,11 @@ def fit(
     split_column: o.SplitColumn = None,
     no_split: o.NoSplit = False,
     fit_split: Annotated[
-        str, typer.Option("--fit-split", metavar="NAME", help="Part of the split that is fitted.")
-    ] = "train",
+        str | None,
+        typer.Option(
+            "--fit-split", metavar="NAME", help="Part of the split that is fitted; default: train.", show_default=False
+        ),
+    ] = None,
     k: Annotated[
         int | None,
         typer.Option("-k", metavar="N", help="Directions to remove; default: all of the rank.", show_default=False),

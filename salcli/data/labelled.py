@@ -62,6 +62,11 @@ class Join:
             warn(told + (" …" if len(misses) > 3 else ""))
         return join
 
+    def without_rows(self, dropped: Rows) -> Self:
+        """Take rows out, so that their labels have none."""
+        is_gone = np.isin(self.row_of_label, dropped)
+        return type(self)(np.where(is_gone, -1, self.row_of_label), self.n_rows)
+
     def unmatched(self) -> Index:
         """Labels without a row."""
         return np.flatnonzero(self.row_of_label < 0)

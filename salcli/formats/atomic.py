@@ -58,8 +58,8 @@ def check_output(path: str, inputs: Sequence[str], *, may_replace_input: bool = 
 def replacing(path: str, *, compresses: bool = False) -> Iterator[str]:
     """Give the name of a temporary file that takes the place of `path` when the block ends well.
 
-    The file is made with the permissions of the umask, and a link is followed to the file it names. If anything is
-    raised the temporary file goes away and what was at `path` stays.
+    A new file has the permissions of the umask, one that is replaced keeps its own; a link is followed to its file.
+    If anything is raised the temporary file goes away and what was at `path` stays.
 
     Raises
     ------
@@ -78,7 +78,9 @@ def replacing(path: str, *, compresses: bool = False) -> Iterator[str]:
             if is_special(path):
                 _pour(temporary, path)
             else:
-                with open(temporary, "rb+") as handle:
+                if target.exists():  # what was private stays private
+                    os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
+                with open(temporary, "rb") as handle:
                     os.fsync(handle.fileno())
                 os.replace(temporary, target)
                 _sync_folder(folder)

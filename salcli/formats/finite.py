@@ -27,9 +27,14 @@ class FiniteSource:
             warn(f"{self.path}: {len(self._dropped)} rows with NaN or Inf are dropped, the first at {first}")
 
     @property
+    def dropped(self) -> NDArray[np.int64]:
+        """`[n_dropped]` rows that were dropped, ascending."""
+        return np.zeros(0, np.int64) if self._dropped is None else self._dropped
+
+    @property
     def n_dropped(self) -> int:
-        """Rows that were dropped."""
-        return 0 if self._dropped is None else len(self._dropped)
+        """How many rows were dropped."""
+        return len(self.dropped)
 
     def slabs(self) -> Iterator[Slab]:
         """Give the slabs in file order."""

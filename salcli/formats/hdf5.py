@@ -173,6 +173,10 @@ class Hdf5Source:
         for start, stop in row_ranges(self.n, self._rows):
             yield self._keys_at(start, stop) or ()
 
+    def companions(self) -> list[str]:
+        """Name the datasets beside the matrix and its keys."""
+        return [name for name in self._datasets() if name not in (self.dataset, self.keys_name)]
+
     def place(self, row: int) -> str:
         """Say where a row stands."""
         return f"row {row}"

@@ -146,6 +146,10 @@ def _class_attribute(path: str, name: str, rows: _Rows, column: int) -> Attribut
         line = rows.lines[min(cells.index(cell) for cell in spaced)]
         shown = ", ".join(map(repr, spaced[:3]))
         warn(f"{path}: line {line}: spaces around labels in column {name!r} are trimmed ({shown})")
+    undecoded = next((i for i, cell in enumerate(cells) if any("\udc80" <= c <= "\udcff" for c in cell)), None)
+    if undecoded is not None:
+        told = ascii(cells[undecoded][:40])
+        raise FormatError(f"{path}: line {rows.lines[undecoded]}: label {told} is not UTF-8: save the CSV as UTF-8")
     classes = tuple(sorted({bare for bare in trimmed.values() if bare}))
     if not classes:
         raise LabelError(f"{path}: column {name!r} is empty on all {len(cells)} rows")

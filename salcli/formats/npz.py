@@ -1,5 +1,6 @@
 """`.npz`: a zip of `.npy` arrays, of which one is the matrix and another may hold the keys."""
 
+import io
 import zipfile
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -73,31 +74,55 @@ class NpzSource(NpySource):
         raise FormatError(f"{path}: several matrices, {_listed(fitting)}: choose one with --dataset")
 
     def _find_keys(self, names: list[str], keys_dataset: str | None) -> tuple[str | None, tuple[str, ...] | None]:
-        candidates = [f"{keys_dataset}.npy"] if keys_dataset else [f"{k}.npy" for k in KEY_NAMES if f"{k}.npy" in names]
-        for name in candidates:
+        if keys_dataset is not None:
+            name = f"{keys_dataset}.npy"
             if name not in names:
                 raise FormatError(f"{self.path}: no array {keys_dataset!r}; it holds {_listed(names)}")
-            try:
-                with self.archive.open(name) as member:
-                    keys = np.lib.format.read_array(member, allow_pickle=False)
-            except (ValueError, EOFError, zipfile.BadZipFile) as error:
-                raise FormatError(f"{self.path}[{name[:-4]}]: not an array of strings: {first_line(error)}") from error
-            if keys.ndim == 1 and keys.dtype.kind in "US":
-                if len(keys) != self.n:
-                    raise FormatError(
-                        f"{self.path}: {len(keys)} keys in {name[:-4]!r}, {self.n} rows in {self.member[:-4]!r}"
-                    )
-                text = (
-                    keys.tolist()
-                    if keys.dtype.kind == "U"
-                    else [k.decode("utf-8", "surrogateescape") for k in keys.tolist()]
-                )
-                return name, tuple(text)
-            if keys_dataset:
-                raise FormatError(
-                    f"{self.path}[{keys_dataset}]: {keys.dtype} of shape {keys.shape}, expected a list of strings"
-                )
+            return name, self._strings(name)
+        lists = [name for name in names if self._is_list_of_strings(name)]
+        known = [name for name in lists if name[:-4].lower() in KEY_NAMES]
+        fitting = [name for name in lists if len(self._strings(name, any_length=True)) == self.n]
+        for candidates in (fitting, [name for name in fitting if name in known], [] if fitting else known):
+            if len(candidates) == 1:
+                return candidates[0], self._strings(candidates[0])
+        if fitting:
+            raise FormatError(
+                f"{self.path}: several lists of {self.n} strings, {_listed(fitting)}: choose one with --keys-dataset"
+            )
         return None, None
+
+    def _is_list_of_strings(self, name: str) -> bool:
+        """Tell by its header alone; what claims a key's name must be one."""
+        with self.archive.open(name) as member:
+            head = io.BytesIO(member.read(HEAD_BYTES))
+        try:
+            read = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
+            shape, _, dtype = read[np.lib.format.read_magic(head)[0]](head)
+        except (ValueError, KeyError):
+            return False
+        if dtype.hasobject and name[:-4].lower() in KEY_NAMES:
+            raise FormatError(f"{self.path}[{name[:-4]}]: not an array of strings: objects are never unpickled")
+        return len(shape) == 1 and dtype.kind in "US"
+
+    def _strings(self, name: str, *, any_length: bool = False) -> tuple[str, ...]:
+        try:
+            with self.archive.open(name) as member:
+                keys = np.lib.format.read_array(member, allow_pickle=False)
+        except (ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise FormatError(f"{self.path}[{name[:-4]}]: not an array of strings: {first_line(error)}") from error
+        if keys.ndim != 1 or keys.dtype.kind not in "US":
+            raise FormatError(
+                f"{self.path}[{name[:-4]}]: {keys.dtype} of shape {keys.shape}, expected a list of strings"
+            )
+        if len(keys) != self.n and not any_length:
+            raise FormatError(f"{self.path}: {len(keys)} keys in {name[:-4]!r}, {self.n} rows in {self.member[:-4]!r}")
+        if keys.dtype.kind == "U":
+            return tuple(keys.tolist())
+        return tuple(key.decode("utf-8", "surrogateescape") for key in keys.tolist())
+
+    def companions(self) -> list[str]:
+        """Name the arrays beside the matrix and its keys."""
+        return [name[:-4] for name in self.archive.namelist() if name not in (self.member, self.keys_member)]
 
     def slabs(self) -> Iterator[Slab]:
         """Give the slabs in file order."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from salcli.errors import FormatError, UsageError
+from salcli.errors import FormatError, UsageError, warn
 from salcli.formats import atomic, signature
 from salcli.formats.bytefile import ByteFile
 from salcli.formats.finite import FiniteSource
@@ -111,6 +111,7 @@ def create(
         raise UsageError(f"-o -: only text vectors go to stdout, not {format_name}")
     with atomic.replacing(target, compresses=target.endswith(COMPRESSED_SUFFIX)) as temporary:
         handle = None if format_name == "h5" else open(temporary, "wb")  # noqa: SIM115 (closed below)
+        _tell_of_companions(target, source, format_name)
         try:
             writer = _writer(format_name, handle, temporary, target, source, d, dtype)
             try:
@@ -125,12 +126,29 @@ def create(
                 handle.close()
 
 
-def _writer(
-    name: str, handle: Any, temporary: str, target: str, source: EmbeddingSource, d: int, dtype: np.dtype[Any]
-) -> EmbeddingWriter:
+def _tell_of_companions(target: str, source: EmbeddingSource, format_name: str) -> None:
+    """Warn of arrays beside the matrix that another format cannot take along, or that keep rows which are dropped."""
+    inner = _innermost(source)
+    companions = inner.companions() if source.format in ("npz", "h5") else []
+    named = ", ".join(companions[:4]) + (" …" if len(companions) > 4 else "")
+    if companions and format_name != source.format:
+        warn(f"{target}: {format_name} holds the matrix and its keys only; left behind: {named}")
+    elif companions and inner.n != source.n:
+        n_dropped = inner.n - source.n
+        warn(f"{target}: {n_dropped} rows are dropped from the matrix, but not from what is copied beside it: {named}")
+
+
+def _innermost(source: EmbeddingSource) -> Any:
     inner: Any = source
     while isinstance(inner, (FiniteSource, KeyedSource)):
         inner = inner.inner
+    return inner
+
+
+def _writer(
+    name: str, handle: Any, temporary: str, target: str, source: EmbeddingSource, d: int, dtype: np.dtype[Any]
+) -> EmbeddingWriter:
+    inner = _innermost(source)
     if name == "npy":
         return NpyWriter(handle, n=source.n, d=d, dtype=dtype, is_fortran=getattr(inner, "is_fortran", False))
     if name == "npz":

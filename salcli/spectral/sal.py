@@ -68,6 +68,16 @@ def fit_sal(
     return SpectralFit(LinearEraser(mean, directions, directions), s, rank, rule, is_centred)
 
 
+def require_choice(k: int | None, alpha: float | None) -> None:
+    """Refuse a choice of k that no data could make good: k < 1, alpha < 1 or infinite, or both given."""
+    if k is not None and alpha is not None:
+        raise UsageError("-k and --alpha both choose the number of directions: give one")
+    if alpha is not None and not 1 <= alpha < float("inf"):
+        raise UsageError(f"--alpha {alpha}: expected a finite number of at least 1")
+    if k is not None and k < 1:
+        raise UsageError(f"-k {k}: at least one direction must be removed")
+
+
 def choose_k(singular_values: Array, rank: int, k: int | None, alpha: float | None) -> tuple[int, dict[str, Any]]:
     """Decide how many directions to remove: k as given, the least with σ₁/σₖ₊₁ > alpha, or all of the rank.
 
@@ -80,12 +90,7 @@ def choose_k(singular_values: Array, rank: int, k: int | None, alpha: float | No
     RankError : k above the rank; the message states the rank and the spectrum
     UsageError : k < 1, alpha < 1, or both given
     """
-    if k is not None and alpha is not None:
-        raise UsageError("-k and --alpha both choose the number of directions: give one")
-    if alpha is not None and not 1 <= alpha < float("inf"):
-        raise UsageError(f"--alpha {alpha}: expected a finite number of at least 1")
-    if k is not None and k < 1:
-        raise UsageError(f"-k {k}: at least one direction must be removed")
+    require_choice(k, alpha)
     if k is not None and k > rank:
         raise RankError(
             f"k = {k}, but the cross-covariance has rank {rank}: only {rank} "

@@ -253,3 +253,14 @@ def test_the_sample_words_come_out_in_their_order_in_every_file(tmp_path: Path) 
         found_keys, found = read_embeddings(tmp_path / "o.txt", 100)
         assert found_keys == keys
         assert_rounded(found, exact)
+
+
+def test_what_another_format_cannot_take_along_is_told(folder: Path, tmp_path: Path) -> None:
+    x = np.load(folder / "x.npy")
+    np.savez(tmp_path / "x.npz", vectors=x, ids=np.arange(len(x)))
+    done = succeed("apply", folder / "e.npz", tmp_path / "x.npz", "-o", tmp_path / "o.npy")
+    assert "left behind: ids" in done.err
+    x[3, 0] = np.nan
+    np.savez(tmp_path / "x.npz", vectors=x, ids=np.arange(len(x)))
+    done = succeed("apply", folder / "e.npz", tmp_path / "x.npz", "-o", tmp_path / "o.npz", "--allow-nonfinite")
+    assert "1 rows are dropped from the matrix, but not from what is copied beside it: ids" in done.err

@@ -214,3 +214,17 @@ def test_an_artifact_that_is_there_stays_when_the_fit_fails(many: Path, tmp_path
 
 
 HELD_OUT = [11, 13, 16, 17, 23, 29, 30, 33, 35, 44, 45, 46, 49, 51]
+
+
+def test_a_row_that_is_dropped_is_neither_fitted_nor_counted(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(60, 4))
+    labels = ["a" if i < 2 else "bc"[i % 2] for i in range(60)]
+    x[:2, 1] = np.nan  # all that class `a` has
+    x[7] = np.nan
+    save_npy(tmp_path / "x.npy", x)
+    write_csv(tmp_path / "y.csv", ["y"], [[label] for label in labels])
+    given = ["fit", tmp_path / "x.npy", tmp_path / "y.csv", "-o", tmp_path / "e.npz", "--allow-nonfinite", "--json"]
+    told = succeed(*given).json()
+    (attribute,) = told["attributes"]
+    assert attribute["classes"] == ["b", "c"]
+    assert sum(attribute["counts"]) == told["rows"]["n_fitted"] == 57

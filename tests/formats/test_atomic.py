@@ -59,6 +59,13 @@ def test_permissions_follow_the_umask(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o640
 
 
+def test_a_private_file_that_is_replaced_stays_private(tmp_path: Path) -> None:
+    (tmp_path / "out").write_bytes(b"old")
+    (tmp_path / "out").chmod(0o600)
+    write(tmp_path / "out")
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o600
+
+
 def test_a_link_is_followed_to_the_file_it_names(tmp_path: Path) -> None:
     (tmp_path / "real").write_bytes(b"old")
     (tmp_path / "link").symlink_to("real")

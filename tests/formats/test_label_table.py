@@ -171,3 +171,14 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_column_is_asked_for_once() -> None:
     with pytest.raises(UsageError, match="column 'g' is asked for twice"):
         read("g,h\nF,1\n", attributes=("g",), numeric=("g",))
+
+
+def test_a_label_that_is_not_utf8_is_refused_with_its_line() -> None:
+    with pytest.raises(FormatError, match=r"line 3: label .* is not UTF-8"):
+        read(b"word,g\na,F\nb,\xe9\n")
+
+
+@pytest.mark.parametrize("options", [{"by_row": True, "key": "word"}, {"no_split": True, "split_column": "split"}])
+def test_options_that_contradict_each_other_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match="contradict"):
+        LabelOptions(**options)  # type: ignore[arg-type]
