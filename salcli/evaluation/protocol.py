@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,15 +53,28 @@ def _halves(labels: GuardedLabels, index: Index, seed: int) -> tuple[Index, Inde
 
 def rows_digest(labels: GuardedLabels, index: Index) -> str:
     """Hash which rows these are (their keys, or their numbers), whatever their order."""
-    names = sorted(labels.identity(int(i)).encode("utf-8", "surrogateescape") for i in index)
-    return hashlib.sha256(b"\n".join(names)).hexdigest()
+    return _digest([labels.identity(i)] for i in _by_identity(labels, index))
 
 
 def labels_digest(labels: GuardedLabels, attribute: Attribute, index: Index) -> str:
     """Hash which rows these are and the label of each, whatever their order."""
-    classes = attribute.classes
-    values = attribute.values[index].tolist()
-    named = [repr(float(value)) if classes is None else classes[value] for value in values]
-    pairs = zip(map(labels.identity, index.tolist()), named, strict=True)
-    lines = sorted(json.dumps(pair).encode() for pair in pairs)
-    return hashlib.sha256(b"\n".join(lines)).hexdigest()
+    classes, values = attribute.classes, attribute.values
+
+    def named(i: int) -> str:
+        return repr(float(values[i])) if classes is None else classes[int(values[i])]
+
+    return _digest([labels.identity(i), named(i)] for i in _by_identity(labels, index))
+
+
+def _by_identity(labels: GuardedLabels, index: Index) -> Iterator[int]:
+    """Give the labels in an order that is theirs alone, without copying what they hold."""
+    if labels.keys is None:
+        return map(int, np.sort(index))
+    return iter(sorted(index.tolist(), key=labels.keys.__getitem__))
+
+
+def _digest(records: Iterable[list[str]]) -> str:
+    digest = hashlib.sha256()
+    for record in records:
+        digest.update(json.dumps(record).encode() + b"\n")
+    return digest.hexdigest()

@@ -1,8 +1,10 @@
 """The label CSV: which columns it has, and its rows as `GuardedLabels`."""
 
 import csv
+import math
 import os
 import sys
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,14 +32,26 @@ class _Columns:
     numeric: tuple[int, ...]
 
 
+class _Classes:
+    """A column of classes: a code for each row, and each distinct cell once, as it stands in the file."""
+
+    def __init__(self) -> None:
+        self.codes, self.cells = array("i"), dict[str, int]()
+
+    def add(self, cell: str) -> None:
+        """Take the next row's cell."""
+        self.codes.append(self.cells.setdefault(cell, len(self.cells)))
+
+
 @dataclass
 class _Rows:
-    """What was read, column by column."""
+    """What was read, column by column, in a few bytes a row."""
 
     keys: list[str] = field(default_factory=list)
     splits: list[str] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
-    cells: list[list[str]] = field(default_factory=list)
+    lines: "array[int]" = field(default_factory=lambda: array("q"))
+    classes: list[_Classes] = field(default_factory=list)
+    numbers: "list[array[float]]" = field(default_factory=list)
 
 
 def read_labels(path: str, options: LabelOptions | None = None) -> GuardedLabels:
@@ -63,9 +77,16 @@ def read_labels(path: str, options: LabelOptions | None = None) -> GuardedLabels
             raise FormatError(f"{path}: no header line, expected column names") from None
         columns = _find_columns(path, header, options or LabelOptions())
         rows = _read_rows(path, records, columns)
-    attributes = [_class_attribute(path, columns.names[c], rows, i) for i, c in enumerate(columns.classes)]
-    offset = len(columns.classes)
-    attributes += [_numeric_attribute(path, columns.names[c], rows, offset + i) for i, c in enumerate(columns.numeric)]
+    attributes = [
+        *(
+            _class_attribute(path, columns.names[c], rows, held)
+            for c, held in zip(columns.classes, rows.classes, strict=True)
+        ),
+        *(
+            _numeric_attribute(path, columns.names[c], rows, held)
+            for c, held in zip(columns.numeric, rows.numbers, strict=True)
+        ),
+    ]
     labels = GuardedLabels(
         path,
         tuple(attributes),
@@ -119,7 +140,7 @@ def _find_columns(path: str, header: Sequence[str], options: LabelOptions) -> _C
 
 
 def _read_rows(path: str, records: Iterator[tuple[int, list[str]]], columns: _Columns) -> _Rows:
-    rows = _Rows(cells=[[] for _ in (*columns.classes, *columns.numeric)])
+    rows = _Rows(classes=[_Classes() for _ in columns.classes], numbers=[array("d") for _ in columns.numeric])
     width = len(columns.names)
     for line, record in records:
         if len(record) != width:
@@ -129,8 +150,10 @@ def _read_rows(path: str, records: Iterator[tuple[int, list[str]]], columns: _Co
             rows.keys.append(record[columns.key])
         if columns.split is not None:
             rows.splits.append(sys.intern(record[columns.split].strip()))
-        for cells, column in zip(rows.cells, (*columns.classes, *columns.numeric), strict=True):
-            cells.append(sys.intern(record[column]))
+        for held, column in zip(rows.classes, columns.classes, strict=True):
+            held.add(record[column])
+        for numbers, column in zip(rows.numbers, columns.numeric, strict=True):
+            numbers.append(_number(path, line, columns.names[column], record[column]))
     if not rows.lines:
         raise FormatError(f"{path}: no rows below the header")
     if "" in rows.keys:
@@ -138,38 +161,42 @@ def _read_rows(path: str, records: Iterator[tuple[int, list[str]]], columns: _Co
     return rows
 
 
-def _class_attribute(path: str, name: str, rows: _Rows, column: int) -> Attribute:
-    cells = rows.cells[column]
-    trimmed = {cell: cell.strip() for cell in dict.fromkeys(cells)}
+def _number(path: str, line: int, name: str, cell: str) -> float:
+    if not cell.strip():
+        return math.nan
+    value = math.nan
+    with suppress(ValueError):
+        value = float(cell) if "_" not in cell else math.nan
+    if not math.isfinite(value):
+        raise LabelError(f"{path}: line {line}: {cell[:40]!r} in numeric column {name!r}, expected a finite number")
+    return value
+
+
+def _class_attribute(path: str, name: str, rows: _Rows, held: _Classes) -> Attribute:
+    def line_of(cell: str) -> int:
+        return rows.lines[held.codes.index(held.cells[cell])]
+
+    trimmed = {cell: cell.strip() for cell in held.cells}
     spaced = [cell for cell, bare in trimmed.items() if cell != bare and bare]
     if spaced:
-        line = rows.lines[min(cells.index(cell) for cell in spaced)]
         shown = ", ".join(map(repr, spaced[:3]))
-        warn(f"{path}: line {line}: spaces around labels in column {name!r} are trimmed ({shown})")
-    undecoded = next((i for i, cell in enumerate(cells) if any("\udc80" <= c <= "\udcff" for c in cell)), None)
+        warn(f"{path}: line {line_of(spaced[0])}: spaces around labels in column {name!r} are trimmed ({shown})")
+    undecoded = next((cell for cell in held.cells if any("\udc80" <= c <= "\udcff" for c in cell)), None)
     if undecoded is not None:
-        told = ascii(cells[undecoded][:40])
-        raise FormatError(f"{path}: line {rows.lines[undecoded]}: label {told} is not UTF-8: save the CSV as UTF-8")
+        told = ascii(undecoded[:40])
+        raise FormatError(f"{path}: line {line_of(undecoded)}: label {told} is not UTF-8: save the CSV as UTF-8")
     classes = tuple(sorted({bare for bare in trimmed.values() if bare}))
     if not classes:
-        raise LabelError(f"{path}: column {name!r} is empty on all {len(cells)} rows")
-    codes = {cell: classes.index(bare) if bare else -1 for cell, bare in trimmed.items()}
-    values = np.fromiter((codes[cell] for cell in cells), dtype=np.int32, count=len(cells))
+        raise LabelError(f"{path}: column {name!r} is empty on all {len(held.codes)} rows")
+    class_codes = {bare: code for code, bare in enumerate(classes)}
+    code_of_cell = np.array([class_codes.get(bare, -1) for bare in trimmed.values()], dtype=np.int32)
+    values = code_of_cell[np.frombuffer(held.codes, np.int32)]
     _tell_empty(path, name, values < 0, rows)
     return Attribute(name, values, classes)
 
 
-def _numeric_attribute(path: str, name: str, rows: _Rows, column: int) -> Attribute:
-    values = np.full(len(rows.lines), np.nan)
-    for i, cell in enumerate(rows.cells[column]):
-        if not cell.strip():
-            continue
-        with suppress(ValueError):
-            values[i] = float(cell) if "_" not in cell else np.nan
-        if not np.isfinite(values[i]):
-            raise LabelError(
-                f"{path}: line {rows.lines[i]}: {cell[:40]!r} in numeric column {name!r}, expected a finite number"
-            )
+def _numeric_attribute(path: str, name: str, rows: _Rows, held: "array[float]") -> Attribute:
+    values = np.array(held, dtype=np.float64)
     _tell_empty(path, name, np.isnan(values), rows)
     return Attribute(name, values, None)
 
@@ -184,7 +211,7 @@ def _tell_empty(path: str, name: str, is_empty: np.ndarray, rows: _Rows) -> None
         )
 
 
-def _without_repeats(labels: GuardedLabels, lines: list[int]) -> GuardedLabels:
+def _without_repeats(labels: GuardedLabels, lines: Sequence[int]) -> GuardedLabels:
     """Keep the first of equal labels for one key; two different labels for one key cannot both be right."""
     if labels.keys is None or len(set(labels.keys)) == len(labels.keys):
         return labels
