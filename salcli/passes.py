@@ -78,16 +78,13 @@ def gather_rows(source: FiniteSource, rows: NDArray[np.int64], progress: Progres
     vectors `[m, d]`, and which of `rows` they belong to `[m]` (fewer, if rows with NaN were dropped)
     """
     chosen = LabelledRows.of(rows)
-    parts: list[tuple[NDArray[Any], Index]] = []
+    x, is_held = np.empty((len(rows), source.d), source.dtype), np.zeros(len(rows), np.bool_)
     slabs = (slab for slab in source.slabs() if chosen.touch(slab.start, slab.n_rows))
     with progress.stage("read", len(chosen)) as advance:
-        for x, index in ordered_map(lambda slab: _copied(chosen, slab.read()), slabs):
-            parts.append((x, index))
+        for part, index in ordered_map(lambda slab: _copied(chosen, slab.read()), slabs):
+            x[index], is_held[index] = part, True
             advance(len(index))
-    empty = (np.zeros((0, source.d), source.dtype), np.zeros(0, np.int64))
-    x, index = (np.concatenate(column) for column in zip(empty, *parts, strict=True))
-    order = np.argsort(index, kind="stable")
-    return x[order], index[order]
+    return (x if is_held.all() else x[is_held]), np.flatnonzero(is_held)
 
 
 def _copied(chosen: LabelledRows, batch: Embeddings) -> tuple[NDArray[Any], Index]:

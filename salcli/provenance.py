@@ -10,6 +10,7 @@ from salcli.evaluation.protocol import labels_digest, rows_digest
 from salcli.formats.finite import FiniteSource
 from salcli.formats.label_table import file_name
 from salcli.options import FitOptions
+from salcli.spectral.eraser import LinearEraser
 from salcli.spectral.moments import CrossMoments
 from salcli.spectral.sal import SpectralFit
 
@@ -20,7 +21,7 @@ def describe_fit(
     labels: GuardedLabels,
     fitted: Index,
     moments: CrossMoments,
-    fit: SpectralFit,
+    fit: SpectralFit[LinearEraser],
     rule: RowRule,
     digests: tuple[str, str],
 ) -> dict[str, Any]:

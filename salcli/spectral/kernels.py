@@ -1,16 +1,19 @@
 """Kernels, their Gram matrices in blocks, and the explicit features that landmarks give (Nyström)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.errors import RankError, ShapeError, UsageError
+from salcli.errors import RangeError, RankError, ShapeError, UsageError
 
 Array = NDArray[np.float64]
 KERNELS = ("rbf", "poly", "linear")
-BLOCK_ROWS = 512
+MAX_BLOCK_ROWS = 512
+BLOCK_BYTES = 32 << 20
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -37,36 +40,98 @@ class Kernel:
         if self.degree < 1 or not 0 <= self.coef0 < np.inf:
             raise UsageError(f"--degree {self.degree} and --coef0 {self.coef0}: expected p ≥ 1 and c₀ ≥ 0")
 
-    def gram(self, x: NDArray[Any], y: NDArray[Any]) -> Array:
-        """Evaluate the kernel on all pairs, in float64 (differences of squares cancel).
+    def against(self, y: NDArray[Any]) -> "KernelRow":
+        """Prepare rows `[m, d]` for comparison with any number of others."""
+        y = y.astype(np.float64)
+        if self.name != "rbf":
+            return KernelRow(self, y, np.zeros(y.shape[1]), np.zeros(len(y)))
+        centre = y.mean(axis=0)  # distances do not change when both move, and cancel less about a common centre
+        y -= centre
+        return KernelRow(self, y, centre, _squares(y))
 
-        Parameters
-        ----------
-        x : `[n, d]`
-        y : `[m, d]`
+    def gram(self, x: NDArray[Any], y: NDArray[Any]) -> Array:
+        """Evaluate the kernel on all pairs of `x` `[n, d]` and `y` `[m, d]`: `[n, m]`."""
+        return self.against(y)(x)
+
+    def diagonal(self, x: NDArray[Any]) -> Array:
+        """Evaluate K(x, x) of every row: `[n]`."""
+        if self.name == "rbf":
+            return np.ones(len(x))
+        squares = _squares(x.astype(np.float64))
+        return squares if self.name == "linear" else (float(self.gamma or 0) * squares + self.coef0) ** self.degree
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the kernel as plain values, those it uses."""
+        named = {"linear": (), "rbf": ("gamma",), "poly": ("gamma", "degree", "coef0")}[self.name]
+        return {"name": self.name, **{name: getattr(self, name) for name in named}}
+
+
+@dataclass(frozen=True, eq=False)
+class KernelRow:
+    """κ(x) = (K(x, y₁) … K(x, yₘ)), in float64: differences of squares cancel."""
+
+    kernel: Kernel
+    y: Array
+    """`[m, d]`, about `centre` for rbf."""
+    centre: Array
+    """`[d]`"""
+    squares: Array
+    """`[m]` ‖y‖², for rbf."""
+
+    def __call__(self, x: NDArray[Any]) -> Array:
+        """Compare rows `[n, d]`.
 
         Returns
         -------
         `[n, m]`
+
+        Raises
+        ------
+        ShapeError : rows of another width
+        RangeError : values that float64 cannot hold
         """
-        if x.shape[1] != y.shape[1]:
-            raise ShapeError(f"the kernel compares rows of {y.shape[1]} dimensions, not {x.shape}")
-        x, y = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
-        if self.name == "rbf":  # distances do not change when both move, and cancel less about a common centre
-            centre = y.mean(axis=0)
-            x, y = x - centre, y - centre
-        products: Array = x @ y.T
-        gamma = float(self.gamma or 0)
-        if self.name == "rbf":
+        if x.ndim != 2 or x.shape[1] != self.y.shape[1]:
+            raise ShapeError(f"the kernel compares rows of {self.y.shape[1]} dimensions, not {x.shape}")
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = self._values(x.astype(np.float64, copy=False))
+            if not np.isfinite(values.sum()) and not np.isfinite(values).all():
+                raise RangeError(
+                    f"values of the {self.kernel.name} kernel pass the range of float64: "
+                    "scale the embeddings, or --gamma, down"
+                )
+        return values
+
+    def _values(self, x: Array) -> Array:
+        kernel, gamma = self.kernel, float(self.kernel.gamma or 0)
+        if kernel.name == "rbf":
+            x = x - self.centre
+            products: Array = x @ self.y.T
             products *= 2 * gamma
-            products -= gamma * np.einsum("ij,ij->i", x, x)[:, None]
-            products -= gamma * np.einsum("ij,ij->i", y, y)
+            products -= gamma * _squares(x)[:, None]
+            products -= gamma * self.squares
             return np.exp(np.minimum(products, 0, out=products), out=products)
-        if self.name == "poly":
+        products = x @ self.y.T
+        if kernel.name == "poly":
             products *= gamma
-            products += self.coef0
-            return np.power(products, self.degree, out=products)
+            products += kernel.coef0
+            np.power(products, kernel.degree, out=products)
         return products
+
+
+def _squares(x: Array) -> Array:
+    squares: Array = np.einsum("ij,ij->i", x, x)
+    return squares
+
+
+def block_rows(n_columns: int) -> int:
+    """Choose how many rows of a Gram matrix with so many columns are worked on at once: at most 32 MiB of them."""
+    return max(16, min(MAX_BLOCK_ROWS, BLOCK_BYTES // (8 * max(1, n_columns))))
+
+
+def blocks(n: int, n_columns: int) -> Iterator[slice]:
+    """Cut the n rows of a Gram matrix into such blocks."""
+    size = block_rows(n_columns)
+    return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +146,7 @@ class NystromMap:
     landmarks: NDArray[Any]
     """`[m, d]`"""
     whitener: Array
-    """`[m, r]` V Λ^(−1/2) of the landmarks' Gram matrix, without what is zero to rounding."""
+    """`[m, r]` W with Wᵀ K̃ W = I on the landmarks' Gram matrix K̃, without what is zero to rounding."""
 
     @classmethod
     def of(cls, kernel: Kernel, landmarks: NDArray[Any]) -> "NystromMap":
@@ -100,6 +165,30 @@ class NystromMap:
         vectors *= np.where(vectors[largest, np.arange(len(kept))] < 0, -1.0, 1.0)
         return cls(kernel, landmarks, vectors / np.sqrt(values[kept]))
 
+    @classmethod
+    def spanning(cls, kernel: Kernel, rows: NDArray[Any]) -> "NystromMap":
+        """Choose, of many rows, as many as span all their kernel functions to rounding, and whiten those.
+
+        A pivoted Cholesky factor of the `[n, n]` Gram matrix does it in n³/3 steps and in the matrix's own memory;
+        the features are those of `of` with all rows as landmarks, rotated.
+
+        Raises
+        ------
+        RankError : the Gram matrix is zero to rounding
+        """
+        from scipy.linalg.lapack import dpstrf, dtrtri
+
+        gram = np.empty((len(rows), len(rows)), order="F")
+        row = kernel.against(rows)
+        for block in blocks(len(rows), len(rows)):
+            gram[:, block] = row(rows[block]).T
+        floor = float(gram.diagonal().max(initial=0.0)) * len(rows) * EPS * 10
+        factor, order, rank, _ = dpstrf(gram, lower=1, tol=floor, overwrite_a=1)
+        if not rank or not floor:
+            raise RankError("the rows' kernel matrix is zero: there are no features to erase from")
+        inverse, _ = dtrtri(factor[:rank, :rank], lower=1, overwrite_c=1)
+        return cls(kernel, rows[order[:rank] - 1], np.triu(inverse.T))
+
     @property
     def width(self) -> int:
         """Features r."""
@@ -108,7 +197,10 @@ class NystromMap:
     def __call__(self, x: NDArray[Any]) -> Array:
         """Map rows `[n, d]` to features `[n, r]`, block by block."""
         features = np.empty((len(x), self.width))
-        for start in range(0, len(x), BLOCK_ROWS):
-            rows = slice(start, start + BLOCK_ROWS)
-            features[rows] = self.kernel.gram(x[rows], self.landmarks) @ self.whitener
+        for rows in blocks(len(x), len(self.landmarks)):
+            features[rows] = self._row(x[rows]) @ self.whitener
         return features
+
+    @cached_property
+    def _row(self) -> KernelRow:
+        return self.kernel.against(self.landmarks)

@@ -4,60 +4,19 @@ The paper takes the top eigenvectors of Γ. As printed, Γ = K_φ K_ψ; its own 
 Φw a left singular vector of Ω. With K_ψ = ZZᵀ every such eigenvector is w = Zv, where (Zᵀ K_φ Z) v = λ v is c×c.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from salcli.errors import RankError
-from salcli.spectral.kernels import BLOCK_ROWS, EPS, Kernel
-from salcli.spectral.sal import choose_k
+from salcli.spectral.kernel_eraser import KernelEraser
+from salcli.spectral.kernels import EPS, Kernel, block_rows, blocks
+from salcli.spectral.sal import SpectralFit, choose_k
 
 Array = NDArray[np.float64]
-Map = Callable[[Callable[[slice], Array], Iterable[slice]], Iterable[Array]]
-
-
-@dataclass(frozen=True, eq=False)
-class DualEraser:
-    """Directions of feature space as combinations of the fitted rows: u = Σ wⱼ φ(xⱼ)."""
-
-    kernel: Kernel
-    rows: NDArray[Any]
-    """`[n, d]` the fitted rows."""
-    dual: Array
-    """`[n, k]` W, orthonormal under the (centred) kernel matrix: WᵀKW = I."""
-    offset: Array
-    """`[k]` Wᵀ K 1/n, what centring takes off; zero where the fit was not centred."""
-    mean: float | None
-    """(1/n²) Σ K over the fitted rows; None where the fit was not centred."""
-    singular_values: Array
-    """`[c]` of Ω in feature space, falling."""
-    rank: int
-    """How many of them are more than rounding."""
-    k_rule: dict[str, Any]
-    """How k was chosen."""
-
-    def coordinates(self, x: NDArray[Any]) -> Array:
-        """Give Uᵀφ(x) = Wᵀκ(x) (paper, eq. kernel-proj), centred as the fit was: `[b, k]`."""
-        return self._against_rows(x)[0]
-
-    def _against_rows(self, x: NDArray[Any]) -> tuple[Array, Array]:
-        """Give Wᵀκ(x), centred, and the mean of κ(x)."""
-        coordinates, means = np.empty((len(x), self.dual.shape[1])), np.empty(len(x))
-        for rows in _blocks(len(x)):
-            values = self.kernel.gram(x[rows], self.rows)
-            coordinates[rows], means[rows] = values @ self.dual - self.offset, values.mean(axis=1)
-        return coordinates, means
-
-    def erased_gram(self, x: NDArray[Any], y: NDArray[Any]) -> Array:
-        """Give K̂(x, y) = K(x, y) − (Wᵀκ(x))ᵀ (Wᵀκ(y)), `[a, b]`; K is centred about the fitted rows if the fit was."""
-        (at_x, mean_x), (at_y, mean_y) = self._against_rows(x), self._against_rows(y)
-        erased = self.kernel.gram(x, y) - at_x @ at_y.T
-        if self.mean is not None:
-            erased += self.mean - mean_x[:, None] - mean_y
-        return erased
+Spread = Callable[[Callable[[slice], Array], Iterable[slice]], Iterable[Array]]
 
 
 def fit_ksal(
@@ -68,8 +27,8 @@ def fit_ksal(
     *,
     alpha: float | None = None,
     is_centred: bool = True,
-    spread: Map = map,
-) -> DualEraser:
+    spread: Spread = map,
+) -> SpectralFit[KernelEraser]:
     """Erase the k directions of feature space that covary most with Z; exact, in memory O(block · n).
 
     Parameters
@@ -82,7 +41,7 @@ def fit_ksal(
 
     Returns
     -------
-    DualEraser
+    SpectralFit, whose eraser's coefficients W [n, k] are orthonormal under K: WᵀKW = I
 
     Raises
     ------
@@ -91,7 +50,8 @@ def fit_ksal(
     n = len(x)
     design = z - z.mean(axis=0) if is_centred else np.asarray(z, dtype=np.float64)
     with_ones = np.column_stack([design, np.full(n, 1 / n)])  # K 1/n rides along: centring needs it
-    products = np.concatenate([*spread(lambda rows: kernel.gram(x[rows], x) @ with_ones, _blocks(n))])
+    row = kernel.against(x)
+    products = np.concatenate([*spread(lambda rows: row(x[rows]) @ with_ones, blocks(n, n))])
     small = design.T @ products[:, :-1]  # M = Zᵀ K Z
     values, vectors = np.linalg.eigh((small + small.T) / 2)
     values, vectors = values[::-1], vectors[:, ::-1]
@@ -109,9 +69,10 @@ def fit_ksal(
     largest = np.argmax(np.abs(dual), axis=0)
     dual *= np.where(dual[largest, np.arange(chosen)] < 0, -1.0, 1.0)
     offset = dual.T @ products[:, -1] if is_centred else np.zeros(chosen)
-    mean = float(products[:, -1].mean()) if is_centred else None
-    return DualEraser(kernel, x, dual, offset, mean, singular_values, rank, rule)
+    return SpectralFit(KernelEraser(kernel, x, dual, offset), singular_values, rank, rule, is_centred)
 
 
-def _blocks(n: int) -> Iterator[slice]:
-    return (slice(start, min(start + BLOCK_ROWS, n)) for start in range(0, n, BLOCK_ROWS))
+def exact_bytes(n: int, d: int, itemsize: int, n_columns: int, n_threads: int) -> int:
+    """Bound the memory of `fit_ksal`: rows [n, d] and a float64 copy, a few of T [n, c], a block for each thread."""
+    a_block = 8 * block_rows(n) * (n + 2 * d)
+    return n * d * (itemsize + 8) + 4 * 8 * n * (n_columns + 2) + n_threads * a_block

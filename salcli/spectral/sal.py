@@ -1,7 +1,7 @@
 """Spectral Attribute removaL: from moments to an eraser (Shao, Ziser & Cohen 2023, "The SAL Algorithm")."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +12,14 @@ from salcli.spectral.linalg import numerical_rank, thin_svd
 from salcli.spectral.moments import CrossMoments
 
 Array = NDArray[np.float64]
+Eraser = TypeVar("Eraser", covariant=True)
 
 
 @dataclass(frozen=True, eq=False)
-class SpectralFit:
+class SpectralFit(Generic[Eraser]):
     """An eraser and the spectrum it was cut from."""
 
-    eraser: LinearEraser
+    eraser: Eraser
     """Removes the first k directions."""
     singular_values: Array
     """`[min(d, c)]` of Ω, falling."""
@@ -32,7 +33,7 @@ class SpectralFit:
 
 def fit_sal(
     moments: CrossMoments, k: int | None = None, *, alpha: float | None = None, is_centred: bool = True
-) -> SpectralFit:
+) -> SpectralFit[LinearEraser]:
     """Erase the k directions of X that covary most with Z.
 
     Parameters
