@@ -39,6 +39,10 @@ class RangeError(SalcliError):
     """A value that the output's number format cannot hold."""
 
 
+class RoomError(SalcliError):
+    """Work that this machine's memory cannot hold: how much it takes, how much there is."""
+
+
 class OutputError(SalcliError):
     """The output could not be written; what was there before still is."""
 

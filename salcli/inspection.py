@@ -21,6 +21,7 @@ from salcli.formats.registry import open_source
 from salcli.formats.similarity_table import SimilaritySet, read_similarity
 from salcli.options import InspectOptions
 from salcli.passes import join_labels
+from salcli.spectral.eraser import LinearEraser
 
 SCHEMA = "salcli.inspect/1"
 
@@ -48,6 +49,8 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
         atomic.check_output(options.projection, [path])
     artifact = read_artifact(path)
     if options.projection is not None:
+        if not isinstance(artifact.eraser, LinearEraser):
+            raise UsageError(f"--projection: {path} erases a kernel's features: there is no d×d matrix that does it")
         with atomic.replacing(options.projection) as temporary, open(temporary, "wb") as handle:
             np.save(handle, artifact.eraser.projection(), allow_pickle=False)
     header = artifact.header
@@ -65,6 +68,8 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
             a["name"]: None if a["classes"] is None else dict(zip(a["classes"], a["counts"], strict=True))
             for a in header["attributes"]
         },
+        **{name: header[name] for name in ("kernel", "landmarks") if name in header},
+        "n_bytes": artifact.n_bytes,
         "fit": {name: header[name] for name in ("rows", "inputs", "versions")},
     }
 

@@ -1,18 +1,22 @@
 """What each command can be told, as records with the defaults of the command line."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from salcli.data.selection import RowRule
 from salcli.errors import UsageError
 
-PROBES = ("linear",)
+SAME_KERNEL = "same-kernel"
+PROBES = ("linear", SAME_KERNEL)
 ADVERSARIES = ("in-sample", "fresh")
 DEFAULT_FIT_SPLIT = "train"
+DEFAULT_LANDMARKS, ALL_LANDMARKS = 2048, "all"
 DTYPES = ("float16", "float32", "float64")
 SLAB_BYTES = 4 << 20  # big enough to hide the overhead of a call, small enough that a few stay in the cache
+
+WIDENED_SLAB_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -33,11 +37,22 @@ class ReadOptions:
     """Drop rows with NaN or Inf instead of refusing the file."""
     text_dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float32))
     """What text is parsed to (the parser reads float64 and rounds once, as gensim does)."""
+    widened_bytes: int = 0
+    """Bytes that a row grows to on its way, if those are more than it has in the file."""
+
+    @property
+    def most_rows(self) -> int | None:
+        """Rows of a slab as far as they do not depend on the file."""
+        if self.batch_rows is not None or not self.widened_bytes:
+            return self.batch_rows
+        return max(1, WIDENED_SLAB_BYTES // self.widened_bytes)
 
     def rows_per_slab(self, row_bytes: int, multiple_of: int = 1) -> int:
         """Choose how many rows make a slab."""
-        rows = self.batch_rows or max(1, SLAB_BYTES // max(1, row_bytes))
-        return rows if self.batch_rows else max(1, rows // multiple_of) * multiple_of
+        if self.batch_rows is not None:
+            return self.batch_rows
+        rows = max(1, SLAB_BYTES // max(1, row_bytes))
+        return max(1, min(rows, self.most_rows or rows) // multiple_of) * multiple_of
 
 
 @dataclass(frozen=True)
@@ -84,10 +99,11 @@ class FitOptions:
     alpha: float | None = None
     is_centred: bool = True
     method: str = "sal"
+    METHODS: ClassVar[tuple[str, ...]] = ("sal",)
 
     def __post_init__(self) -> None:
-        if self.method != "sal":
-            raise UsageError(f"--method {self.method}: expected sal")
+        if self.method not in self.METHODS:
+            raise UsageError(f"--method {self.method}: expected {' or '.join(self.METHODS)}")
 
     def rule(self, *, has_splits: bool) -> RowRule:
         """Say which rows are fitted, now that it is known whether there is a split column."""
@@ -95,6 +111,35 @@ class FitOptions:
         return RowRule(
             (self.fit_split or DEFAULT_FIT_SPLIT) if has_splits else None, self.holdout, self.sample, self.seed
         )
+
+
+@dataclass(frozen=True)
+class KernelFitOptions(FitOptions):
+    """How to fit an eraser in a kernel's feature space."""
+
+    method: str = "ksal"
+    kernel: str = "rbf"
+    gamma: float | None = None
+    degree: int = 2
+    coef0: float = 1.0
+    landmarks: int | None = DEFAULT_LANDMARKS
+    """Rows whose span the eraser works in; None: all fitted rows, exactly, by inner products."""
+    METHODS: ClassVar[tuple[str, ...]] = ("ksal",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.landmarks is not None and self.landmarks < 2:
+            raise UsageError(f"--landmarks {self.landmarks}: at least 2, or all")
+
+    @staticmethod
+    def parse_landmarks(text: str) -> int | None:
+        """Read a number, or `all`."""
+        if text == ALL_LANDMARKS:
+            return None
+        try:
+            return int(text)
+        except ValueError:
+            raise UsageError(f"--landmarks {text}: expected a number of rows, or all") from None
 
 
 @dataclass(frozen=True)
@@ -107,8 +152,14 @@ class ApplyOptions:
     dtype: str | None = None
     output_format: str | None = None
     in_place: bool = False
+    writes_kernel: bool = False
+    """Of a kernel eraser: write the matrix of inner products K̂ instead of vectors."""
 
     def __post_init__(self) -> None:
+        if self.writes_kernel and (self.reduces or self.in_place):
+            raise UsageError("--kernel-matrix writes inner products: it cannot go with --reduce or --in-place")
+        if self.writes_kernel and self.output_format not in (None, "h5"):
+            raise UsageError(f"--kernel-matrix writes HDF5, not {self.output_format}")
         if not 0 <= self.strength <= 1:
             raise UsageError(f"--strength {self.strength} is outside 0…1")
         if self.reduces and self.strength != 1:
@@ -153,7 +204,8 @@ class EvaluateOptions:
     read: ReadOptions = field(default_factory=ReadOptions)
     labels: LabelOptions = field(default_factory=LabelOptions)
     adversaries: tuple[str, ...] = ADVERSARIES
-    probes: tuple[str, ...] = PROBES
+    probes: tuple[str, ...] | None = None
+    """Default: linear, and of a kernel's eraser the same kernel."""
     fit_split: str | None = None
     holdout: float = 0.0
     probe_rows: int = 10_000
@@ -164,7 +216,7 @@ class EvaluateOptions:
         unknown = [name for name in self.adversaries if name not in ADVERSARIES]
         if unknown or not self.adversaries:
             raise UsageError(f"--adversary {','.join(self.adversaries)}: expected {' or '.join(ADVERSARIES)}")
-        if not self.probes or not set(self.probes) <= set(PROBES):
+        if self.probes is not None and (not self.probes or not set(self.probes) <= set(PROBES)):
             raise UsageError(f"--probes {','.join(self.probes)}: expected some of {', '.join(PROBES)}")
         if self.probe_rows < 2:
             raise UsageError(f"--probe-rows {self.probe_rows}: at least 2 rows are needed")

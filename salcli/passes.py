@@ -12,12 +12,14 @@ from salcli.data.labels import GuardedLabels, Index
 from salcli.engine.local import ordered_map
 from salcli.engine.progress import Progress
 from salcli.errors import AlignmentError
-from salcli.formats.artifact import Artifact
 from salcli.formats.finite import FiniteSource
 from salcli.formats.keys import KeyCensus
 from salcli.formats.source import Slab
 from salcli.formats.writer import EmbeddingWriter
-from salcli.spectral.moments import CrossMoments
+from salcli.spectral.eraser import LinearEraser
+from salcli.spectral.kernel_eraser import FeatureEraser
+from salcli.spectral.kernels import NystromMap
+from salcli.spectral.moments import BLOCK_ROWS, CrossMoments
 
 COARSE = 5e-3  # rounding that brings back more than this share of the strongest removed direction is too coarse
 
@@ -49,19 +51,30 @@ def join_labels(source: FiniteSource, labels: GuardedLabels) -> Join:
     return join.without_rows(source.dropped)
 
 
-def fold_moments(source: FiniteSource, labels: GuardedLabels, chosen: LabelledRows, progress: Progress) -> CrossMoments:
+def fold_moments(
+    source: FiniteSource,
+    labels: GuardedLabels,
+    chosen: LabelledRows,
+    progress: Progress,
+    features: NystromMap | None = None,
+) -> CrossMoments:
     """Fold the chosen rows into moments, slab by slab in file order.
 
     Parameters
     ----------
     labels : of the chosen rows; label i belongs to `chosen.rows[chosen.index == i]`
+    features : map rows through these first
     """
+    total = CrossMoments.zero(source.d if features is None else features.width, labels.n_columns)
 
     def moments_of(slab: Slab) -> CrossMoments:
         x, index = chosen.within(slab.read())
-        return CrossMoments.of(x, labels.design(index))
+        if features is None:
+            return CrossMoments.of(x, labels.design(index))
+        parts = (slice(start, start + BLOCK_ROWS) for start in range(0, len(x), BLOCK_ROWS))  # features are wide
+        return sum((CrossMoments.of(features(x[part]), labels.design(index[part])) for part in parts), start=zero)
 
-    total = CrossMoments.zero(source.d, labels.n_columns)
+    zero = total
     slabs = (slab for slab in source.slabs() if chosen.touch(slab.start, slab.n_rows))
     with progress.stage("fit", len(chosen)) as advance:
         for moments in ordered_map(moments_of, slabs):
@@ -102,20 +115,22 @@ def gather_keys(source: FiniteSource, wanted: set[str]) -> Mapping[str, NDArray[
     return found
 
 
-def erased_dtype(artifact: Artifact, source: FiniteSource) -> np.dtype[Any]:
+def erased_dtype(
+    eraser: LinearEraser | FeatureEraser, singular_values: NDArray[np.float64], source: FiniteSource
+) -> np.dtype[Any]:
     """Choose the numbers' type of an erased file: the input's, or a finer one where rounding would undo the work.
 
     The first slab tells: what rounding leaves in the removed directions is held against the strongest of them.
+    Features are at least float32: a kernel's values fill the range of 16 bits.
     """
-    if source.dtype.itemsize >= 8:
-        return source.dtype
+    least = np.dtype(np.float32) if isinstance(eraser, FeatureEraser) else source.dtype
+    dtype = np.promote_types(source.dtype, least) if least.itemsize > source.dtype.itemsize else source.dtype
+    if dtype.itemsize >= 8:
+        return dtype
     first = next(batch.vectors for batch in (slab.read() for slab in source.slabs()) if len(batch))
-    allowed = COARSE * float(artifact.singular_values[0])
-    finer = [
-        source.dtype,
-        *(np.dtype(t) for t in (np.float32, np.float64) if np.dtype(t).itemsize > source.dtype.itemsize),
-    ]
-    return next((dtype for dtype in finer[:-1] if artifact.eraser.residue(first, dtype) <= allowed), finer[-1])
+    allowed = COARSE * float(singular_values[0])
+    finer = [dtype, *(np.dtype(t) for t in (np.float32, np.float64) if np.dtype(t).itemsize > dtype.itemsize)]
+    return next((dtype for dtype in finer[:-1] if eraser.residue(first, dtype) <= allowed), finer[-1])
 
 
 def stream_through(source: FiniteSource, writer: EmbeddingWriter, change: Any, progress: Progress) -> int:

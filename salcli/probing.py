@@ -1,5 +1,7 @@
 """Attackers over a source: which rows train and test them, and what they read before and after erasure."""
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,8 +10,12 @@ from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels, Index
 from salcli.data.selection import RowRule, stratified_sample
+from salcli.engine.local import ordered_map
+from salcli.engine.memory import require_room
 from salcli.engine.progress import Progress
 from salcli.errors import AlignmentError, UsageError, warn
+from salcli.evaluation.deviation import deviation
+from salcli.evaluation.kernel_probe import KernelProbe
 from salcli.evaluation.probes import (
     LinearProbe,
     ProbeResult,
@@ -21,8 +27,11 @@ from salcli.evaluation.probes import (
 from salcli.evaluation.protocol import EvaluationRows, divide_rows, labels_digest, rows_digest
 from salcli.formats.artifact import Artifact
 from salcli.formats.finite import FiniteSource
-from salcli.options import DEFAULT_FIT_SPLIT, EvaluateOptions, require_split
+from salcli.kernel_route import TILE, explicit
+from salcli.options import DEFAULT_FIT_SPLIT, SAME_KERNEL, EvaluateOptions, require_split
 from salcli.passes import erased_dtype, gather_rows, join_labels
+from salcli.spectral.eraser import LinearEraser
+from salcli.spectral.kernel_eraser import FeatureEraser, KernelEraser
 
 NOT_HELD_OUT = (
     "no held-out rows: only in-sample figures can be given, and they are measured on the fitted rows themselves"
@@ -35,22 +44,39 @@ class _Bench:
 
     labels: Index
     """`[m]` the labels held, ascending."""
+    rows: NDArray[Any]
+    """`[m, d]` as they are in the file."""
     stages: dict[str, NDArray[Any]]
-    """`[m, d]` vectors by stage."""
+    """`[m, w]` what an attacker is given, by stage: the rows themselves, or of a kernel the written features."""
+    kernel: KernelEraser | None = None
+    """The eraser by its inner products."""
 
     def at(self, index: Index) -> Index:
         """Find the positions of those labels of `index` that are held, ascending."""
         return np.flatnonzero(np.isin(self.labels, index))
 
 
+@dataclass(frozen=True)
+class Findings:
+    """What the attackers read."""
+
+    asked: tuple[tuple[str, str, str], ...]
+    """Each attribute, adversary and probe that was asked for."""
+    probes: tuple[ProbeResult, ...]
+    deviation: dict[str, Any] | None
+    """γ/ρ of a kernel's eraser on the test rows, and how many those are."""
+    notes: tuple[str, ...]
+    """What a reader needs to know."""
+
+
+Answers = Iterator[tuple[str, NDArray[Any], bool]]
+"""stage, predicted classes, whether the probe converged"""
+
+
 def probe_all(
     source: FiniteSource, labels: GuardedLabels, artifact: Artifact | None, options: EvaluateOptions, progress: Progress
-) -> tuple[tuple[ProbeResult, ...], tuple[str, ...]]:
+) -> Findings:
     """Train every attacker asked for, on every guarded attribute, before and after erasure.
-
-    Returns
-    -------
-    results, and notes that a reader needs
 
     Raises
     ------
@@ -65,9 +91,9 @@ def probe_all(
         notes.append("no row is left to train a fresh attacker")
     trainers = {"in-sample": rows.fitted, "fresh": rows.fresh}
     chosen = {name: _capped(labels, trainers[name], options) for name in options.adversaries if len(trainers[name])}
-    bench = _gather(
-        source, artifact, join.row_of_label, np.unique(np.concatenate([*chosen.values(), rows.test])), progress
-    )
+    probes = _probes(artifact, options)
+    needed = np.unique(np.concatenate([*chosen.values(), rows.test]))
+    bench = _gather(source, artifact, join.row_of_label, needed, probes, progress)
     results: list[ProbeResult] = []
     for attribute in labels.attributes:
         if attribute.classes is None:
@@ -76,7 +102,7 @@ def probe_all(
         for adversary, train in chosen.items():
             n_rows = len(trainers[adversary])
             is_capped = len(train) < n_rows
-            found = _probe(bench, attribute, adversary, train, rows.test, options.seed, is_capped=is_capped)
+            found = _probe(bench, attribute, adversary, train, rows.test, options, probes, is_capped=is_capped)
             results += found
             if is_capped:
                 notes.append(f"{adversary}: {len(train)} of {n_rows} training rows used (--probe-rows)")
@@ -84,7 +110,16 @@ def probe_all(
                 notes.append(f"{attribute.name}: the {adversary} attacker's training rows are all of one class")
     for note in dict.fromkeys(notes):
         warn(note)
-    return tuple(results), tuple(dict.fromkeys(notes))
+    moved = _deviation(bench, _capped(labels, rows.test, options))
+    asked = itertools.product((a.name for a in labels.attributes), options.adversaries, probes)
+    return Findings(tuple(asked), tuple(results), moved, tuple(dict.fromkeys(notes)))
+
+
+def _probes(artifact: Artifact | None, options: EvaluateOptions) -> tuple[str, ...]:
+    is_kernel = artifact is not None and not isinstance(artifact.eraser, LinearEraser)
+    if SAME_KERNEL in (options.probes or ()) and not is_kernel:
+        raise UsageError("--probes same-kernel: only an eraser that `salcli kfit` wrote has a kernel")
+    return options.probes or (("linear", SAME_KERNEL) if is_kernel else ("linear",))
 
 
 def _rule(artifact: Artifact | None, labels: GuardedLabels, options: EvaluateOptions) -> RowRule:
@@ -124,43 +159,100 @@ def _capped(labels: GuardedLabels, index: Index, options: EvaluateOptions) -> In
 
 
 def _gather(
-    source: FiniteSource, artifact: Artifact | None, row_of_label: Index, index: Index, progress: Progress
+    source: FiniteSource,
+    artifact: Artifact | None,
+    row_of_label: Index,
+    index: Index,
+    probes: tuple[str, ...],
+    progress: Progress,
 ) -> _Bench:
     x, held = gather_rows(source, row_of_label[index], progress)
-    stages = {"before": x}
-    if artifact is not None:
-        stages["after"] = artifact.eraser(x, dtype=erased_dtype(artifact, source))
-    return _Bench(index[held], stages)
+    labels = index[held]
+    if artifact is None:
+        return _Bench(labels, x, {"before": x})
+    eraser, kernel = artifact.eraser, None
+    if isinstance(eraser, FeatureEraser):
+        kernel = eraser.by_inner_products()
+    elif isinstance(eraser, KernelEraser):
+        kernel = eraser
+        if set(probes) == {SAME_KERNEL}:
+            return _Bench(labels, x, {}, kernel)
+        eraser = explicit(kernel, "fit with --landmarks M, or ask for --probes same-kernel alone")
+    dtype = erased_dtype(eraser, artifact.singular_values, source)
+    before = eraser(x, strength=0.0, dtype=dtype) if kernel else x
+    return _Bench(labels, x, {"before": before, "after": eraser(x, dtype=dtype)}, kernel)
 
 
 def _probe(
-    bench: _Bench, attribute: Attribute, adversary: str, train: Index, test: Index, seed: int, *, is_capped: bool
+    bench: _Bench,
+    attribute: Attribute,
+    adversary: str,
+    train: Index,
+    test: Index,
+    options: EvaluateOptions,
+    probes: tuple[str, ...],
+    *,
+    is_capped: bool,
 ) -> list[ProbeResult]:
     at_train, at_test = bench.at(train), bench.at(test)
     y_train, y_test = attribute.values[bench.labels[at_train]], attribute.values[bench.labels[at_test]]
     if len(np.unique(y_train)) < 2 or not len(y_test):
         return []
+    attacks = {"linear": _linear_attack, SAME_KERNEL: _kernel_attack}
+    return [
+        ProbeResult(
+            attribute=attribute.name,
+            probe=probe,
+            adversary=adversary,
+            stage=stage,
+            accuracy=float(np.mean(predicted == y_test)),
+            ci95=wilson(int(np.sum(predicted == y_test)), len(y_test)),
+            balanced_accuracy=balanced_accuracy(predicted, y_test),
+            majority=majority_rate(y_test),
+            n_train=len(y_train),
+            n_test=len(y_test),
+            converged=converged,
+            capped=is_capped,
+            n_classes=len(np.union1d(y_train, y_test)),
+        )
+        for probe in probes
+        for stage, predicted, converged in attacks[probe](bench, at_train, at_test, y_train, options.seed)
+    ]
+
+
+def _linear_attack(bench: _Bench, at_train: Index, at_test: Index, y_train: NDArray[Any], seed: int) -> Answers:
     scaling = Scaling.of(bench.stages["before"][at_train])
-    results = []
     for stage, x in bench.stages.items():
         probe = LinearProbe.train(scaling(x[at_train]), y_train, seed=seed)
-        predicted = probe.predict(scaling(x[at_test]))
-        n_right = int(np.sum(predicted == y_test))
-        results.append(
-            ProbeResult(
-                attribute=attribute.name,
-                probe="linear",
-                adversary=adversary,
-                stage=stage,
-                accuracy=n_right / len(y_test),
-                ci95=wilson(n_right, len(y_test)),
-                balanced_accuracy=balanced_accuracy(predicted, y_test),
-                majority=majority_rate(y_test),
-                n_train=len(y_train),
-                n_test=len(y_test),
-                converged=probe.converged,
-                capped=is_capped,
-                n_classes=len(np.union1d(y_train, y_test)),
-            )
-        )
-    return results
+        yield stage, probe.predict(scaling(x[at_test])), probe.converged
+
+
+def _kernel_attack(bench: _Bench, at_train: Index, at_test: Index, y_train: NDArray[Any], _: int) -> Answers:
+    assert bench.kernel is not None
+    eraser, train, test = bench.kernel, bench.rows[at_train], bench.rows[at_test]
+    require_room(8 * len(train) * (2 * len(train) + len(test)), "the same-kernel probe", "lower --probe-rows")
+    among, across = eraser.kernel.gram(train, train), eraser.kernel.gram(test, train)
+    probe = KernelProbe.train(among, y_train)
+    yield "before", probe.predict(across), probe.converged
+    of_train, of_test = eraser.coordinates(train), eraser.coordinates(test)
+    eraser.erase_gram(among, of_train, of_train)
+    eraser.erase_gram(across, of_test, of_train)
+    probe = KernelProbe.train(among, y_train)
+    yield "after", probe.predict(across), probe.converged
+
+
+def _deviation(bench: _Bench, test: Index) -> dict[str, Any] | None:
+    """Measure γ/ρ on the test rows, tile by tile."""
+    if bench.kernel is None:
+        return None
+    eraser, x = bench.kernel, bench.rows[bench.at(test)]
+    at = eraser.coordinates(x)
+    parts = [slice(start, start + TILE) for start in range(0, len(x), TILE)]
+
+    def tile(pair: tuple[slice, slice]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        rows, columns = pair
+        gram = eraser.kernel.gram(x[rows], x[columns])
+        return gram, eraser.erase_gram(np.zeros_like(gram), at[rows], at[columns])
+
+    tiles = ordered_map(tile, ((rows, columns) for rows in parts for columns in parts))
+    return {"value": deviation(tiles), "n": len(x)}

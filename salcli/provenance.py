@@ -11,7 +11,7 @@ from salcli.formats.finite import FiniteSource
 from salcli.formats.label_table import file_name
 from salcli.options import FitOptions
 from salcli.spectral.eraser import LinearEraser
-from salcli.spectral.moments import CrossMoments
+from salcli.spectral.kernel_eraser import AnyEraser, KernelEraser
 from salcli.spectral.sal import SpectralFit
 
 
@@ -20,8 +20,7 @@ def describe_fit(
     source: FiniteSource,
     labels: GuardedLabels,
     fitted: Index,
-    moments: CrossMoments,
-    fit: SpectralFit[LinearEraser],
+    fit: SpectralFit[AnyEraser],
     rule: RowRule,
     digests: tuple[str, str],
 ) -> dict[str, Any]:
@@ -48,7 +47,7 @@ def describe_fit(
             "joined_by": "row" if labels.keys is None else "key",
             "key_column": labels.key_column,
             "split_column": labels.split_column,
-            "n_fitted": moments.n,
+            "n_fitted": len(fitted),
             "sha256": rows_digest(labels, fitted),
         },
         "inputs": {
@@ -63,7 +62,18 @@ def describe_fit(
             "labels": {"name": file_name(labels.path), "n": len(labels), "sha256": digests[1]},
         },
         "versions": versions(),
+        **_describe_kernel(fit.eraser),
     }
+
+
+def _describe_kernel(eraser: AnyEraser) -> dict[str, Any]:
+    if isinstance(eraser, LinearEraser):
+        return {}
+    if isinstance(eraser, KernelEraser):
+        return {"kernel": eraser.kernel.to_dict(), "landmarks": {"n": len(eraser.landmarks), "rule": "all"}}
+    features = eraser.features
+    about = {"n": len(features.landmarks), "rule": "stratified", "n_features": features.width}
+    return {"kernel": features.kernel.to_dict(), "landmarks": about}
 
 
 def versions() -> dict[str, str]:

@@ -5,15 +5,18 @@ embedding file → Embeddings batches → aligned with labels → CrossMoments �
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from salcli.data.labelled import LabelledRows
+from salcli.data.labels import GuardedLabels
+from salcli.engine.local import one_blas_thread
 from salcli.engine.progress import Progress, Silent
 from salcli.errors import AlignmentError, UsageError, warn
 from salcli.evaluation.report import Report, accuracy_gate, judged_stage
@@ -21,13 +24,19 @@ from salcli.formats import atomic
 from salcli.formats.artifact import Artifact, read_artifact, write_artifact
 from salcli.formats.bytefile import ByteFile
 from salcli.formats.finite import FiniteSource
+from salcli.formats.kernel_matrix import create_kernel_matrix, require_place
 from salcli.formats.label_table import read_labels
 from salcli.formats.registry import create, open_source, output_format
-from salcli.options import ApplyOptions, EvaluateOptions, FitOptions
+from salcli.kernel_route import explicit, fit_by_landmarks, fit_exactly, kernel_of, write_kernel_matrix
+from salcli.options import ApplyOptions, EvaluateOptions, FitOptions, KernelFitOptions
 from salcli.passes import erased_dtype, fold_moments, join_labels, stream_through
 from salcli.probing import probe_all
 from salcli.provenance import describe_fit
-from salcli.spectral.sal import fit_sal, require_choice
+from salcli.spectral.eraser import LinearEraser
+from salcli.spectral.kernel_eraser import AnyEraser, FeatureEraser, KernelEraser
+from salcli.spectral.sal import SpectralFit, fit_sal, require_choice
+
+Solve = Callable[[FiniteSource, GuardedLabels, NDArray[np.int64]], SpectralFit[AnyEraser]]
 
 
 def fit(embeddings: str, labels: str, output: str, options: FitOptions, progress: Progress | None = None) -> Artifact:
@@ -37,23 +46,48 @@ def fit(embeddings: str, labels: str, output: str, options: FitOptions, progress
     -------
     the artifact that lies at `output`
     """
+
+    def solve(source: FiniteSource, chosen: GuardedLabels, rows: NDArray[np.int64]) -> SpectralFit[AnyEraser]:
+        moments = fold_moments(source, chosen, LabelledRows.of(rows), progress or Silent())
+        return fit_sal(moments, options.k, alpha=options.alpha, is_centred=options.is_centred)
+
+    return _fit(embeddings, labels, output, options, solve)
+
+
+def kfit(
+    embeddings: str, labels: str, output: str, options: KernelFitOptions, progress: Progress | None = None
+) -> Artifact:
+    """Learn an eraser in a kernel's feature space and save it (see `fit`)."""
+    kernel_of(options)
+
+    def solve(source: FiniteSource, chosen: GuardedLabels, rows: NDArray[np.int64]) -> SpectralFit[AnyEraser]:
+        by = fit_exactly if options.landmarks is None else fit_by_landmarks
+        return by(source, chosen, rows, options, progress or Silent())
+
+    widened = replace(options.read, widened_bytes=8 * (options.landmarks or 0))
+    return _fit(embeddings, labels, output, replace(options, read=widened), solve)
+
+
+def _fit(embeddings: str, labels: str, output: str, options: FitOptions, solve: Solve) -> Artifact:
     if output == atomic.STDOUT:
         raise UsageError("-o -: an eraser is binary and goes into a file: give its name")
     require_choice(options.k, options.alpha)
     atomic.check_output(output, [embeddings, labels])
-    progress = progress or Silent()
     table = read_labels(labels, options.labels)
-    with closing(open_source(embeddings, options.read)) as source, _hashing(source, labels) as digests:
+    with (
+        closing(open_source(embeddings, options.read)) as source,
+        _hashing(source, labels) as digests,
+        one_blas_thread(),
+    ):
         join = join_labels(source, table)
         rule = options.rule(has_splits=table.splits is not None)
         fitted = rule.fitted(table, join.matched(table))
         chosen = table.restricted_to(fitted)
         chosen.require_variety()
         chosen = chosen.standardised(is_centred=options.is_centred)
-        moments = fold_moments(source, chosen, LabelledRows.of(join.row_of_label[fitted]), progress)
-        result = fit_sal(moments, options.k, alpha=options.alpha, is_centred=options.is_centred)
+        result = solve(source, chosen, join.row_of_label[fitted])
         hashes = (digests[0].result(), digests[1].result())
-        header = describe_fit(options, source, table, fitted, moments, result, rule, hashes)
+        header = describe_fit(options, source, table, fitted, result, rule, hashes)
     artifact = Artifact(result.eraser, result.singular_values, header)
     write_artifact(output, artifact)
     return artifact
@@ -77,22 +111,52 @@ def apply(
     target = _target(embeddings, output, options)
     atomic.check_output(target, [eraser, embeddings], may_replace_input=options.in_place)
     artifact = read_artifact(eraser)
+    _require_suited(eraser, artifact, options)
+    if options.writes_kernel:
+        return _write_kernel(eraser, artifact, embeddings, target, options, progress or Silent())
+    held = artifact.eraser
+    change = explicit(held) if isinstance(held, KernelEraser) else held
     wanted = options.output_dtype
-    read = replace(options.read, text_dtype=np.dtype(np.float64)) if wanted == np.float64 else options.read
+    read = replace(options.read, widened_bytes=8 * change.width if isinstance(change, FeatureEraser) else 0)
+    read = replace(read, text_dtype=np.dtype(np.float64)) if wanted == np.float64 else read
     with closing(open_source(embeddings, read)) as source:
         _require_width(eraser, artifact, source)
         name = output_format(target, source, source.format if options.in_place else options.output_format)
-        dtype = wanted or _kept_dtype(artifact, source, options)
-        d = source.d - (artifact.eraser.k if options.reduces else 0)
+        dtype = wanted or _kept_dtype(change, artifact, source, options)
+        d = change.width - (change.k if options.reduces else 0)
 
-        def change(x: np.ndarray) -> np.ndarray:
+        def changed(x: np.ndarray) -> np.ndarray:
             if options.reduces:
-                return artifact.eraser.reduce(x, dtype=dtype)
-            return artifact.eraser(x, strength=options.strength, dtype=dtype)
+                return change.reduce(x, dtype=dtype)
+            return change(x, strength=options.strength, dtype=dtype)
 
         with create(target, source, d=d, dtype=dtype, format_name=name) as writer:
-            n = stream_through(source, writer, change, progress or Silent())
+            n = stream_through(source, writer, changed, progress or Silent())
     return Applied(target, name, n, d, str(dtype))
+
+
+def _require_suited(eraser: str, artifact: Artifact, options: ApplyOptions) -> None:
+    is_kernel = not isinstance(artifact.eraser, LinearEraser)
+    if options.writes_kernel and not is_kernel:
+        raise UsageError(f"--kernel-matrix: {eraser} is a linear eraser (salcli kfit makes the others)")
+    if options.in_place and is_kernel:
+        raise UsageError(f"--in-place: {eraser} turns rows into vectors of another width: give -o OUT")
+
+
+def _write_kernel(
+    eraser: str, artifact: Artifact, embeddings: str, target: str, options: ApplyOptions, progress: Progress
+) -> Applied:
+    held = artifact.eraser
+    change = held.by_inner_products() if isinstance(held, FeatureEraser) else held
+    assert isinstance(change, KernelEraser)
+    with closing(open_source(embeddings, options.read)) as source:
+        _require_width(eraser, artifact, source)
+        dtype = options.output_dtype or np.dtype(np.float64 if source.dtype.itemsize > 4 else np.float32)
+        require_place(target, source.n, dtype)
+        about = {"method": artifact.header["method"], "strength": options.strength, "eraser_sha256": artifact.sha256}
+        with create_kernel_matrix(target, source, dtype, {**about, **change.kernel.to_dict()}) as writer:
+            write_kernel_matrix(source, change, writer, options.strength, progress)
+    return Applied(target, "h5", source.n, source.n, str(dtype))
 
 
 def evaluate(
@@ -105,16 +169,17 @@ def evaluate(
     with closing(open_source(embeddings, options.read)) as source, _hashing(source, labels) as digests:
         if artifact is not None:
             _require_width(str(eraser), artifact, source)
-        probes, notes = probe_all(source, table, artifact, options, progress or Silent())
+        found = probe_all(source, table, artifact, options, progress or Silent())
         inputs = {
             "embeddings": {"path": embeddings, "sha256": digests[0].result(), "n": source.n, "d": source.d},
             "labels": {"path": labels, "sha256": digests[1].result(), "n": len(table)},
         }
     about = None if artifact is None else {"path": eraser, "sha256": artifact.sha256, **artifact.summary()}
-    wanted = tuple((attribute.name, adversary) for attribute in table.attributes for adversary in options.adversaries)
     stage = judged_stage(about)
-    gates = tuple(accuracy_gate(g.limit, g.probe, wanted, probes, stage) for g in options.max_accuracy)
-    return Report(inputs, about, probes, gates, (*notes, *_told_of_inputs(artifact, inputs)))
+    gates = tuple(accuracy_gate(g.limit, g.probe, found.asked, found.probes, stage) for g in options.max_accuracy)
+    return Report(
+        inputs, about, found.probes, gates, (*found.notes, *_told_of_inputs(artifact, inputs)), found.deviation
+    )
 
 
 def _told_of_inputs(artifact: Artifact | None, inputs: dict[str, dict[str, Any]]) -> list[str]:
@@ -151,11 +216,15 @@ def _require_width(eraser: str, artifact: Artifact, source: FiniteSource) -> Non
         )
 
 
-def _kept_dtype(artifact: Artifact, source: FiniteSource, options: ApplyOptions) -> np.dtype[Any]:
+def _kept_dtype(
+    change: LinearEraser | FeatureEraser, artifact: Artifact, source: FiniteSource, options: ApplyOptions
+) -> np.dtype[Any]:
     """Keep the input's dtype, unless its steps are so coarse that rounding would bring the attribute back."""
+    dtype = erased_dtype(change, artifact.singular_values, source)
+    if isinstance(change, FeatureEraser):
+        return dtype
     if options.strength < 1 or options.reduces:
         return source.dtype
-    dtype = erased_dtype(artifact, source)
     if dtype != source.dtype:
         warn(
             f"{source.path}: {source.dtype} is too coarse for values this large: rounding would bring the attribute "

@@ -17,6 +17,7 @@ from salcli.cli.apply import apply
 from salcli.cli.evaluate import evaluate
 from salcli.cli.fit import fit
 from salcli.cli.inspect import inspect
+from salcli.cli.kfit import kfit
 from salcli.cli.label import label
 from salcli.errors import SalcliError
 
@@ -86,7 +87,7 @@ def _root(
     pass
 
 
-for command in (label, fit, apply, evaluate, inspect):
+for command in (label, fit, kfit, apply, evaluate, inspect):
     app.command()(command)
 
 

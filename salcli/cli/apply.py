@@ -27,6 +27,9 @@ def apply(
         float, typer.Option("--strength", metavar="λ", help="Share of the way, 0…1; below 1 it can be undone.")
     ] = 1.0,
     reduce: Annotated[bool, typer.Option("--reduce", help="Write the d − k remaining coordinates instead.")] = False,
+    kernel_matrix: Annotated[
+        bool, typer.Option("--kernel-matrix", help="Of a kernel's eraser: write the inner products K̂ (n × n, HDF5).")
+    ] = False,
     dtype: Annotated[
         str | None,
         typer.Option(
@@ -58,7 +61,7 @@ def apply(
 
     o.require_one_use_of_stdout(output, is_json=json)
     read = ReadOptions(format, dataset, keys_dataset, keys, batch_rows, allow_nonfinite)
-    options = ApplyOptions(read, strength, reduce, dtype, output_format, in_place)
+    options = ApplyOptions(read, strength, reduce, dtype, output_format, in_place, kernel_matrix)
     done = workflow.apply(eraser, embeddings, output, options, console.ConsoleProgress(is_quiet=quiet))
     fields = {"output": done.output, "format": done.format, "n": done.n, "d": done.d, "dtype": done.dtype}
     if json:

@@ -108,6 +108,23 @@ def print_fields(fields: dict[str, Any]) -> None:
     _print_table(table)
 
 
+def show_fit(
+    output: str,
+    header: dict[str, Any],
+    singular_values: list[float],
+    n_bytes: int,
+    *,
+    is_json: bool,
+    is_quiet: bool,
+) -> None:
+    """Print what was fitted, as JSON or as a table."""
+    if is_json:
+        about = {"schema": "salcli.fit/1", "output": output, "n_bytes": n_bytes, "singular_values": singular_values}
+        print_json({**header, **about})
+    elif not is_quiet:
+        print_fit(output, {**header, "n_bytes": n_bytes}, singular_values)
+
+
 def print_fit(output: str, header: dict[str, Any], singular_values: list[float]) -> None:
     """Print what was fitted."""
     rule = header["k_rule"]
@@ -115,13 +132,34 @@ def print_fit(output: str, header: dict[str, Any], singular_values: list[float])
     fields = {
         "eraser": output,
         "method": f"{header['method']}, {'centred' if header['is_centred'] else 'not centred'}",
-        "removes": f"{header['k']} of {header['d']} dimensions ({how}; rank {header['rank']})",
+        **_kernel_fields(header),
+        "removes": f"{header['k']} of {_n_dimensions(header)} dimensions ({how}; rank {header['rank']})",
         "singular values": _spectrum(singular_values, header["rank"]),
         "fitted rows": f"{header['rows']['n_fitted']:,}",
     }
     for attribute in header["attributes"]:
         fields[f"attribute {attribute['name']}"] = _counts(attribute)
     print_fields(fields)
+
+
+def _n_dimensions(header: dict[str, Any]) -> str:
+    if "kernel" not in header:
+        return str(header["d"])
+    return f"the kernel's {header['landmarks'].get('n_features', '')}".rstrip()
+
+
+def _kernel_fields(header: dict[str, Any]) -> dict[str, str]:
+    """Say which kernel, on which rows, and how large the eraser is: it holds those rows."""
+    if "kernel" not in header:
+        return {}
+    kernel, landmarks = header["kernel"], header["landmarks"]
+    exact = " (all fitted rows, by inner products)" if landmarks["rule"] == "all" else ""
+    values = ", ".join(f"{name} {value:g}" for name, value in kernel.items() if name != "name")
+    return {
+        "kernel": f"{kernel['name']}{values and ', ' + values}",
+        "landmarks": f"{landmarks['n']:,} rows of {header['d']} dimensions{exact}",
+        "size": f"{header['n_bytes'] / 1e6:.3g} MB, training vectors included",
+    }
 
 
 def _spectrum(singular_values: list[float], rank: int) -> str:
@@ -161,6 +199,9 @@ def print_report(report: dict[str, Any]) -> None:
         )
     _print_table(table)
     console = results()
+    if moved := report["deviation"]:
+        value = "undefined" if moved["value"] is None else f"{moved['value']:.3f}"
+        console.print(f"deviation of the kernel, mean|K̂ − K| / std(K): {value} on {moved['n']:,} test rows")
     for note in report["notes"]:
         console.print(f"note: {_plain(note)}")
     for gate in report["gates"]:

@@ -27,7 +27,15 @@ def evaluate(
             "--adversary", metavar="A,…", help="in-sample (trained on the fitted rows) and fresh (on rows of its own)."
         ),
     ] = "in-sample,fresh",
-    probes: Annotated[str, typer.Option("--probes", metavar="P,…", help="linear.")] = "linear",
+    probes: Annotated[
+        str | None,
+        typer.Option(
+            "--probes",
+            metavar="P,…",
+            help="linear and, of a kernel's eraser, same-kernel; default: all of them.",
+            show_default=False,
+        ),
+    ] = None,
     max_accuracy: Annotated[
         list[str] | None,
         typer.Option(
@@ -79,7 +87,7 @@ def evaluate(
     options = EvaluateOptions(
         ReadOptions(format, dataset, keys_dataset, keys, batch_rows, allow_nonfinite),
         LabelOptions(tuple(attribute or ()), tuple(numeric or ()), key, by_row, split_column, no_split),
-        _listed(adversary), _listed(probes), fit_split, holdout, probe_rows, seed,
+        _listed(adversary), None if probes is None else _listed(probes), fit_split, holdout, probe_rows, seed,
         tuple(map(AccuracyLimit.parse, max_accuracy or ())),
     )  # fmt: skip
     report = workflow.evaluate(embeddings, labels, eraser, options, console.ConsoleProgress(is_quiet=quiet))

@@ -17,30 +17,12 @@ def fit(
     by_row: o.ByRow = False,
     split_column: o.SplitColumn = None,
     no_split: o.NoSplit = False,
-    fit_split: Annotated[
-        str | None,
-        typer.Option(
-            "--fit-split", metavar="NAME", help="Part of the split that is fitted; default: train.", show_default=False
-        ),
-    ] = None,
-    k: Annotated[
-        int | None,
-        typer.Option("-k", metavar="N", help="Directions to remove; default: all of the rank.", show_default=False),
-    ] = None,
-    alpha: Annotated[
-        float | None,
-        typer.Option("--alpha", metavar="A", help="Instead of -k: the least k with σ₁/σₖ₊₁ > A.", show_default=False),
-    ] = None,
-    center: Annotated[
-        bool, typer.Option("--center/--no-center", help="Centre X and Z first; the paper does not.")
-    ] = True,
-    sample: Annotated[
-        int | None,
-        typer.Option("--sample", metavar="N", help="Fit on N rows, stratified by class.", show_default=False),
-    ] = None,
-    holdout: Annotated[
-        float, typer.Option("--holdout", metavar="F", help="Share of labelled rows kept out, by a seeded hash.")
-    ] = 0.0,
+    fit_split: o.FitSplit = None,
+    k: o.K = None,
+    alpha: o.Alpha = None,
+    center: o.Center = True,
+    sample: o.Sample = None,
+    holdout: o.Holdout = 0.0,
     method: Annotated[str, typer.Option("--method", metavar="M", help="sal.")] = "sal",
     dataset: o.Dataset = None,
     keys_dataset: o.KeysDataset = None,
@@ -63,14 +45,4 @@ def fit(
         fit_split, holdout, sample, seed, k, alpha, center, method,
     )  # fmt: skip
     made = workflow.fit(embeddings, labels, output, options, console.ConsoleProgress(is_quiet=quiet))
-    if json:
-        console.print_json(
-            {
-                "schema": "salcli.fit/1",
-                "output": output,
-                **made.header,
-                "singular_values": made.singular_values.tolist(),
-            }
-        )
-    elif not quiet:
-        console.print_fit(output, made.header, made.singular_values.tolist())
+    console.show_fit(output, made.header, made.singular_values.tolist(), made.n_bytes, is_json=json, is_quiet=quiet)

@@ -17,9 +17,32 @@ def require_one_use_of_stdout(output: str | None, *, is_json: bool) -> None:
 
 EmbeddingsArg = Annotated[str, typer.Argument(metavar="EMBEDDINGS", help="Embedding file; `-`: text vectors on stdin.")]
 LabelsArg = Annotated[str, typer.Argument(metavar="LABELS", help="Label CSV.")]
-EraserArg = Annotated[str, typer.Argument(metavar="ERASER", help="Artifact that `fit` wrote.")]
+EraserArg = Annotated[str, typer.Argument(metavar="ERASER", help="Artifact that `fit` or `kfit` wrote.")]
 Output = Annotated[
     str, typer.Option("-o", "--output", metavar="FILE", help="Written whole or not at all.", show_default=False)
+]
+
+FitSplit = Annotated[
+    str | None,
+    typer.Option(
+        "--fit-split", metavar="NAME", help="Part of the split that is fitted; default: train.", show_default=False
+    ),
+]
+K = Annotated[
+    int | None,
+    typer.Option("-k", metavar="N", help="Directions to remove; default: all of the rank.", show_default=False),
+]
+Alpha = Annotated[
+    float | None,
+    typer.Option("--alpha", metavar="A", help="Instead of -k: the least k with σ₁/σₖ₊₁ > A.", show_default=False),
+]
+Center = Annotated[bool, typer.Option("--center/--no-center", help="Centre X and Z first; the paper does not.")]
+Sample = Annotated[
+    int | None,
+    typer.Option("--sample", metavar="N", help="Fit on N rows, stratified by class.", show_default=False),
+]
+Holdout = Annotated[
+    float, typer.Option("--holdout", metavar="F", help="Share of labelled rows kept out, by a seeded hash.")
 ]
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]

@@ -8,6 +8,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -15,11 +16,18 @@ Result = TypeVar("Result")
 N_THREADS = max(1, min(4, os.cpu_count() or 1))
 
 
-def ordered_map(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Apply `work` to items on threads, a few ahead of whoever takes the results, which come in order."""
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold BLAS to one thread, so that results are the same bytes on any number of cores."""
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(limits=1), ThreadPoolExecutor(N_THREADS) as pool:
+    with threadpool_limits(limits=1):
+        yield
+
+
+def ordered_map(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """Apply `work` to items on threads, a few ahead of whoever takes the results, which come in order."""
+    with one_blas_thread(), ThreadPoolExecutor(N_THREADS) as pool:
         waiting: deque[Future[Result]] = deque()
         try:
             for item in items:

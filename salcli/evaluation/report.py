@@ -38,6 +38,8 @@ class Report:
     gates: tuple[Gate, ...] = ()
     notes: tuple[str, ...] = field(default=())
     """What a reader must know to read the figures right."""
+    deviation: dict[str, Any] | None = None
+    """γ/ρ of a kernel's eraser, and on how many rows."""
 
     @property
     def verdict(self) -> str:
@@ -53,6 +55,7 @@ class Report:
             "inputs": self.inputs,
             "eraser": self.eraser,
             "probes": [probe.to_dict() for probe in self.probes],
+            "deviation": self.deviation,
             "gates": [gate.to_dict() for gate in self.gates],
             "notes": list(self.notes),
             "verdict": self.verdict,
@@ -67,20 +70,24 @@ def judged_stage(report_eraser: dict[str, Any] | None) -> str:
 def accuracy_gate(
     limit: float,
     probe: str | None,
-    wanted: tuple[tuple[str, str], ...],
+    wanted: tuple[tuple[str, str, str], ...],
     results: tuple[ProbeResult, ...],
     stage: str,
 ) -> Gate:
     """Judge the worst probe (or the one named): all must be there, converged, and read at most `limit`.
 
-    `wanted` names each (attribute, adversary) that must have been measured.
+    `wanted` names each (attribute, adversary, probe) that must have been measured.
 
     For two classes an attacker may flip its answers, so accuracy below ½ counts from the other side.
     """
     name = "max-accuracy" + (f" {probe}" if probe else "")
     judged = [r for r in results if r.stage == stage and probe in (None, r.probe)]
-    missing = [pair for pair in wanted if pair not in {(r.attribute, r.adversary) for r in judged}]
+    measured = {(r.attribute, r.adversary, r.probe) for r in judged}
+    due = [each for each in wanted if probe in (None, each[2])]
+    missing = dict.fromkeys(each[:2] for each in due if each not in measured)
     value = max((r.leakage for r in judged), default=None)
+    if not due:
+        return Gate(name, limit, value, False, f"the {probe} probe was not asked for" if probe else "nothing to judge")
     if missing:
         named = " and no ".join(f"{adversary} result for {attribute}" for attribute, adversary in missing)
         return Gate(name, limit, value, False, f"no {named}")

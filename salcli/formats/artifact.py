@@ -14,10 +14,16 @@ from salcli.formats import atomic, signature
 from salcli.formats.bytefile import ByteFile
 from salcli.options import LabelOptions
 from salcli.spectral.eraser import LinearEraser
+from salcli.spectral.kernel_eraser import AnyEraser, FeatureEraser, KernelEraser
+from salcli.spectral.kernels import Kernel, NystromMap
 
 SCHEMA = "salcli.eraser/1"
 FORMAT = "salcli eraser"
-ARRAYS = ("mean", "left", "right", "singular_values")
+LINEAR = ("mean", "left", "right")
+FEATURES = ("landmarks", "whitener", "feature_mean", "left", "right")
+INNER_PRODUCTS = ("landmarks", "dual", "offset")
+KINDS = (LINEAR, FEATURES, INNER_PRODUCTS)
+FLOATS = (np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16))
 MAX_HEADER = 64 << 20
 
 
@@ -25,7 +31,7 @@ MAX_HEADER = 64 << 20
 class Artifact:
     """An eraser as it lies in a file."""
 
-    eraser: LinearEraser
+    eraser: AnyEraser
     """What erases."""
     singular_values: NDArray[np.float64]
     """`[min(d, c)]` of Ω, falling."""
@@ -35,14 +41,19 @@ class Artifact:
     """Of the file it was read from; empty before it is written."""
 
     @property
+    def n_bytes(self) -> int:
+        """Bytes of its arrays."""
+        return self.singular_values.nbytes + sum(array.nbytes for array in _parts(self.eraser).values())
+
+    @property
     def rule(self) -> RowRule:
         """Which rows were fitted."""
         return RowRule.from_dict(self.header["rows"]["rule"])
 
     def summary(self) -> dict[str, Any]:
         """Say what it is in a few plain values."""
-        names = ("method", "d", "k", "rank", "is_centred", "k_rule")
-        return {name: self.header[name] for name in names} | {
+        names = ("method", "d", "k", "rank", "is_centred", "k_rule", "kernel", "landmarks")
+        return {name: self.header[name] for name in names if name in self.header} | {
             "attributes": [a["name"] for a in self.header["attributes"]]
         }
 
@@ -68,23 +79,44 @@ def write_artifact(path: str, artifact: Artifact) -> None:
     OutputError : it cannot be written
     """
     header = json.dumps({"schema": SCHEMA, **artifact.header}, sort_keys=True)
-    eraser = artifact.eraser
-    arrays = {
-        "mean": eraser.mean,
-        "left": eraser.left,
-        "right": eraser.right,
-        "singular_values": artifact.singular_values,
-        "header": np.array(header),
-    }
+    arrays = {**_parts(artifact.eraser), "singular_values": artifact.singular_values, "header": np.array(header)}
     with atomic.replacing(path) as temporary, open(temporary, "wb") as handle:
         np.savez(handle, allow_pickle=False, **{name: np.asarray(array, order="C") for name, array in arrays.items()})
+
+
+def _parts(eraser: AnyEraser) -> dict[str, NDArray[Any]]:
+    if isinstance(eraser, LinearEraser):
+        return {"mean": eraser.mean, "left": eraser.left, "right": eraser.right}
+    if isinstance(eraser, KernelEraser):
+        return {"landmarks": eraser.landmarks, "dual": eraser.dual, "offset": eraser.offset}
+    features, linear = eraser.features, eraser.linear
+    return {
+        "landmarks": features.landmarks,
+        "whitener": features.whitener,
+        "feature_mean": linear.mean,
+        "left": linear.left,
+        "right": linear.right,
+    }
+
+
+def _assembled(path: str, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> AnyEraser:
+    if set(LINEAR) <= set(arrays):
+        return LinearEraser(*(arrays[name] for name in LINEAR))
+    try:
+        kernel = Kernel(**header["kernel"])
+    except (TypeError, KeyError, ValueError) as error:
+        raise FormatError(f"{path}: damaged artifact: its kernel is not understood") from error
+    if set(INNER_PRODUCTS) <= set(arrays):
+        return KernelEraser(kernel, *(arrays[name] for name in INNER_PRODUCTS))
+    landmarks, whitener, mean, left, right = (arrays[name] for name in FEATURES)
+    return FeatureEraser(NystromMap(kernel, landmarks, whitener), LinearEraser(mean, left, right))
 
 
 def is_artifact(path: str) -> bool:
     """Tell an artifact from an `.npz` of embeddings, by its member names."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return {"header.npy", "left.npy", "right.npy"} <= set(archive.namelist())
+            return {"header.npy", "singular_values.npy"} <= set(archive.namelist())
     except (OSError, ValueError, zipfile.BadZipFile):
         return False
 
@@ -100,7 +132,7 @@ def read_artifact(path: str) -> Artifact:
     try:
         arrays, digest = _arrays(path, file), file.sha256()
         header = _header(path, arrays["header"])
-        eraser = LinearEraser(arrays["mean"], arrays["left"], arrays["right"])
+        eraser = _assembled(path, header, arrays)
         _require_consistent(path, header, eraser, arrays["singular_values"])
     except FormatError:
         raise
@@ -116,21 +148,23 @@ def _arrays(path: str, file: ByteFile) -> dict[str, NDArray[Any]]:
         raise FormatError(f"{path}: not a salcli eraser: expected the .npz that `salcli fit` writes")
     try:
         with np.load(file.handle, allow_pickle=False) as held:
-            if not isinstance(held, np.lib.npyio.NpzFile) or not {*ARRAYS, "header"} <= set(held.files):
-                raise FormatError(f"{path}: not a salcli eraser: expected the arrays {', '.join(ARRAYS)} and a header")
+            names = set(held.files) if isinstance(held, np.lib.npyio.NpzFile) else set()
+            kind = next((kind for kind in KINDS if {*kind, "singular_values", "header"} <= names), None)
+            if kind is None:
+                raise FormatError(f"{path}: not a salcli eraser: expected the arrays {', '.join(LINEAR)} and a header")
             for info in held.zip.infolist() if held.zip else ():
                 if info.file_size > MAX_HEADER and info.compress_size * 100 < info.file_size:
                     raise FormatError(
                         f"{path}: damaged artifact: {info.filename} would unpack to {info.file_size} bytes"
                     )
-            arrays = {name: held[name] for name in (*ARRAYS, "header")}
+            arrays = {name: held[name] for name in (*kind, "singular_values", "header")}
     except FormatError:
         raise
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, SyntaxError, TypeError, AttributeError) as error:
         raise FormatError(f"{path}: not a salcli eraser, or damaged: {first_line(error)}") from error
-    for name in ARRAYS:
-        if arrays[name].dtype != np.float64:
-            raise FormatError(f"{path}: damaged artifact: {name} is {arrays[name].dtype}, expected float64")
+    for name, array in arrays.items():
+        if name != "header" and array.dtype not in (FLOATS if name == "landmarks" else FLOATS[:1]):
+            raise FormatError(f"{path}: damaged artifact: {name} is {array.dtype}, expected float64")
     return arrays
 
 
@@ -154,7 +188,7 @@ def _header(path: str, held: NDArray[Any]) -> dict[str, Any]:
 
 
 def _require_consistent(
-    path: str, header: dict[str, Any], eraser: LinearEraser, singular_values: NDArray[np.float64]
+    path: str, header: dict[str, Any], eraser: AnyEraser, singular_values: NDArray[np.float64]
 ) -> None:
     stated = {"d": eraser.d, "k": eraser.k}
     for name, value in stated.items():

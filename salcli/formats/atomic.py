@@ -4,6 +4,7 @@ import contextlib
 import errno
 import gzip
 import os
+import resource
 import secrets
 import shutil
 import stat
@@ -15,7 +16,7 @@ from pathlib import Path
 from salcli.errors import OutputError, UsageError, first_line
 
 STDOUT = "-"
-PIECE = 1 << 20
+PIECE, GIB = 1 << 20, 1 << 30
 
 
 def is_special(path: str) -> bool:
@@ -52,6 +53,22 @@ def check_output(path: str, inputs: Sequence[str], *, may_replace_input: bool = 
     for given in inputs:
         if given != STDOUT and os.path.exists(given) and os.path.samefile(given, target):
             raise UsageError(f"{path}: is the input {given} itself: name another output, or say --in-place")
+
+
+def require_room(path: str, n_bytes: int, purpose: str) -> None:
+    """Refuse an output that its disk, or the limit on a file's size (ulimit -f), has no room for.
+
+    Raises
+    ------
+    OutputError : it does not
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    free = shutil.disk_usage(Path(os.path.realpath(path)).parent).free
+    free = free if limit == resource.RLIM_INFINITY else min(free, limit)
+    if n_bytes > free:
+        raise OutputError(
+            f"{path}: {purpose} takes {n_bytes / GIB:.3g} GiB, but there is room for {free / GIB:.3g} GiB"
+        )
 
 
 @contextlib.contextmanager

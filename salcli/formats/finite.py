@@ -61,6 +61,16 @@ class FiniteSource:
         """Give all keys in file order, those of dropped rows included: rows keep their numbers."""
         return self.inner.key_batches()
 
+    def held_rows(self) -> NDArray[np.int64]:
+        """`[n]` numbers of the rows that are not dropped."""
+        return np.setdiff1d(np.arange(self.inner.n), self.dropped)
+
+    def held_keys(self) -> Iterator[str]:
+        """Give the keys of the rows that are not dropped."""
+        dropped = set(self.dropped.tolist())
+        every = (key for keys in self.key_batches() for key in keys)
+        return (key for row, key in enumerate(every) if row not in dropped)
+
     def place(self, row: int) -> str:
         """Say where a row stands."""
         return self.inner.place(row)

@@ -55,7 +55,7 @@ class TextSource:
         if signature.looks_binary(head[start:], header.d if header else None):
             raise FormatError(f"{self.path}: is binary, not text: try --format word2vec-bin, or leave --format out")
         self._first_line = 2 if header else 1
-        survey = _survey(file, start, self._first_line, options.batch_rows, counts_fields=header is None)
+        survey = _survey(file, start, self._first_line, options.most_rows, counts_fields=header is None)
         self._spans, self.n, self._strips_cr, mode = survey
         self.d = header.d if header else mode
         if header and self.n != header.n:
@@ -119,14 +119,14 @@ class TextSource:
 
 
 def _survey(
-    file: ByteFile, start: int, first_line: int, batch_rows: int | None, *, counts_fields: bool
+    file: ByteFile, start: int, first_line: int, most_rows: int | None, *, counts_fields: bool
 ) -> tuple[list[Span], int, bool, int]:
     """Pass over the text once: where to cut it, how many rows, whether all end in CR, and (headerless) d."""
     spans: list[Span] = []
     counts: Counter[int] = Counter()
     n_rows, may_strip = 0, True
     for offset, data in _complete_lines(file, file.stream(), start):
-        pieces = [data] if batch_rows is None else _cut(data, batch_rows)
+        pieces = [data] if most_rows is None else _cut(data, most_rows)
         for piece in pieces:
             n_feeds = piece.count(b"\n")
             n_lines = n_feeds + (not piece.endswith(b"\n"))

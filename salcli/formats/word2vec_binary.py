@@ -15,7 +15,7 @@ from salcli.formats.keys import decoded, encoded, is_utf8
 from salcli.formats.notes import Notes
 from salcli.formats.source import Slab, require_shape
 from salcli.formats.writer import EmbeddingWriter
-from salcli.options import SLAB_BYTES, ReadOptions
+from salcli.options import ReadOptions
 
 FLOAT32 = np.dtype("<f4")
 MAX_WORD = 65_536
@@ -54,7 +54,7 @@ class Word2vecBinarySource:
                 f"{self.path}: truncated, or not float32: {self.n} records of {self.d} float32 take at least {least} "
                 f"bytes, {file.size - header.n_bytes} bytes follow the header"
             )
-        self._rows_per_slab = options.batch_rows or max(1, SLAB_BYTES // (self.d * FLOAT32.itemsize))
+        self._rows_per_slab = options.rows_per_slab(self.d * FLOAT32.itemsize)
         self._header_bytes = header.n_bytes
 
     def _spans(self) -> Iterator[tuple[Span, bytes]]:

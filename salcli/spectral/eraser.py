@@ -44,6 +44,11 @@ class LinearEraser:
         return len(self.mean)
 
     @property
+    def width(self) -> int:
+        """Width of the rows it gives."""
+        return self.d
+
+    @property
     def k(self) -> int:
         """Directions it removes."""
         return int(self.left.shape[1])

@@ -160,3 +160,6 @@ class FeatureEraser:
         return KernelEraser(
             self.features.kernel, self.features.landmarks, whitener @ linear.right, linear.mean @ linear.right
         )
+
+
+AnyEraser = LinearEraser | FeatureEraser | KernelEraser

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from salcli.evaluation.probes import ProbeResult
 from salcli.evaluation.report import Report, accuracy_gate
 
-FRESH = (("g", "fresh"),)
-BOTH = (("g", "in-sample"), *FRESH)
+FRESH = (("g", "fresh", "linear"),)
+BOTH = (("g", "in-sample", "linear"), *FRESH)
 
 
 def result(accuracy: float = 0.5, **changes: Any) -> ProbeResult:
@@ -47,7 +47,7 @@ def test_a_gate_that_needs_fresh_rows_fails_without_them() -> None:
 
 
 def test_an_attribute_that_no_probe_reads_fails_the_gate() -> None:
-    gate = accuracy_gate(1.0, None, (*FRESH, ("age", "fresh")), (result(0.5),), "after")
+    gate = accuracy_gate(1.0, None, (*FRESH, ("age", "fresh", "linear")), (result(0.5),), "after")
     assert not gate.passed
     assert "no fresh result for age" in gate.reason
 

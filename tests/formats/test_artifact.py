@@ -1,5 +1,6 @@
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from salcli.errors import FormatError
-from salcli.formats.artifact import ARRAYS, SCHEMA, Artifact, is_artifact, read_artifact, write_artifact
+from salcli.formats.artifact import LINEAR, SCHEMA, Artifact, is_artifact, read_artifact, write_artifact
 from salcli.spectral.eraser import LinearEraser
+from salcli.spectral.kernel_eraser import FeatureEraser, KernelEraser
+from salcli.spectral.kernels import Kernel, NystromMap
 
 
 def artifact(d: int = 6, k: int = 2) -> Artifact:
@@ -24,6 +27,22 @@ def artifact(d: int = 6, k: int = 2) -> Artifact:
         "versions": {"salcli": "0.1.0"},
     }  # fmt: skip
     return Artifact(LinearEraser(rng.normal(size=d), u, u), np.array([1.0, 0.5]), header)
+
+
+def kernel_artifacts() -> list[Artifact]:
+    """Give an eraser by inner products and one with features; both keep their landmarks in few bits."""
+    rng = np.random.default_rng(1)
+    landmarks = rng.normal(size=(7, 3)).astype(np.float16)
+    exact = KernelEraser(Kernel("rbf", 0.25), landmarks, rng.normal(size=(7, 2)), rng.normal(size=2))
+    features = NystromMap(Kernel("poly", 2.0, 3, 0.5), landmarks, rng.normal(size=(7, 6)))
+    header = artifact().header | {"d": 3, "method": "ksal", "landmarks": {"n": 7}}
+    return [
+        replace(artifact(), eraser=eraser, header=header | {"kernel": kernel.to_dict()})
+        for eraser, kernel in (
+            (exact, exact.kernel),
+            (FeatureEraser(features, artifact().eraser), features.kernel),
+        )
+    ]
 
 
 def rewritten(path: Path, target: Path, **changes: Any) -> Path:
@@ -51,6 +70,49 @@ def test_every_bit_survives_the_way_through_a_file(path: Path) -> None:
     assert_array_equal(found.singular_values, given_artifact.singular_values)
     assert found.header == {"schema": SCHEMA, **given_artifact.header}
     assert is_artifact(str(path))
+
+
+@pytest.mark.parametrize("given_artifact", kernel_artifacts(), ids=lambda a: type(a.eraser).__name__)
+def test_kernel_erasers_survive_too_with_landmarks_as_they_were(given_artifact: Artifact, tmp_path: Path) -> None:
+    for name in ("one.npz", "other.npz"):
+        write_artifact(str(tmp_path / name), given_artifact)
+    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "other.npz").read_bytes()
+    found = read_artifact(str(tmp_path / "one.npz"))
+    assert is_artifact(str(tmp_path / "one.npz"))
+    assert type(found.eraser) is type(given_artifact.eraser)
+    assert found.n_bytes == given_artifact.n_bytes
+    rows = np.random.default_rng(2).normal(size=(5, 3))
+    kernel_eraser = [
+        a.eraser.by_inner_products() if isinstance(a.eraser, FeatureEraser) else a.eraser
+        for a in (found, given_artifact)
+    ]
+    assert all(isinstance(eraser, KernelEraser) for eraser in kernel_eraser)
+    one, other = kernel_eraser
+    assert one.kernel == other.kernel  # type: ignore[union-attr]
+    assert one.landmarks.dtype == np.float16  # type: ignore[union-attr]
+    assert_array_equal(one.erased_gram(rows, rows), other.erased_gram(rows, rows))  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"header_fields": {"kernel": {"name": "sigmoid"}}}, "one of rbf, poly, linear"),
+        ({"header_fields": {"kernel": {"name": "rbf", "gamma": -1}}}, "gamma -1"),
+        ({"header_fields": {"kernel": {"name": "rbf", "surprise": 1}}}, "kernel is not understood"),
+        ({"header_fields": {"kernel": None}}, "kernel is not understood"),
+        ({"header_fields": {"d": 4}}, "says d = 4, its arrays 3"),
+        ({"landmarks": np.ones((7, 3), np.int64)}, "landmarks is int64"),
+        ({"landmarks": np.ones((6, 3))}, r"not \[m, d\]"),
+        ({"landmarks": np.full((7, 3), np.inf)}, "finite"),
+    ],
+)
+@pytest.mark.parametrize("which", [0, 1])
+def test_kernel_erasers_that_do_not_hold_together_are_refused(
+    which: int, tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    write_artifact(str(tmp_path / "k.npz"), kernel_artifacts()[which])
+    with pytest.raises(FormatError, match=message):
+        read_artifact(str(rewritten(tmp_path / "k.npz", tmp_path / "other.npz", **dict(changes))))
 
 
 def test_a_second_write_gives_the_same_bytes(path: Path, tmp_path: Path) -> None:
@@ -112,7 +174,7 @@ class Bomb:
         return Path.touch, (Path("exploded"),)
 
 
-@pytest.mark.parametrize("name", [*ARRAYS, "header"])
+@pytest.mark.parametrize("name", [*LINEAR, "singular_values", "header"])
 def test_nothing_is_ever_unpickled(path: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     bomb = np.empty(1, dtype=object)

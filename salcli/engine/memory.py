@@ -1,0 +1,54 @@
+"""How much memory work may take, asked before it starts rather than found out when it fails."""
+
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+from salcli.errors import RoomError
+
+GIB = 1 << 30
+CGROUP = Path("/sys/fs/cgroup")
+MEMINFO, STATM = Path("/proc/meminfo"), Path("/proc/self/statm")
+
+
+def available_bytes() -> int | None:
+    """Ask the machine, the process's limit (ulimit -v) and its control group; None where nothing answers."""
+    return min((n for n in _answers() if n >= 0), default=None)
+
+
+def require_room(n_bytes: int, purpose: str, remedy: str) -> None:
+    """Refuse work that would not fit.
+
+    Raises
+    ------
+    RoomError : it needs more than there is; the message names both
+    """
+    free = available_bytes()
+    if free is not None and n_bytes > free:
+        raise RoomError(f"{purpose} takes {in_gib(n_bytes)}, but {in_gib(free)} of memory are free: {remedy}")
+
+
+def in_gib(n_bytes: int) -> str:
+    """Name an amount of memory."""
+    return f"{n_bytes / GIB:.3g} GiB"
+
+
+def _answers() -> Iterator[int]:
+    for line in _lines(MEMINFO):
+        if line.startswith("MemAvailable:"):
+            yield int(line.split()[1]) * 1024
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY:
+        used = next((int(line.split()[0]) for line in _lines(STATM)), 0) * os.sysconf("SC_PAGE_SIZE")
+        yield max(0, limit - used)
+    most, used_now = (next(iter(_lines(CGROUP / name)), "") for name in ("memory.max", "memory.current"))
+    if most.isdigit() and used_now.isdigit():
+        yield max(0, int(most) - int(used_now))
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text("ascii").splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,32 @@
+"""How far erasure moves a kernel: γ/ρ = mean|K̂ − K| / std(K) (Shao, Ziser & Cohen 2023)."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def deviation(tiles: Iterable[tuple[Array, Array]]) -> float | None:
+    """Accumulate γ/ρ over tiles of a kernel matrix.
+
+    Parameters
+    ----------
+    tiles : (K, K̂ − K) of the same shape; together they cover the matrix once
+
+    Returns
+    -------
+    γ/ρ, or None where K does not vary
+    """
+    n, mean, power, moved = 0, 0.0, 0.0, 0.0
+    for gram, change in tiles:
+        moved += float(np.abs(change).sum())
+        here = float(gram.mean())
+        step, total = here - mean, n + gram.size
+        power += float(np.sum((gram - here) ** 2)) + step**2 * n * gram.size / total  # Chan, Golub & LeVeque 1983
+        mean += step * gram.size / total
+        n = total
+    if not n or power <= 0:
+        return None
+    return moved / n / float(np.sqrt(power / n))

@@ -1,0 +1,66 @@
+"""K̂ in HDF5: an `[n, n]` dataset of inner products, written tile by tile."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.errors import UsageError
+from salcli.formats import atomic
+from salcli.formats.finite import FiniteSource
+
+DATASET, KEYS = "kernel_matrix", "keys"
+CHUNK = 256
+SUFFIXES = (".h5", ".hdf5")
+
+
+class KernelMatrixWriter:
+    """Takes tiles in any order."""
+
+    def __init__(self, file: Any, n: int, dtype: np.dtype[Any]) -> None:
+        chunks = (min(n, CHUNK), min(n, CHUNK))
+        self._matrix = file.create_dataset(DATASET, (n, n), dtype, chunks=chunks)
+
+    def write(self, rows: slice, columns: slice, tile: NDArray[np.float64]) -> None:
+        """Write the inner products of `rows` with `columns`."""
+        self._matrix[rows, columns] = tile
+
+
+def require_place(path: str, n: int, dtype: np.dtype[Any]) -> None:
+    """Refuse, before work starts, a name that promises another format, or a disk without room.
+
+    Raises
+    ------
+    UsageError : the name does not end in .h5 or .hdf5
+    OutputError : the disk has no room
+    """
+    if not path.endswith(SUFFIXES):
+        raise UsageError(f"{path}: --kernel-matrix writes HDF5: give a name that ends in {' or '.join(SUFFIXES)}")
+    atomic.require_room(path, n * n * dtype.itemsize, f"the kernel matrix of {n:,} rows")
+
+
+@contextmanager
+def create_kernel_matrix(
+    path: str, source: FiniteSource, dtype: np.dtype[Any], about: dict[str, Any]
+) -> Iterator[KernelMatrixWriter]:
+    """Open a writer whose file appears at `path`, whole, when the block ends well.
+
+    Parameters
+    ----------
+    about : plain values that say what the matrix is, kept as its attributes
+
+    Raises
+    ------
+    OutputError : it cannot be written
+    """
+    with atomic.replacing(path) as temporary, h5py.File(temporary, "w", libver="earliest") as file:
+        writer = KernelMatrixWriter(file, source.n, dtype)
+        for name, value in about.items():
+            file[DATASET].attrs[name] = value
+        if source.has_keys:
+            held = file.create_dataset(KEYS, (source.n,), h5py.string_dtype())
+            held[...] = [key.encode("utf-8", "surrogateescape") for key in source.held_keys()]
+        yield writer

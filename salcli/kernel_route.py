@@ -1,0 +1,143 @@
+"""The passes that only kernels need: landmarks or all rows to an eraser, and a file's rows to their inner products."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.data.labelled import LabelledRows
+from salcli.data.labels import GuardedLabels
+from salcli.data.selection import stratified_sample
+from salcli.engine import memory
+from salcli.engine.local import N_THREADS, ordered_map
+from salcli.engine.progress import Progress
+from salcli.errors import warn
+from salcli.formats.finite import FiniteSource
+from salcli.formats.kernel_matrix import KernelMatrixWriter
+from salcli.options import KernelFitOptions
+from salcli.passes import fold_moments, gather_rows
+from salcli.spectral.kernel_eraser import FeatureEraser, KernelEraser
+from salcli.spectral.kernels import Kernel, NystromMap
+from salcli.spectral.ksal import exact_bytes, fit_ksal
+from salcli.spectral.sal import SpectralFit, fit_sal
+
+Array = NDArray[np.float64]
+EIGH_COPIES = 5  # the matrix, its eigenvectors, and what the solver works in
+TILE = 1024
+
+
+def kernel_of(options: KernelFitOptions) -> Kernel:
+    """Name the kernel that was asked for."""
+    return Kernel(options.kernel, options.gamma, options.degree, options.coef0)
+
+
+def fit_by_landmarks(
+    source: FiniteSource, labels: GuardedLabels, rows: NDArray[np.int64], options: KernelFitOptions, progress: Progress
+) -> SpectralFit[FeatureEraser]:
+    """Fit SAL on the features that landmarks give: all fitted rows, or a stratified sample of them.
+
+    Parameters
+    ----------
+    labels : of the fitted rows
+    rows : `[n]` the embedding row of each label
+    """
+    most, everyone = options.landmarks or len(rows), np.arange(len(rows))
+    if most < len(rows):
+        everyone = stratified_sample(everyone, labels.strata(everyone), most, options.seed)
+    m = len(everyone)
+    memory.require_room(8 * EIGH_COPIES * m * m, f"the kernel matrix of {m:,} landmarks", "give fewer --landmarks")
+    features = NystromMap.of(kernel_of(options), _native(gather_rows(source, np.sort(rows[everyone]), progress)[0]))
+    moments = fold_moments(source, labels, LabelledRows.of(rows), progress, features)
+    fit = fit_sal(moments, options.k, alpha=options.alpha, is_centred=options.is_centred)
+    return SpectralFit(FeatureEraser(features, fit.eraser), fit.singular_values, fit.rank, fit.k_rule, fit.is_centred)
+
+
+def fit_exactly(
+    source: FiniteSource, labels: GuardedLabels, rows: NDArray[np.int64], options: KernelFitOptions, progress: Progress
+) -> SpectralFit[KernelEraser]:
+    """Fit kSAL on all rows by their inner products (see `fit_by_landmarks` for the parameters).
+
+    Raises
+    ------
+    RoomError : it would not fit into memory
+    """
+    n, d = len(rows), source.d
+    needed = exact_bytes(n, d, source.dtype.itemsize, labels.n_columns, N_THREADS)
+    memory.require_room(needed, f"exact kSAL on {n:,} rows of {d} dimensions", "use --landmarks M or --sample N")
+    chosen = LabelledRows.of(rows)
+    x = _native(gather_rows(source, chosen.rows, progress)[0])
+
+    def spread(work: Callable[[slice], Array], blocks: Iterable[slice]) -> Iterator[Array]:
+        with progress.stage(f"kernel matrix block by block, at most {memory.in_gib(needed)}", n) as advance:
+            for part in ordered_map(work, blocks):
+                yield part
+                advance(len(part))
+
+    fit = fit_ksal(
+        x,
+        labels.design(chosen.index),
+        kernel_of(options),
+        options.k,
+        alpha=options.alpha,
+        is_centred=options.is_centred,
+        spread=spread,
+    )
+    free = memory.available_bytes()
+    if free is not None and fit.eraser.explicit_bytes > free:
+        warn(
+            f"to write feature vectors with this eraser, apply will need {memory.in_gib(fit.eraser.explicit_bytes)} "
+            f"for the kernel matrix of its {n:,} rows, more than there is here; --landmarks M needs less"
+        )
+    return fit
+
+
+def explicit(eraser: KernelEraser, remedy: str = "fit with --landmarks M") -> FeatureEraser:
+    """Find features for an exact eraser, if the kernel matrix of its rows fits into memory.
+
+    Raises
+    ------
+    RoomError : it does not
+    """
+    m = len(eraser.landmarks)
+    memory.require_room(
+        eraser.explicit_bytes,
+        f"to write feature vectors, the kernel matrix of the eraser's {m:,} rows",
+        remedy,
+    )
+    return eraser.explicit()
+
+
+def write_kernel_matrix(
+    source: FiniteSource, eraser: KernelEraser, writer: KernelMatrixWriter, strength: float, progress: Progress
+) -> None:
+    """Write K̂ `[n, n]` of all rows of a file, tile by tile; each tile above the diagonal is written below it too.
+
+    Raises
+    ------
+    RoomError : the rows themselves do not fit into memory
+    """
+    n_bytes = source.n * (source.d * source.dtype.itemsize + 16 * eraser.k)
+    memory.require_room(n_bytes, f"{source.n:,} rows of {source.d} dimensions", "give a smaller file")
+    x, _ = gather_rows(source, source.held_rows(), progress)
+    parts = [slice(start, start + TILE) for start in range(0, len(x), TILE)]
+    at = np.concatenate([*ordered_map(lambda rows: eraser.coordinates(x[rows]), parts)])
+
+    def tile(pair: tuple[slice, slice]) -> tuple[slice, slice, Array]:
+        rows, columns = pair
+        erased = eraser.erase_gram(eraser.kernel.gram(x[rows], x[columns]), at[rows], at[columns], strength=strength)
+        return rows, columns, (erased + erased.T) / 2 if rows == columns else erased
+
+    pairs = ((rows, columns) for i, rows in enumerate(parts) for columns in parts[i:])
+    with progress.stage("kernel matrix", len(x)) as advance:
+        for rows, columns, values in ordered_map(tile, pairs):
+            writer.write(rows, columns, values)
+            if rows != columns:
+                writer.write(columns, rows, values.T)
+            elif rows != parts[0]:
+                advance(TILE)
+        advance(len(x[parts[-1]]))
+
+
+def _native(x: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Keep the precision as stored, up to float64, in this machine's byte order: an artifact is the same anywhere."""
+    return np.ascontiguousarray(x, dtype=np.dtype(f"f{min(8, x.dtype.itemsize)}"))
