@@ -6,7 +6,7 @@ SAMPLE := sample_data
 DEMO := demo
 
 .DEFAULT_GOAL := help
-.PHONY: help install format check test demo bench reproduce-words clean
+.PHONY: help install format check test demo bench reproduce-words reproduce-kernels clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -43,6 +43,9 @@ bench: $(VENV)/.dev ## Measure speed, as ratios within one run
 
 reproduce-words: $(VENV)/.dev ## Reproduce the word-embedding figures (GLOVE=folder with vectors.npy and vocab.txt)
 	$(BIN)/python benchmarks/reproduce_words.py $(GLOVE)
+
+reproduce-kernels: $(VENV)/.dev ## Reproduce the kernel figures (GLOVE=folder with vectors.npy and vocab.txt)
+	$(BIN)/python benchmarks/reproduce_kernels.py $(GLOVE)
 
 clean: ## Remove what was made here
 	rm -rf $(VENV) $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

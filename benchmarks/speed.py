@@ -7,6 +7,7 @@ times the file (rows x dimensions x 4 bytes).
 """
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
@@ -26,6 +27,8 @@ from salcli.engine.progress import Silent
 from salcli.formats.registry import create, open_source
 from salcli.options import ReadOptions
 from salcli.passes import fold_moments, stream_through
+from salcli.spectral.kernels import Kernel
+from salcli.spectral.ksal import fit_ksal
 from salcli.spectral.sal import fit_sal
 
 PIECE = 2 << 20
@@ -96,11 +99,48 @@ def write_all(path: Path, target: Path) -> None:
         stream_through(source, writer, lambda x: x, Silent())
 
 
+def measured_command(*arguments: str) -> tuple[float, float]:
+    """Run salcli: seconds, and peak memory in MB."""
+    start = time.perf_counter()
+    process = subprocess.Popen([sys.executable, "-m", "salcli", *arguments])
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        sys.exit(f"salcli {' '.join(arguments)}: status {status}")
+    return time.perf_counter() - start, usage.ru_maxrss * 1024 / 1e6
+
+
+def gemm_rate() -> float:
+    """Measure multiply-adds a second of float64 matrix products on all threads, each with one BLAS thread."""
+    x, y = np.ones((512, 768)), np.ones((768, 15_000))
+    seconds, _ = measured(lambda: [*ordered_map(lambda _: (x @ y)[0, 0], range(8))], 3)
+    return 8 * x.shape[0] * y.size / seconds
+
+
+def bench_kernels(folder: Path, n: int, d: int) -> None:
+    """Print what `kfit` takes, and the share of the machine's rate of matrix products that the kernel pass reaches."""
+    rng = np.random.default_rng(0)
+    codes = np.arange(n) % 2
+    x = (rng.normal(size=(n, d)) + codes[:, None] * rng.normal(size=d)).astype(np.float32)
+    path, labels = folder / "kernel.npy", folder / "kernel.csv"
+    np.save(path, x)
+    labels.write_text("label\n" + "".join(f"{code}\n" for code in codes), encoding="utf-8")
+    print(f"\nkfit on {n:,} x {d} float32, rbf, whole command\n\n| landmarks | seconds | peak memory |\n|---|---|---|")
+    for landmarks in ("all", "2048"):
+        arguments = [str(path), str(labels), "-o", str(folder / "kernel.npz"), "--gamma", "0.001", "--quiet"]
+        seconds, peak = measured_command("kfit", *arguments, "--landmarks", landmarks)
+        print(f"| {landmarks} | {seconds:.1f} | {peak:.0f} MB |", flush=True)
+    z = np.eye(2)[codes]
+    rate = gemm_rate()
+    seconds, _ = measured(lambda: fit_ksal(x, z, Kernel("rbf", 0.001), spread=ordered_map), 1)
+    print(f"\nkernel pass: {n * n * d / seconds / rate:.2f} of the rate of bare matrix products ({rate / 1e9:.0f} G/s)")
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=400_000)
     parser.add_argument("--dimensions", type=int, default=300)
+    parser.add_argument("--kernel-rows", type=int, default=15_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--folder", default=None)
     given = parser.parse_args()
@@ -151,6 +191,7 @@ def main() -> None:
         line("write text", "gensim", measured(lambda: write_all(binary, out), repeats), written, size)
         theirs = measured(lambda: KeyedVectors.load_word2vec_format(str(binary), binary=True), repeats)
         line("read binary", "gensim", measured(lambda: read_all(binary), repeats), theirs, binary.stat().st_size)
+        bench_kernels(folder, given.kernel_rows, 768)
     start = measured(
         lambda: subprocess.run([sys.executable, "-m", "salcli", "--help"], capture_output=True, check=True), 5
     )

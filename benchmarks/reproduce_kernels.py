@@ -1,0 +1,118 @@
+"""Reproduce kSAL's figures on GloVe 6B 100d, and ask at how many landmarks a fresh attacker is held.
+
+The set-up is that of reproduce_words.py (Shao, Ziser & Cohen, EACL 2023): 7,500 most `he` and 7,500 most `she` words.
+The first table runs exact kSAL through the command line and asks a support vector machine with the same kernel. The
+second writes features from M landmarks and asks fresh attackers (a linear and an RBF machine, the better of C = 1 and
+10) what they read before and after, and what the features are still worth: the Spearman correlation of their cosines
+with SimLex-999, and the reach, the share of the kernel's trace that the features hold.
+
+    python benchmarks/reproduce_kernels.py FOLDER [WORDSIM]    FOLDER/vectors.npy [150000, 100], FOLDER/vocab.txt
+"""
+
+import csv
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from reproduce_words import halved, salcli
+from sklearn.svm import SVC, LinearSVC
+
+from salcli.data.selection import stratified_sample
+from salcli.evaluation.similarity import similarity_score, spellings
+from salcli.formats.similarity_table import read_similarity
+from salcli.spectral.kernel_eraser import FeatureEraser
+from salcli.spectral.kernels import Kernel, NystromMap
+from salcli.spectral.moments import CrossMoments
+from salcli.spectral.sal import fit_sal
+
+HOW = {"uncentred, k = 2": ["--no-center", "-k", "2"], "centred, k = 1": ["-k", "1"]}
+COUNTS = (64, 128, 256, 512, 1024, 2048)
+Array = NDArray[np.float64]
+
+
+def exact_table(vectors: str, keys: list[str], labels: Path, halves: Path, eraser: Path) -> None:
+    """Print what the same kernel reads before and after exact kSAL."""
+    print("| kernel | eraser | before | after, in-sample | after, fresh | γ/ρ |\n|---|---|---|---|---|---|")
+    for kernel in ("linear", "poly", "rbf"):
+        for name, options in HOW.items():
+            read, moved = {}, 0.0
+            for adversary, table in (("in-sample", labels), ("fresh", halves)):
+                fitted = ["--kernel", kernel, *options, "--landmarks", "all"]
+                salcli("kfit", vectors, str(table), *keys, *fitted, "-o", str(eraser), "--quiet")
+                asked = ["--eraser", str(eraser), "--adversary", adversary, "--probes", "same-kernel"]
+                report = json.loads(salcli("evaluate", vectors, str(table), *keys, *asked, "--json", "--quiet"))
+                read |= {(p["adversary"], p["stage"]): p["accuracy"] for p in report["probes"]}
+                moved = moved or report["deviation"]["value"]
+            after = " | ".join(f"{read[adversary, 'after']:.3f}" for adversary in ("in-sample", "fresh"))
+            print(f"| {kernel} | {name} | {read['in-sample', 'before']:.3f} | {after} | {moved:.2f} |", flush=True)
+
+
+def attacked(train: Array, y: Array, test: Array, y_test: Array) -> str:
+    """Give the accuracy of a linear and of an RBF machine, each the better of two C."""
+    scale = 1 / np.sqrt(np.mean((train - train.mean(0)) ** 2))
+    train, test = (train - train.mean(0)) * scale, (test - train.mean(0)) * scale
+    linear = max(LinearSVC(C=c, dual=False).fit(train, y).score(test, y_test) for c in (1, 10))
+    rbf = max(SVC(C=c).fit(train, y).score(test, y_test) for c in (1, 10))
+    return f"{linear:.3f} | {rbf:.3f}"
+
+
+def landmark_table(folder: Path, halves: Path, gold_set: str) -> None:
+    """Print what fresh attackers read of features from M landmarks."""
+    words = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
+    row_of = {word: i for i, word in enumerate(words)}
+    every = np.load(folder / "vectors.npy", mmap_mode="r")
+    rows = list(csv.DictReader(halves.open(encoding="utf-8")))
+    x, y = {}, {}
+    for part in ("train", "dev", "test"):
+        chosen = [row for row in rows if row["split"] == part]
+        x[part] = np.asarray(every[[row_of[row["word"]] for row in chosen]])
+        y[part] = np.array([int(row["label"] == "she") for row in chosen])
+    gold = read_similarity(gold_set)
+    asked = [word for word in spellings(gold.pairs) if word in row_of]
+    similar = np.asarray(every[[row_of[word] for word in asked]])
+
+    def worth(features: Array) -> float:
+        scored = similarity_score("", gold.pairs, gold.scores, dict(zip(asked, features, strict=True)))
+        return float(scored.spearman or 0)
+
+    print(f"\nSimLex-999 of the vectors themselves: {worth(similar):.3f}\n")
+    columns = ("linear before", "RBF before", "linear after", "RBF after", "SimLex before", "SimLex after")
+    print(f"| kernel | M | k | reach | {' | '.join(columns)} |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for kernel in (Kernel("rbf"), Kernel("poly")):
+        for m in COUNTS:
+            sample = stratified_sample(np.arange(len(y["train"])), y["train"], m, 0)
+            features = NystromMap.of(kernel, x["train"][np.sort(sample)])
+            of_train = features(x["train"])
+            moments = CrossMoments.of(of_train, np.eye(2)[y["train"]])
+            before = {part: features(x[part]) for part in ("dev", "test")}
+            reach = np.sum(before["test"] ** 2) / np.sum(kernel.diagonal(x["test"]))
+            read = attacked(before["dev"], y["dev"], before["test"], y["test"])
+            for k, is_centred in ((1, True), (2, False)):
+                eraser = FeatureEraser(features, fit_sal(moments, k, is_centred=is_centred).eraser)
+                after = {part: eraser(x[part]) for part in ("dev", "test")}
+                told = attacked(after["dev"], y["dev"], after["test"], y["test"])
+                kept = f"{worth(features(similar)):.3f} | {worth(eraser(similar)):.3f}"
+                how = f"{k}{'' if is_centred else ', uncentred'}"
+                print(f"| {kernel.name} | {m} | {how} | {reach:.2f} | {read} | {told} | {kept} |", flush=True)
+
+
+def main() -> None:
+    """Print both tables."""
+    if len(sys.argv) not in (2, 3):
+        sys.exit("usage: reproduce_kernels.py FOLDER [WORDSIM]  (make reproduce-kernels GLOVE=FOLDER)")
+    folder = Path(sys.argv[1])
+    vectors, keys = str(folder / "vectors.npy"), ["--keys", str(folder / "vocab.txt")]
+    with tempfile.TemporaryDirectory() as scratch:
+        labels, halves, eraser = (Path(scratch) / name for name in ("labels.csv", "halves.csv", "eraser.npz"))
+        salcli("label", vectors, *keys, "--direction", "he:she", "--top", "7500", "-o", str(labels), "--quiet")
+        halved(labels, halves)
+        exact_table(vectors, keys, labels, halves, eraser)
+        landmark_table(folder, halves, sys.argv[2] if len(sys.argv) == 3 else "simlex999")
+
+
+if __name__ == "__main__":
+    main()
