@@ -83,7 +83,7 @@ def probe_table(pairs: Iterable[ProbePair]) -> Table:
         "Share of test rows whose guarded attribute the attacker reads right",
         (
             *names("attribute", "probe", "adversary"),
-            *numbers("before", "95 % interval", "after", "95 % interval", "majority"),
+            *numbers("before", "after", "majority", "95 % interval before", "95 % interval after"),
             *numbers("balanced before", "balanced after", "n train", "n test"),
             *names("remarks"),
         ),
@@ -95,9 +95,8 @@ def _row(pair: ProbePair) -> Row:
     before, after, latest = record(pair.before), record(pair.after), pair.latest
     return (
         *(pair.attribute, pair.probe, pair.adversary),
-        *(decimal(before.get("accuracy")), interval(before.get("ci95"))),
-        *(decimal(after.get("accuracy")), interval(after.get("ci95"))),
-        decimal(latest.get("majority")),
+        *(decimal(before.get("accuracy")), decimal(after.get("accuracy")), decimal(latest.get("majority"))),
+        *(interval(before.get("ci95")), interval(after.get("ci95"))),
         *(decimal(before.get("balanced_accuracy")), decimal(after.get("balanced_accuracy"))),
         *(count(latest.get("n_train")), count(latest.get("n_test"))),
         _remarks_of_both(before, after),
@@ -116,7 +115,7 @@ def _remarks(probe: dict[str, Any]) -> str:
     told = ["not converged"] if probe.get("converged") is False else []
     told += ["rows capped"] if probe.get("capped") is True else []
     for name, value in sorted(record(probe.get("hyperparameters")).items(), key=str):
-        told.append(f"{visible(name)} = {visible(value) if number(value) is None else general(value)}")
+        told.append(f"{visible(name)}={visible(value) if number(value) is None else general(value)}")
     return ", ".join(told)
 
 

@@ -8,7 +8,7 @@ from io import StringIO
 from typing import Any
 from xml.etree import ElementTree
 
-WIDTH = 5.0
+WIDTH = 4.5
 """Inches: narrow, so that letters stay legible on a phone, and two figures stand side by side on a screen."""
 BEFORE, AFTER, CONTROL = "#D55E00", "#0072B2", "#767676"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B8860B", "#3B9DD6", "#4D4D4D")

@@ -110,7 +110,7 @@ def _table(table: Table) -> str:
         f"<tr{_classed(tone)}>{_cells(row, classes)}</tr>" for row, tone in zip(table.rows, tones, strict=True)
     )
     caption = _told(table.caption)
-    shown = f"<caption>{caption}</caption>" if not table.is_detail else ""
+    shown = f"<caption><span>{caption}</span></caption>" if not table.is_detail else ""
     box = (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{caption}"><table>{shown}\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>"

@@ -36,7 +36,7 @@ nav { font-size: .9rem; margin: 1rem 0 0; display: flex; flex-wrap: wrap; gap: .
 a { color: inherit; text-decoration-color: var(--soft); text-underline-offset: .2em }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr));
   gap: 1rem; margin: 1rem 0; align-items: start }
-figure { margin: 0; max-width: 36rem; background: #fff; color: #1d2430; border: 1px solid var(--line);
+figure { margin: 0; max-width: 36.5rem; background: #fff; color: #1d2430; border: 1px solid var(--line);
   border-radius: .5rem; padding: .75rem .5rem .5rem }
 figcaption { font-size: .9rem; font-weight: 600; padding: 0 .4rem .4rem }
 figure svg { display: block; width: 100%; height: auto }
@@ -46,6 +46,7 @@ figure svg text { font-family: inherit !important }
 .scroll:focus-visible, summary:focus-visible, a:focus-visible { outline: 2px solid var(--none); outline-offset: 2px }
 table { border-collapse: collapse; width: 100%; font-size: .875rem; line-height: 1.4; overflow-wrap: normal }
 caption { text-align: left; color: var(--soft); padding: .6rem .6rem .3rem; overflow-wrap: anywhere }
+caption span { position: sticky; left: .6rem; display: inline-block; max-width: calc(100vw - 4rem) }
 th, td { padding: .4rem .6rem; border-top: 1px solid var(--line); text-align: left; vertical-align: top;
   unicode-bidi: isolate }
 thead th { color: var(--soft); font-weight: 600; vertical-align: bottom;
@@ -53,7 +54,7 @@ thead th { color: var(--soft); font-weight: 600; vertical-align: bottom;
 tbody th { font-weight: 600 }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
 thead .number { white-space: normal; min-width: 4.5rem }
-.middling { min-width: 9rem; overflow-wrap: anywhere }
+.middling { min-width: 12rem; overflow-wrap: anywhere }
 .long { min-width: 14rem; overflow-wrap: anywhere }
 tr.pass .result, tr.fail .result { color: var(--tone); font-weight: 650 }
 tr.fail { background: var(--tone-ground) }
@@ -68,7 +69,8 @@ ul { max-width: 46rem; padding-left: 1.25rem }
   .facts li { padding: .6rem .7rem }
   .facts .change { font-size: 1.1rem }
   figure { padding: .6rem .1rem .3rem }
-  th, td { padding: .4rem .5rem } }
+  th, td { padding: .4rem }
+  thead .number { min-width: 3.25rem } }
 @media print {
   :root { color-scheme: light; --ink: #000; --soft: #444; --ground: #fff; --card: #fff; --line: #bbb;
     --pass: #0b7a4b; --fail: #b3261e; --none: #4a5568; --pass-ground: #fff; --fail-ground: #fff; --none-ground: #fff }
@@ -79,7 +81,11 @@ ul { max-width: 46rem; padding-left: 1.25rem }
   .scroll { overflow: visible; border: 0 }
   table { font-size: 7.5pt }
   th, td, caption { padding: .15rem .3rem }
-  thead .number, .middling, .long { min-width: 0 }
+  thead .number { min-width: 0 }
+  .middling { min-width: 5.5rem; overflow-wrap: break-word }
+  .long { min-width: 8rem; overflow-wrap: break-word }
+  .figures { grid-template-columns: 1fr 1fr; gap: .5rem }
+  figure svg { max-height: 200mm }
   h2, caption, summary { break-after: avoid }
   figure, tr, .facts li, .verdict { break-inside: avoid }
   details::details-content { content-visibility: visible; display: block; block-size: auto } }

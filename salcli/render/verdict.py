@@ -134,8 +134,8 @@ def gates_section(report: dict[str, Any]) -> Section | None:
         tones.append("pass" if is_passed(gate) else "fail")
         value = "nothing valid" if number(gate.get("value")) is None else decimal(gate.get("value"))
         result = "passed" if is_passed(gate) else "FAILED"
-        rows.append((visible(gate.get("name")), limit_in_words(gate), value, result, visible(gate.get("reason"))))
-    columns = (*names("gate"), *numbers("limit", "value"), *names("result", "reason"))
+        rows.append((visible(gate.get("name")), result, value, limit_in_words(gate), visible(gate.get("reason"))))
+    columns = (*names("gate", "result"), *numbers("value", "limit"), *names("reason"))
     return Section(
         "gates", "Gates", (), (Table("Limits, and whether they were kept", columns, tuple(rows), tuple(tones)),)
     )

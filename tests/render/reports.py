@@ -45,7 +45,7 @@ def strings() -> st.SearchStrategy[str]:
 
 
 def numbers() -> st.SearchStrategy[float | None]:
-    return st.none() | st.floats(0, 1) | st.sampled_from([0.0, 1.0, -0.2, math.nan, math.inf, 1e300])
+    return st.floats(0, 1) | st.floats(0, 1) | st.none() | st.sampled_from([0.0, 1.0, -0.2, math.nan, math.inf, 1e300])
 
 
 def counts() -> st.SearchStrategy[int | None]:
@@ -57,12 +57,17 @@ def intervals() -> st.SearchStrategy[Any]:
 
 
 def some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """A JSON object in which any key may be missing."""
-    return st.fixed_dictionaries({}, optional=fields)
+    """A JSON object in which any two keys may be missing."""
+    missing = st.sets(st.sampled_from(sorted(fields)), max_size=2)
+    return st.builds(
+        lambda whole, out: {key: value for key, value in whole.items() if key not in out},
+        st.fixed_dictionaries(fields),
+        missing,
+    )
 
 
 def many(strategy: st.SearchStrategy[Any], most: int = 3) -> st.SearchStrategy[Any]:
-    return st.none() | st.lists(strategy, max_size=most)
+    return st.lists(strategy, min_size=1, max_size=most) | st.lists(strategy, max_size=most) | st.none()
 
 
 def stages() -> st.SearchStrategy[Any]:
