@@ -83,7 +83,7 @@ def probe_table(pairs: Iterable[ProbePair]) -> Table:
         "Share of test rows whose guarded attribute the attacker reads right",
         (
             *names("attribute", "probe", "adversary"),
-            *numbers("before", "after", "majority", "95 % interval before", "95 % interval after"),
+            *numbers("before", "after", "majority", "95% interval before", "95% interval after"),
             *numbers("balanced before", "balanced after", "n train", "n test"),
             *names("remarks"),
         ),

@@ -6,6 +6,7 @@ from typing import Any
 
 from salcli.render import plots
 from salcli.render.attackers import ProbePair, by_attribute, probe_pairs
+from salcli.render.scatter import class_centres, coordinate, scatter_points
 from salcli.render.sweep import Curve, Sweep, sweeps
 from salcli.render.table import Figure
 from salcli.render.task import class_rates, gap_name
@@ -31,12 +32,17 @@ def _joined(parts: Sequence[str]) -> str:
     return "; ".join(parts[:MOST_DESCRIBED]) + (f"; and {more} more, which the table lists" if more > 0 else "") + "."
 
 
+def _first(most: int, shown: Sequence[object]) -> str:
+    """Say in a title that the picture has no room for all."""
+    return f", the first {most}" if len(shown) > most else ""
+
+
 def _accuracy_figures(report: dict[str, Any]) -> list[Figure]:
     found = []
     for attribute, pairs in by_attribute(probe_pairs(report.get("probes"))).items():
         shown = [pair for pair in pairs if pair.accuracy("before") is not None or pair.accuracy("after") is not None]
         if shown:
-            title = f"Accuracy of attackers on {shortened(attribute, 60)}"
+            title = f"Accuracy of attackers on {shortened(attribute, 60)}{_first(plots.MOST_ROWS, shown)}"
             told = _joined([_pair_in_words(pair) for pair in shown])
             found.append(Figure(title, told, partial(_draw_accuracy, shown)))
     return found
@@ -85,28 +91,17 @@ def _gap_figures(report: dict[str, Any]) -> list[Figure]:
 
 def _scatter_figures(report: dict[str, Any]) -> list[Figure]:
     scatter = record(report.get("scatter"))
-    points = plots.scatter_points(scatter)
+    points = scatter_points(scatter)
     if not any(points.values()):
         return []
     told = []
     for stage, rows in points.items():
-        centres = _centres(rows)
-        spots = ", ".join(
-            f"{name} ({general(x)}; {general(y)})" for name, (x, y) in list(centres.items())[:MOST_DESCRIBED]
-        )
-        told.append(f"{len(rows):,} rows {stage}, centres of the classes: {spots}" if rows else f"nothing {stage}")
+        centres = list(class_centres(rows).items())
+        spots = ", ".join(f"{name} ({coordinate(x)}; {coordinate(y)})" for name, (x, y) in centres[:MOST_DESCRIBED])
+        more = f" and {len(centres) - MOST_DESCRIBED} more" if len(centres) > MOST_DESCRIBED else ""
+        told.append(f"{len(rows):,} rows drawn {stage}" + (f", centres of the classes: {spots}{more}" if rows else ""))
     title = f"Rows in two dimensions, by {visible(scatter.get('attribute') or 'class')}"
     return [Figure(title, "; ".join(told) + ".", lambda salt: plots.scatter_plot(scatter, salt=salt))]
-
-
-def _centres(rows: Sequence[tuple[str, float, float]]) -> dict[str, tuple[float, float]]:
-    members: dict[str, list[tuple[float, float]]] = {}
-    for name, x, y in rows:
-        members.setdefault(name, []).append((x, y))
-    return {
-        name: (float(f"{sum(x for x, _ in of) / len(of):.3g}"), float(f"{sum(y for _, y in of) / len(of):.3g}"))
-        for name, of in sorted(members.items())
-    }
 
 
 def _sweep_figures(report: dict[str, Any]) -> list[Figure]:
@@ -133,7 +128,7 @@ def _curve_figure(
     ]
     words = _joined(told) + ("" if level is None else f" Majority {decimal(level)}.")
     return Figure(
-        f"{title} along {parameter}",
+        f"{title} along {parameter}{_first(plots.MOST_CURVES, curves)}",
         words,
         lambda salt: plots.curve_plot(curves, parameter, quantity, level=level, salt=salt),
     )

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from salcli.render.scatter import centres_table
 from salcli.render.table import Row, Section, Table, filled, names, numbers
 from salcli.render.text import count, decimal, interval, items, listed, number, percent, record, records, visible
 
@@ -28,7 +29,7 @@ def similarity_table(rows: list[dict[str, Any]]) -> Table:
     """Tabulate one set a row."""
     columns = (
         *names("set"),
-        *numbers("before", "after", "95 % interval of the difference", "random control"),
+        *numbers("before", "after", "95% interval of the difference", "random control"),
         *numbers("pairs used", "of", "out of vocabulary", "zero vectors"),
         *names("policy"),
     )
@@ -105,4 +106,4 @@ def geometry_section(report: dict[str, Any]) -> Section | None:
         *numbers(*(f"{kind} {stage}" for kind in ("within", "between", "ratio") for stage in STAGES)),
     )
     table = Table("Clusters of the attribute's classes", columns, rows, is_detail=len(rows) > 12)
-    return Section("geometry", "Geometry", (" ".join(told),) if told else (), filled([table]))
+    return Section("geometry", "Geometry", (" ".join(told),) if told else (), filled([table, centres_table(scatter)]))

@@ -6,11 +6,12 @@ from typing import Any
 
 from salcli.render.attackers import ProbePair
 from salcli.render.canvas import AFTER, BEFORE, COLOURS, CONTROL, DASHES, FAINT, INK, MARKERS, WIDTH, canvas
+from salcli.render.scatter import Point, scatter_points
 from salcli.render.sweep import Curve
 from salcli.render.task import ClassRates
 from salcli.render.text import ends, number, record, shortened
 
-MOST_ROWS, MOST_CURVES, MOST_COLOURS, MOST_POINTS, MOST_LETTERS = 40, 12, 7, 1500, 24
+MOST_ROWS, MOST_CURVES, MOST_COLOURS, MOST_LETTERS = 40, 12, 7, 24
 LETTER = 0.075
 """Inches that a letter takes, on average."""
 
@@ -170,24 +171,7 @@ def scatter_plot(scatter: dict[str, Any], *, salt: str = "scatter") -> str:
     return drawn.svg
 
 
-def scatter_points(scatter: dict[str, Any]) -> dict[str, list[tuple[str, float, float]]]:
-    """Give (class, x, y) of each stage's rows that have all three, at most `MOST_POINTS`, evenly picked."""
-    classes, codes = scatter.get("classes") or [], scatter.get("codes") or []
-    found: dict[str, list[tuple[str, float, float]]] = {}
-    for stage in ("before", "after"):
-        rows = []
-        for code, place in zip(codes, scatter.get(stage) or [], strict=False):
-            spot = ends(place)
-            if spot is not None and isinstance(code, int) and 0 <= code < len(classes):
-                rows.append((shortened(classes[code], 60), *spot))
-        step = -(-len(rows) // MOST_POINTS) or 1
-        found[stage] = rows[::step]
-    return found
-
-
-def _coordinates(
-    rows: Sequence[tuple[str, float, float]], names: set[str], largest: float
-) -> tuple[list[float], list[float]]:
+def _coordinates(rows: Sequence[Point], names: set[str], largest: float) -> tuple[list[float], list[float]]:
     chosen = [(x / largest, y / largest) for name, x, y in rows if name in names]
     return [x for x, _ in chosen], [y for _, y in chosen]
 

@@ -101,7 +101,7 @@ def _overview(task: dict[str, Any]) -> Table:
             )
     columns = (
         *names("measure"),
-        *numbers("before", "after", "95 % interval of after", "after, not retrained", "majority"),
+        *numbers("before", "after", "95% interval of after", "after, not retrained", "majority"),
     )
     return Table("The task before and after", columns, tuple(rows))
 

@@ -61,7 +61,7 @@ def count(value: object) -> str:
 def percent(value: object) -> str:
     """Give a share in hundredths, for prose."""
     found = number(value)
-    return ABSENT if found is None else f"{100 * found:.1f} %".replace("-", "−")
+    return ABSENT if found is None else f"{100 * found:.1f}%".replace("-", "−")
 
 
 def interval(bounds: object) -> str:

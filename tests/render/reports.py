@@ -10,6 +10,8 @@ HOSTILE = (
     "<script>alert(1)</script>",
     "]]>",
     "--><!-- ",
+    "<!-- open",
+    "<pre",
     "a|b||c",
     "two\nlines\r\nand\ttab",
     "\x1b[31mred\x1b[0m",
@@ -243,6 +245,16 @@ def full_report() -> dict[str, Any]:
         ],
         "verdict": "fail",
     }
+
+
+def poisoned(value: Any, text: str) -> Any:
+    """Put `text` before every string that a file could have brought."""
+    if isinstance(value, dict):
+        fixed = ("stage", "verdict", "parameter", "schema")
+        return {k: v if k in fixed else poisoned(v, text) for k, v in value.items()}
+    if isinstance(value, list):
+        return [poisoned(item, text) for item in value]
+    return text + value if isinstance(value, str) else value
 
 
 def _probes(draw: random.Random, k: float) -> list[dict[str, Any]]:

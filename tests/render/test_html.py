@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from salcli.render import plots
 from salcli.render.html import html
 from salcli.render.text import visible
-from tests.render.reports import HOSTILE, full_report, reports
+from tests.render.reports import HOSTILE, full_report, poisoned, reports
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 TAGS = """html head meta title style body main header h1 h2 div p ul li span small b nav a section figure figcaption
@@ -102,16 +102,6 @@ def test_the_tables_hold_all_that_the_pictures_show(full_page: str) -> None:
         assert f"{point['task']['tpr_gap_rms']['after']:.3f}" in texts
     for cell in report["task"]["tpr"]:
         assert cell["tpr"] is None or f"{cell['tpr']:.3f}" in texts
-
-
-def poisoned(value: Any, text: str) -> Any:
-    """Put `text` before every string that a file could have brought."""
-    if isinstance(value, dict):
-        fixed = ("stage", "verdict", "parameter", "schema")
-        return {k: v if k in fixed else poisoned(v, text) for k, v in value.items()}
-    if isinstance(value, list):
-        return [poisoned(item, text) for item in value]
-    return text + value if isinstance(value, str) else value
 
 
 @pytest.mark.parametrize("text", ["<script>alert(1)</script>", "\u202e$x_1$\x1b[0m\udcff😀漢"], ids=["markup", "odd"])

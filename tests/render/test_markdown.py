@@ -8,7 +8,7 @@ from markdown_it.token import Token
 
 from salcli.render.markdown import escaped, escaped_in_html, markdown
 from salcli.render.text import visible
-from tests.render.reports import HOSTILE, full_report, reports, strings
+from tests.render.reports import HOSTILE, full_report, poisoned, reports, strings
 
 PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 OURS = {"<!-- -->", "<span>", "</span>"}
@@ -80,6 +80,13 @@ def test_any_report_keeps_its_tables_whole(report: dict[str, Any]) -> None:
     for block in text.split("\n\n"):
         rows = [line for line in block.splitlines() if line.startswith("|")]
         assert len({len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) for row in rows}) <= 1
+
+
+def test_captions_of_folded_tables_are_no_markup_either() -> None:
+    text = markdown(poisoned(full_report(), "<b>@x|`"))
+    check(text)
+    summaries = re.findall(r"<summary>(.*)</summary>", text)
+    assert "Accuracy of attackers on &lt;b&gt;@<!-- -->x|`gender along k; majority 0.540" in summaries
 
 
 def test_verdict_and_gates_come_first() -> None:

@@ -37,8 +37,8 @@ def test_many_broken_limits_are_counted() -> None:
 def test_findings_name_the_best_attacker_of_each_attribute() -> None:
     first, second = findings(full_report())
     assert first == (
-        "gender, after erasure: the best attacker (rbf, fresh) reads it right in 66.4 % of the test rows "
-        "(before: 98.4 %); guessing the most frequent class gives 54.0 %."
+        "gender, after erasure: the best attacker (rbf, fresh) reads it right in 66.4% of the test rows "
+        "(before: 98.4%); guessing the most frequent class gives 54.0%."
     )
     assert second.startswith("dialect, after erasure: ")
 
@@ -54,7 +54,7 @@ def test_a_file_without_eraser_is_judged_as_it_is() -> None:
     }
     (told,) = findings({"probes": [probe]})
     assert told.startswith(
-        "a, as the file is: the best attacker (linear, fresh) reads it right in 90.0 % of the test rows;"
+        "a, as the file is: the best attacker (linear, fresh) reads it right in 90.0% of the test rows;"
     )
     (fact,) = facts({"probes": [probe]})
     assert (fact.before, fact.after, fact.aside) == ("0.900", "–", "majority 0.500")
