@@ -28,6 +28,11 @@ def test_a_failed_gate_is_not_outvoted() -> None:
     assert outcome({"gates": [PASSED, FAILED], "verdict": "pass"}) == "fail"
 
 
+def test_the_gates_decide_where_the_report_does_not_say() -> None:
+    assert [outcome(report) for report in ({"gates": [PASSED]}, {"gates": [PASSED], "verdict": "none"})] == ["pass"] * 2
+    assert outcome({"verdict": "pass"}) == "none"
+
+
 def test_many_broken_limits_are_counted() -> None:
     told = verdict_sentence({"gates": [FAILED] * 9})
     assert told.startswith("Failed: 9 of 9 limits are broken")
