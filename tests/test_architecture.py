@@ -27,6 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "inspection": BELOW_ROUTE | {"passes"},
     "workflow": BELOW_ROUTE | {"passes", "provenance", "probing", "kernel_route"},
     "cli": {"errors", "options", "workflow", "labelling", "inspection"},
+    "render": {"errors"},
     "__main__": {"cli"},
     "__init__": set(),
 }
@@ -39,6 +40,7 @@ ONLY_IN = {
     "orjson": "formats",
 }
 ONLY_IN |= {"sklearn": "evaluation", "threadpoolctl": "engine"}
+ONLY_IN |= {"matplotlib": "render"}
 LAZY = {"scipy", "sklearn", "pyarrow", "gensim", "orjson", "threadpoolctl", "matplotlib"}
 HARD_LIMIT = 300
 

@@ -1,0 +1,84 @@
+"""A report as GitHub-flavoured Markdown, made for the summary of a CI job."""
+
+import re
+from typing import Any
+
+from salcli.render.sections import sections
+from salcli.render.table import Section, Table
+from salcli.render.text import shortened, visible
+from salcli.render.verdict import facts, findings, outcome, verdict_sentence
+
+LONGEST_CELL = 400
+MARKS = {"pass": "✅", "fail": "❌", "none": "ℹ️"}
+
+_ESCAPES = {ord(c): f"\\{c}" for c in "\\`*_{}[]|~!"}
+_IN_HTML = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord("$"): "<span>$</span>"}
+_IN_HTML |= {ord("@"): "@<!-- -->", ord("#"): "#<!-- -->"}  # else a mention, an issue
+_BLOCK_START = re.compile(r"^(?:([-+=])|(\d+)([.)](?:\s|$)))")
+
+
+def escaped(text: str) -> str:
+    """Give `text` as Markdown that shows it letter by letter, whatever it holds.
+
+    GitHub also makes links of bare addresses, mentions, issue numbers and `:emoji:` names, and formulas between
+    dollars; no backslash stops it there, an empty comment in their middle or a tag around them does.
+    """
+    shown = escaped_in_html(visible(text).translate(_ESCAPES)).strip()
+    return _BLOCK_START.sub(lambda m: f"\\{m[1]}" if m[1] else f"{m[2]}\\{m[3]}", shown)
+
+
+def escaped_in_html(text: str) -> str:
+    """Give `text` for the inside of an HTML element, where backslashes are letters; GitHub links nothing there."""
+    shown = visible(text).translate(_IN_HTML)
+    shown = re.sub(r":(?=\S)", ":<!-- -->", shown)
+    return re.sub(r"\b(www)\.", r"\1<!-- -->.", shown, flags=re.IGNORECASE)
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """Write the verdict, then the gates, then every figure as a table.
+
+    Parameters
+    ----------
+    report : the JSON object of a report
+
+    Returns
+    -------
+    Markdown in which no string of the report is markup
+    """
+    found = outcome(report)
+    blocks = ["## salcli evaluation", f"{MARKS[found]} **{escaped(verdict_sentence(report))}**"]
+    blocks += [f"- {escaped(finding)}" for finding in findings(report)]
+    glance = facts(report)
+    if glance:
+        lines = ["| at a glance | before | after | compare |", "|---|---:|---:|---|"]
+        lines += [f"| {' | '.join(map(escaped, (of.name, of.before, of.after, of.aside)))} |" for of in glance]
+        blocks.append("\n".join(lines))
+    for section in sections(report):
+        blocks += _section(section)
+    return "\n\n".join(blocks) + "\n"
+
+
+def _section(section: Section) -> list[str]:
+    blocks = [f"### {section.title}", *(escaped(paragraph) for paragraph in section.paragraphs)]
+    for table in section.tables:
+        blocks += _table(table)
+    if section.points:
+        blocks.append("\n".join(f"- {escaped(point)}" for point in section.points))
+    return blocks
+
+
+def _table(table: Table) -> list[str]:
+    """Write a table under its caption, folded if it is a detail."""
+    lines = [
+        _row([column.name for column in table.columns]),
+        "|" + "|".join("---:" if column.is_number else "---" for column in table.columns) + "|",
+        *(_row(list(row)) for row in table.rows),
+    ]
+    caption = shortened(table.caption, LONGEST_CELL)
+    if table.is_detail:
+        return [f"<details><summary>{escaped_in_html(caption)}</summary>", "\n".join(lines), "</details>"]
+    return [f"_{escaped(caption)}_", "\n".join(lines)]
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(escaped(shortened(cell, LONGEST_CELL)) or ' ' for cell in cells)} |"

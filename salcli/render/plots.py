@@ -1,0 +1,199 @@
+"""The pictures of a report, each drawn to a string of SVG; matplotlib is imported when the first one is drawn."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from salcli.render.attackers import ProbePair
+from salcli.render.canvas import AFTER, BEFORE, COLOURS, CONTROL, DASHES, FAINT, INK, MARKERS, WIDTH, canvas
+from salcli.render.scatter import Point, scatter_points
+from salcli.render.sweep import Curve
+from salcli.render.task import ClassRates
+from salcli.render.text import ends, number, record, shortened
+
+MOST_ROWS, MOST_CURVES, MOST_COLOURS, MOST_LETTERS = 40, 12, 7, 24
+LETTER = 0.075
+"""Inches that a letter takes, on average."""
+
+
+def accuracy_plot(pairs: Sequence[ProbePair], *, salt: str = "accuracy") -> str:
+    """Draw the accuracy of each attacker on one attribute before and after, with intervals, and the majority."""
+    shown = [pair for pair in pairs if pair.accuracy("before") is not None or pair.accuracy("after") is not None]
+    shown = shown[:MOST_ROWS]
+    labels = [shortened(pair.attacker, MOST_LETTERS) for pair in shown]
+    with canvas(0.42 * len(shown) + 0.85, salt) as drawn:
+        axes = drawn.axes(left=_margin(labels))
+        handles: dict[str, Any] = {}
+        for row, pair in enumerate(shown):
+            for stage, shift in (("before", -0.13), ("after", 0.13)):
+                if (accuracy := pair.accuracy(stage)) is None:
+                    continue
+                bounds = ends(record(pair.before if stage == "before" else pair.after).get("ci95"))
+                if bounds:
+                    colour = BEFORE if stage == "before" else AFTER
+                    axes.plot(bounds, (row + shift,) * 2, "-", color=colour, linewidth=2, alpha=0.55)
+                handles[stage] = axes.plot(accuracy, row + shift, **_stage_marker(stage))[0]
+            if pair.majority is not None:
+                spot = (pair.majority,) * 2
+                handles["majority"] = axes.plot(spot, (row - 0.42, row + 0.42), "--", color=INK, linewidth=1)[0]
+        _name_rows(axes, labels)
+        axes.set_xlabel("accuracy")
+        _widen(axes)
+        names = [name for name in ("before", "after", "majority") if name in handles]
+        drawn.legend([handles[name] for name in names], names, columns=3)
+    return drawn.svg
+
+
+def similarity_plot(rows: Sequence[dict[str, Any]], *, salt: str = "similarity") -> str:
+    """Draw bars of the similarity before, after, and after removing random directions."""
+    styles = (("before", BEFORE, ""), ("after", AFTER, ""), ("random_control", CONTROL, "////"))
+    shown = [row for row in rows if any(number(row.get(key)) is not None for key, _, _ in styles)][:MOST_ROWS]
+    labels = [shortened(row.get("set"), MOST_LETTERS) for row in shown]
+    with canvas(0.7 * len(shown) + 0.85, salt) as drawn:
+        axes = drawn.axes(left=_margin(labels), right=0.5)
+        handles: dict[str, Any] = {}
+        for row, of in enumerate(shown):
+            for place, (key, colour, hatch) in enumerate(styles):
+                if (value := number(of.get(key))) is None:
+                    continue
+                look = {"color": colour} if not hatch else {"facecolor": "white", "edgecolor": colour, "hatch": hatch}
+                handles[key] = axes.barh(row + 0.26 * (place - 1), value, height=0.22, **look)
+                spot = (max(value, 0), row + 0.26 * (place - 1))
+                axes.annotate(f"{value:.3f}", spot, (4, 0), textcoords="offset points", va="center", fontsize=8)
+        axes.axvline(0, color=INK, linewidth=0.8)
+        _name_rows(axes, labels)
+        axes.set_xlabel("Spearman correlation")
+        names = [key for key, _, _ in styles if key in handles]
+        drawn.legend([handles[name] for name in names], [name.replace("_", " ") for name in names], columns=3)
+    return drawn.svg
+
+
+def gap_plot(rates: Sequence[ClassRates], groups: tuple[str, ...], *, salt: str = "gap") -> str:
+    """Draw each task class's TPR gap before and after, widest first, with parity as a line."""
+    shown = widest_gaps(rates, groups)
+    labels = [shortened(of.name, MOST_LETTERS) for of in shown]
+    with canvas(0.2 * len(shown) + 1.0, salt) as drawn:
+        axes = drawn.axes(left=_margin(labels))
+        axes.axvline(0, color=INK, linewidth=1, linestyle="--")
+        handles: dict[str, Any] = {}
+        for row, of in enumerate(shown):
+            gaps = {stage: gap for stage in ("before", "after") if (gap := of.gap(stage, groups)) is not None}
+            axes.plot(list(gaps.values()), [row] * len(gaps), "-", color=FAINT, linewidth=2, zorder=1)
+            for stage, gap in gaps.items():
+                handles[stage] = axes.plot(gap, row, **_stage_marker(stage))[0]
+        _name_rows(axes, labels)
+        axes.grid(visible=False, axis="y")
+        first, second = (shortened(group, 12) for group in groups[:2])
+        axes.set_xlabel(f"TPR of {first} less TPR of {second}" if len(groups) == 2 else "largest TPR less the smallest")
+        _widen(axes)
+        drawn.legend(list(handles.values()), list(handles), columns=3)
+    return drawn.svg
+
+
+def widest_gaps(rates: Sequence[ClassRates], groups: tuple[str, ...]) -> list[ClassRates]:
+    """Give the classes that a picture has room for: those whose gap, at either stage, is widest."""
+    widths = [
+        (max((abs(g) for s in ("before", "after") if (g := of.gap(s, groups)) is not None), default=None), of)
+        for of in rates
+    ]
+    ranked = sorted(((width, of) for width, of in widths if width is not None), key=lambda pair: -pair[0])
+    return [of for _, of in ranked[:MOST_ROWS]]
+
+
+def curve_plot(
+    curves: Sequence[Curve], parameter: str, quantity: str, *, level: float | None = None, salt: str = "sweep"
+) -> str:
+    """Draw figures along a parameter; a colour for each group of curves, dashes and markers within it."""
+    shown = curves[:MOST_CURVES]
+    labels = [shortened(curve.name, 2 * MOST_LETTERS if len(shown) < 3 else MOST_LETTERS) for curve in shown]
+    groups = list(dict.fromkeys(curve.group for curve in shown))
+    columns = 2 if max(map(len, labels), default=0) > 14 else 3
+    n_lines = -(-(len(shown) + (level is not None)) // columns)
+    top = 0.17 * n_lines + 0.2
+    with canvas(2.4 + top, salt) as drawn:
+        axes = drawn.axes(left=0.6, top=top)
+        handles, within = [], Counter[str]()
+        for curve, label in zip(shown, labels, strict=True):
+            nth, place = groups.index(curve.group), within[curve.group]
+            within[curve.group] += 1
+            handles += axes.plot(
+                [value for value, _ in curve.points],
+                [found for _, found in curve.points],
+                color=COLOURS[nth % len(COLOURS)],
+                marker=MARKERS[(nth + place * 3) % len(MARKERS)],
+                linestyle=DASHES[place % len(DASHES)],
+                markersize=4,
+                markevery=max(1, len(curve.points) // 16),
+                markerfacecolor="white" if place % 2 else None,
+                label=label,
+            )
+        if level is not None:
+            handles.append(axes.axhline(level, color=INK, linestyle=(0, (1, 1.5)), linewidth=1.2))
+            labels.append("majority")
+        axes.set_xlabel(shortened(parameter, MOST_LETTERS))
+        axes.set_ylabel(quantity)
+        axes.margins(y=0.08)
+        drawn.legend(handles, labels, columns=columns)
+    return drawn.svg
+
+
+def scatter_plot(scatter: dict[str, Any], *, salt: str = "scatter") -> str:
+    """Draw the rows in two dimensions before and after, coloured by class; the rarest classes share one grey."""
+    points = scatter_points(scatter)
+    ranked = [name for name, _ in Counter(name for stage in points.values() for name, _, _ in stage).most_common()]
+    own = ranked if len(ranked) <= MOST_COLOURS else ranked[: MOST_COLOURS - 1]
+    named = [*own, *(["other classes"] if len(own) < len(ranked) else [])]
+    labels = [shortened(name, MOST_LETTERS) for name in named]
+    columns = 2 if max(map(len, labels), default=0) > 14 else 3
+    top = 0.17 * -(-len(named) // columns) + 0.37
+    panel = (WIDTH - 0.3) / 2
+    largest = max((abs(c) for stage in points.values() for _, x, y in stage for c in (x, y)), default=0.0) or 1.0
+    with canvas(panel + top, salt) as drawn:
+        handles: list[Any] = []
+        for place, stage in enumerate(("before", "after")):
+            left = 0.1 + place * (panel + 0.1)
+            axes = drawn.axes(left=left, right=WIDTH - left - panel, top=top, bottom=0.05)
+            axes.set(xlim=(-1.08, 1.08), ylim=(-1.08, 1.08), xticks=[], yticks=[], title=stage)
+            axes.spines[:].set_visible(True)
+            handles = [
+                axes.plot(
+                    *_coordinates(points[stage], {name} if name in own else set(ranked) - set(own), largest),
+                    MARKERS[nth] if name in own else ".",
+                    color=COLOURS[nth] if name in own else CONTROL,
+                    markersize=3.5,
+                    markeredgecolor="white",
+                    markeredgewidth=0.3,
+                    alpha=0.8,
+                )[0]
+                for nth, name in enumerate(named)
+            ]
+        drawn.legend(handles, labels, columns=columns, markerscale=1.6)
+    return drawn.svg
+
+
+def _coordinates(rows: Sequence[Point], names: set[str], largest: float) -> tuple[list[float], list[float]]:
+    chosen = [(x / largest, y / largest) for name, x, y in rows if name in names]
+    return [x for x, _ in chosen], [y for _, y in chosen]
+
+
+def _stage_marker(stage: str) -> dict[str, Any]:
+    """Before is hollow and round, after is full and square: colour says it again."""
+    if stage == "before":
+        return {"marker": "o", "color": BEFORE, "markerfacecolor": "white", "markeredgewidth": 1.4, "linestyle": ""}
+    return {"marker": "s", "color": AFTER, "linestyle": ""}
+
+
+def _margin(labels: Sequence[str]) -> float:
+    return 0.2 + LETTER * max(map(len, labels), default=0)
+
+
+def _name_rows(axes: Any, labels: Sequence[str]) -> None:
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.45, -0.55)
+
+
+def _widen(axes: Any) -> None:
+    """Leave room at both ends, and do not blow a difference in the third decimal up to the whole width."""
+    low, high = axes.get_xlim()
+    room = max(0.0, 0.1 - (high - low)) / 2
+    axes.set_xlim(low - room, high + room)

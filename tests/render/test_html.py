@@ -1,0 +1,173 @@
+import copy
+import subprocess
+import sys
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from salcli.render import plots
+from salcli.render.html import html
+from salcli.render.text import visible
+from tests.render.reports import HOSTILE, full_report, poisoned, reports
+
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+TAGS = """html head meta title style body main header h1 h2 div p ul li span small b nav a section figure figcaption
+    svg g defs path use text clippath rect pattern table caption thead tbody tr th td details summary"""
+
+
+class Page(HTMLParser):
+    """A page as a parser of its own sees it: elements, text, and whether each element is closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.texts: list[str] = []
+        self.comments: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    def handle_comment(self, data: str) -> None:
+        self.comments.append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def check_page(text: str) -> Page:
+    page = Page(text)
+    assert not page.open
+    assert not page.comments
+    assert {tag for tag, _ in page.elements} <= set(TAGS.split())
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for _, attributes in page.elements:
+        assert not [name for name in attributes if name.startswith("on") or name in ("src", "xlink:href")]
+        if "href" in attributes:
+            assert (attributes["href"] or "").removeprefix("#") in ids
+    assert "http://" not in "".join(str(a) for tag, a in page.elements if tag not in ("svg", "div"))
+    svgs = page.all("svg")
+    assert len(svgs) == len(page.all("figure"))
+    assert all(svg["role"] == "img" and len(svg["aria-label"] or "") > 20 for svg in svgs)
+    return page
+
+
+@pytest.fixture(scope="module")
+def full_page() -> str:
+    return html(full_report())
+
+
+def test_a_full_report_has_a_figure_for_every_picture_and_loads_nothing(full_page: str) -> None:
+    page = check_page(full_page)
+    assert len(page.all("figure")) == 9
+    assert len(page.all("title")) == 1 + 9
+    policy = [meta["content"] for meta in page.all("meta") if meta.get("http-equiv") == "Content-Security-Policy"]
+    assert policy == ["default-src 'none'; style-src 'unsafe-inline'; img-src data:"]
+    assert "http" not in full_page.replace("http-equiv", "")
+
+
+def test_the_verdict_comes_first_and_in_words(full_page: str) -> None:
+    first = full_page.split('<div class="verdict fail">\n<p>')[1]
+    assert first.startswith("Failed: 2 of 4 limits are broken (max-accuracy is 0.634, at most 0.6 is allowed; ")
+
+
+def test_alt_text_holds_the_numbers_of_the_picture(full_page: str) -> None:
+    labels = [svg["aria-label"] or "" for svg in Page(full_page).all("svg")]
+    assert any("simlex999: 0.371 before, 0.369 after, 0.368 random control" in label for label in labels)
+    assert any("linear, fresh: 0.984 before and 0.611 after, majority 0.540" in label for label in labels)
+
+
+def test_the_tables_hold_all_that_the_pictures_show(full_page: str) -> None:
+    texts = set(Page(full_page).texts)
+    report = full_report()
+    for probe in report["probes"]:
+        assert f"{probe['accuracy']:.3f}" in texts
+    for point in report["sweep"]:
+        assert f"{point['task']['tpr_gap_rms']['after']:.3f}" in texts
+    for cell in report["task"]["tpr"]:
+        assert cell["tpr"] is None or f"{cell['tpr']:.3f}" in texts
+
+
+@pytest.mark.parametrize("text", ["<script>alert(1)</script>", "\u202e$x_1$\x1b[0m\udcff😀漢"], ids=["markup", "odd"])
+def test_strings_of_a_report_are_shown_letter_by_letter(text: str) -> None:
+    report = full_report()
+    report["sweep"] = report["sweep"][:2]
+    page_text = html(poisoned(report, text))
+    page_text.encode("utf-8")
+    page = check_page(page_text)
+    assert "<script" not in page_text
+    shown = visible(text)
+    assert f"{shown}gender" in page.texts
+    assert any(f"{shown}nurse" in cell for cell in page.texts)
+    assert any(cell.startswith(shown) and "linear" in cell for cell in page.texts)
+
+
+@given(reports())
+@settings(max_examples=80)
+def test_any_report_gives_a_page_that_parses(report: dict[str, Any]) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("accuracy_plot", "similarity_plot", "gap_plot", "curve_plot", "scatter_plot"):
+            patched.setattr(
+                plots, name, lambda *_, salt, **__: f'<svg xmlns="http://www.w3.org/2000/svg" id="{salt}"/>'
+            )
+        before = copy.deepcopy(report)
+        text = html(report)
+        text.encode("utf-8")
+        check_page(text)
+        assert repr(report) == repr(before)
+
+
+def test_hostile_names_do_not_break_the_page() -> None:
+    report = {"notes": list(HOSTILE), "gates": [{"name": name, "passed": False} for name in HOSTILE]}
+    page = check_page(html(report))
+    assert {visible(text) for text in HOSTILE if text} <= set(page.texts)
+
+
+def test_an_empty_report_is_a_page_that_says_so() -> None:
+    page = check_page(html({}))
+    assert "No limit was set, so nothing was judged." in page.texts
+    assert not page.all("figure")
+
+
+PROGRAM = """
+import hashlib, sys
+from salcli.render.html import html
+from salcli.render.junit import junit
+from salcli.render.markdown import markdown
+from tests.render.reports import full_report
+report = full_report()
+report["sweep"] = report["sweep"][:2]
+print([hashlib.sha256(render(report).encode()).hexdigest() for render in (html, junit, markdown)])
+assert "matplotlib.pyplot" not in sys.modules
+"""
+
+
+def test_the_same_report_gives_the_same_bytes_in_any_process() -> None:
+    told = {
+        subprocess.run(
+            [sys.executable, "-W", "error", "-c", PROGRAM],
+            env={"PYTHONHASHSEED": seed, "PATH": ""},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(told) == 1
+    report = full_report()
+    assert html(report) == html(report)
