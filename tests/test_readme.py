@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
-COMMANDS = ("label", "fit", "apply", "evaluate", "inspect")
+COMMANDS = ("label", "fit", "kfit", "apply", "evaluate", "inspect")
 
 
 def steps() -> list[tuple[str, str]]:
