@@ -8,9 +8,6 @@ import numpy as np
 from salcli.data.selection import RowRule
 from salcli.errors import UsageError
 
-SAME_KERNEL = "same-kernel"
-PROBES = ("linear", SAME_KERNEL)
-ADVERSARIES = ("in-sample", "fresh")
 DEFAULT_FIT_SPLIT = "train"
 DEFAULT_LANDMARKS, ALL_LANDMARKS = 2048, "all"
 DTYPES = ("float16", "float32", "float64")
@@ -71,12 +68,16 @@ class LabelOptions:
     """The column of row parts; default: `split`, if there is one."""
     no_split: bool = False
     """Take no column as the split."""
+    task: str | None = None
+    """A column of classes that is read along and not guarded: the main task."""
 
     def __post_init__(self) -> None:
         if self.by_row and self.key is not None:
             raise UsageError(f"--by-row and --key {self.key} contradict each other: give one")
         if self.no_split and self.split_column is not None:
             raise UsageError(f"--no-split and --split-column {self.split_column} contradict each other: give one")
+        if self.task is not None and self.task in (*self.attributes, *self.numeric):
+            raise UsageError(f"--task {self.task}: that column is guarded; a main task is another one")
 
 
 def require_split(fit_split: str | None, *, has_splits: bool) -> None:
@@ -173,53 +174,6 @@ class ApplyOptions:
     def output_dtype(self) -> np.dtype[np.generic] | None:
         """The numbers' type that was asked for."""
         return None if self.dtype is None else np.dtype(self.dtype)
-
-
-@dataclass(frozen=True)
-class AccuracyLimit:
-    """A `--max-accuracy`: of one probe, or of all."""
-
-    limit: float
-    probe: str | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> "AccuracyLimit":
-        """Read `X` or `PROBE=X`."""
-        probe, _, number = text.rpartition("=")
-        try:
-            limit = float(number)
-        except ValueError:
-            raise UsageError(f"--max-accuracy {text}: expected [PROBE=]X with a share X, such as 0.6") from None
-        if not 0 <= limit <= 1:
-            raise UsageError(f"--max-accuracy {text}: {limit} is not a share, 0…1")
-        if probe and probe not in PROBES:
-            raise UsageError(f"--max-accuracy {text}: no probe {probe!r}, expected one of {', '.join(PROBES)}")
-        return cls(limit, probe or None)
-
-
-@dataclass(frozen=True)
-class EvaluateOptions:
-    """How to evaluate."""
-
-    read: ReadOptions = field(default_factory=ReadOptions)
-    labels: LabelOptions = field(default_factory=LabelOptions)
-    adversaries: tuple[str, ...] = ADVERSARIES
-    probes: tuple[str, ...] | None = None
-    """Default: linear, and of a kernel's eraser the same kernel."""
-    fit_split: str | None = None
-    holdout: float = 0.0
-    probe_rows: int = 10_000
-    seed: int = 0
-    max_accuracy: tuple[AccuracyLimit, ...] = ()
-
-    def __post_init__(self) -> None:
-        unknown = [name for name in self.adversaries if name not in ADVERSARIES]
-        if unknown or not self.adversaries:
-            raise UsageError(f"--adversary {','.join(self.adversaries)}: expected {' or '.join(ADVERSARIES)}")
-        if self.probes is not None and (not self.probes or not set(self.probes) <= set(PROBES)):
-            raise UsageError(f"--probes {','.join(self.probes)}: expected some of {', '.join(PROBES)}")
-        if self.probe_rows < 2:
-            raise UsageError(f"--probe-rows {self.probe_rows}: at least 2 rows are needed")
 
 
 @dataclass(frozen=True)

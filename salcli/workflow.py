@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.assessment import Subject, assess
 from salcli.data.labelled import LabelledRows
 from salcli.data.labels import GuardedLabels
 from salcli.engine.local import one_blas_thread
 from salcli.engine.progress import Progress, Silent
 from salcli.errors import AlignmentError, UsageError, warn
-from salcli.evaluation.report import Report, accuracy_gate, judged_stage
+from salcli.evaluate_options import EvaluateOptions
+from salcli.evaluation.report import Report
 from salcli.formats import atomic
 from salcli.formats.artifact import Artifact, read_artifact, write_artifact
 from salcli.formats.bytefile import ByteFile
@@ -28,13 +30,14 @@ from salcli.formats.kernel_matrix import create_kernel_matrix, require_place
 from salcli.formats.label_table import read_labels
 from salcli.formats.registry import create, open_source, output_format
 from salcli.kernel_route import explicit, fit_by_landmarks, fit_exactly, kernel_of, write_kernel_matrix
-from salcli.options import ApplyOptions, EvaluateOptions, FitOptions, KernelFitOptions
+from salcli.options import ApplyOptions, FitOptions, KernelFitOptions
 from salcli.passes import erased_dtype, fold_moments, join_labels, stream_through
-from salcli.probing import probe_all
 from salcli.provenance import describe_fit
+from salcli.reporting import write_reports
 from salcli.spectral.eraser import LinearEraser
 from salcli.spectral.kernel_eraser import AnyEraser, FeatureEraser, KernelEraser
 from salcli.spectral.sal import SpectralFit, fit_sal, require_choice
+from salcli.staging import opened_against
 
 Solve = Callable[[FiniteSource, GuardedLabels, NDArray[np.int64]], SpectralFit[AnyEraser]]
 
@@ -160,35 +163,45 @@ def _write_kernel(
 
 
 def evaluate(
-    embeddings: str, labels: str, eraser: str | None, options: EvaluateOptions, progress: Progress | None = None
+    embeddings: str,
+    labels: str | None,
+    eraser: str | None,
+    options: EvaluateOptions,
+    progress: Progress | None = None,
 ) -> Report:
-    """Train attackers on the rows before and after erasure, and judge the gates."""
+    """Train attackers on the rows before and after erasure, score what was kept, judge the gates, write reports."""
+    if eraser is not None and options.against is not None:
+        raise UsageError("--eraser and --against both say what comes after: give one")
+    if labels is None and not (options.similarity or options.neighbors):
+        raise UsageError("missing LABELS (only --similarity and --neighbors do without)")
+    for path in options.reports:
+        read = (embeddings, labels, eraser, options.against)
+        atomic.check_output(path, [given for given in read if given is not None])
     artifact = None if eraser is None else read_artifact(eraser)
-    columns = options.labels if artifact is None else artifact.label_options(options.labels)
-    table = read_labels(labels, columns)
-    with closing(open_source(embeddings, options.read)) as source, _hashing(source, labels) as digests:
+    columns = replace(options.labels, task=options.task)
+    columns = columns if artifact is None else artifact.label_options(columns)
+    table = None if labels is None else read_labels(labels, columns)
+    with (
+        closing(open_source(embeddings, options.read)) as source,
+        _hashing(source, *([] if labels is None else [labels])) as digests,
+        opened_against(options.against, source, options.read) as against,
+        one_blas_thread(),
+    ):
         if artifact is not None:
             _require_width(str(eraser), artifact, source)
-        found = probe_all(source, table, artifact, options, progress or Silent())
-        inputs = {
-            "embeddings": {"path": embeddings, "sha256": digests[0].result(), "n": source.n, "d": source.d},
-            "labels": {"path": labels, "sha256": digests[1].result(), "n": len(table)},
-        }
-    about = None if artifact is None else {"path": eraser, "sha256": artifact.sha256, **artifact.summary()}
-    stage = judged_stage(about)
-    gates = tuple(accuracy_gate(g.limit, g.probe, found.asked, found.probes, stage) for g in options.max_accuracy)
-    return Report(
-        inputs, about, found.probes, gates, (*found.notes, *_told_of_inputs(artifact, inputs)), found.deviation
-    )
 
+        def inputs() -> dict[str, dict[str, Any]]:
+            found = {"embeddings": {"path": embeddings, "sha256": digests[0].result(), "n": source.n, "d": source.d}}
+            if table is not None:
+                found["labels"] = {"path": str(labels), "sha256": digests[1].result(), "n": len(table)}
+            return found
 
-def _told_of_inputs(artifact: Artifact | None, inputs: dict[str, dict[str, Any]]) -> list[str]:
-    """Note files that are not those of the fit: the test rows may then have other vectors, or other labels."""
-    if artifact is None:
-        return []
-    fitted = artifact.header["inputs"]
-    changed = [name for name in ("embeddings", "labels") if fitted[name]["sha256"] != inputs[name]["sha256"]]
-    return [f"the {name} are not the file that the eraser was fitted on (another SHA-256)" for name in changed]
+        about = None if artifact is None else {"path": eraser, "sha256": artifact.sha256, **artifact.summary()}
+        if against is not None:
+            about = {"path": options.against, "sha256": against.sha256(), "method": "against", "d": against.d}
+        report = assess(Subject(source, table, artifact, against, about), inputs, options, progress or Silent())
+    write_reports(report, options.reports)
+    return report
 
 
 def _target(embeddings: str, output: str | None, options: ApplyOptions) -> str:
@@ -234,12 +247,13 @@ def _kept_dtype(
 
 
 @contextmanager
-def _hashing(source: FiniteSource, labels: str) -> Iterator[tuple[Future[str], Future[str]]]:
-    """Hash both inputs on a thread while they are being worked on."""
-    file = ByteFile.open(labels)
+def _hashing(source: FiniteSource, *others: str) -> Iterator[list[Future[str]]]:
+    """Hash the embeddings, and other inputs by name, on a thread while they are being worked on."""
+    files = [ByteFile.open(path) for path in others]
     pool = ThreadPoolExecutor(1)
     try:
-        yield pool.submit(source.sha256), pool.submit(file.sha256)
+        yield [pool.submit(source.sha256), *(pool.submit(file.sha256) for file in files)]
     finally:
         pool.shutdown(cancel_futures=True)
-        file.close()
+        for file in files:
+            file.close()

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent / "salcli"
 MODULES = sorted(ROOT.rglob("*.py"))
 
-BELOW_ROUTE = {"errors", "options", "data", "spectral", "formats", "evaluation", "engine"}
+BELOW_ROUTE = {"errors", "options", "data", "spectral", "formats", "evaluation", "engine", "evaluate_options"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "data": {"errors"},
@@ -22,11 +22,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "passes": BELOW_ROUTE,
     "provenance": BELOW_ROUTE,
     "kernel_route": BELOW_ROUTE | {"passes"},
-    "probing": BELOW_ROUTE | {"passes", "kernel_route"},
+    "evaluate_options": {"errors", "data", "options"},
+    "row_plan": BELOW_ROUTE,
+    "staging": BELOW_ROUTE | {"passes", "kernel_route"},
+    "probing": BELOW_ROUTE | {"kernel_route", "row_plan", "staging"},
+    "keeping": BELOW_ROUTE | {"passes", "row_plan", "staging"},
+    "sweeping": BELOW_ROUTE | {"passes", "row_plan", "staging", "probing", "keeping"},
+    "assessment": BELOW_ROUTE | {"passes", "row_plan", "staging", "probing", "keeping", "sweeping"},
+    "reporting": BELOW_ROUTE | {"render"},
     "labelling": BELOW_ROUTE | {"passes"},
     "inspection": BELOW_ROUTE | {"passes"},
-    "workflow": BELOW_ROUTE | {"passes", "provenance", "probing", "kernel_route"},
-    "cli": {"errors", "options", "workflow", "labelling", "inspection"},
+    "workflow": BELOW_ROUTE | {"passes", "provenance", "kernel_route", "staging", "assessment", "reporting"},
+    "cli": {"errors", "options", "evaluate_options", "workflow", "labelling", "inspection", "render"},
     "render": {"errors"},
     "__main__": {"cli"},
     "__init__": set(),

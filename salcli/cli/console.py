@@ -43,7 +43,7 @@ def show_warnings() -> None:
         line: str | None = None,
     ) -> None:
         if issubclass(category, SalcliWarning):
-            talk().print(f"[yellow]warning:[/] {_plain(str(message))}")
+            talk().print(f"[yellow]warning:[/] {plain(str(message))}")
         else:
             usual(message, category, filename, lineno, file, line)
 
@@ -53,10 +53,10 @@ def show_warnings() -> None:
 
 def show_error(message: str) -> None:
     """Show an error as one line on stderr."""
-    talk().print(f"[bold red]error:[/] {_plain(message)}")
+    talk().print(f"[bold red]error:[/] {plain(message)}")
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Keep text from files on one line, free of control characters and markup."""
     shown = "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode("ascii") for c in text)
     return escape(shown)
@@ -74,23 +74,28 @@ class ConsoleProgress:
         self._is_quiet = is_quiet
 
     @contextmanager
-    def stage(self, name: str, n_rows: int) -> Iterator[Callable[[int], None]]:
-        """Open a stage of `n_rows`."""
+    def stage(self, name: str, total: int, unit: str = "rows") -> Iterator[Callable[[int], None]]:
+        """Open a stage of `total` units."""
         if self._is_quiet:
             yield lambda _: None
         elif not sys.stderr.isatty():
-            talk().print(f"{name}: {n_rows:,} rows")
+            talk().print(f"{name}: {total:,} {unit}")
             yield lambda _: None
         else:
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
             with Progress(*columns, console=talk(), transient=True) as bar:
-                task = bar.add_task(name, total=n_rows)
+                task = bar.add_task(name, total=total)
                 yield lambda n: bar.advance(task, n)
 
+    def tell(self, message: str) -> None:
+        """Print a line."""
+        if not self._is_quiet:
+            talk().print(plain(message))
 
-def _print_table(table: Table) -> None:
+
+def print_table(table: Table) -> None:
     """Print a table without the blanks that rich pads lines with."""
     console = results()
     with console.capture() as drawn:
@@ -104,8 +109,8 @@ def print_fields(fields: dict[str, Any]) -> None:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in fields.items():
-        table.add_row(name, _plain(str(value)))
-    _print_table(table)
+        table.add_row(name, plain(str(value)))
+    print_table(table)
 
 
 def show_fit(
@@ -174,44 +179,6 @@ def _counts(attribute: dict[str, Any]) -> str:
         return "numeric"
     pairs = [f"{name} {n:,}" for name, n in zip(attribute["classes"], attribute["counts"], strict=True)]
     return ", ".join(pairs[:12]) + (f" and {len(pairs) - 12} more" if len(pairs) > 12 else "")
-
-
-def print_report(report: dict[str, Any]) -> None:
-    """Print an evaluation: one line a probe, one a gate, one verdict."""
-    table = Table(title="How well attackers read the guarded attribute", title_justify="left", box=None, pad_edge=False)
-    for name in ("attribute", "probe", "adversary", "stage"):
-        table.add_column(name, no_wrap=True)
-    for name in ("accuracy", "95% interval", "balanced", "majority", "train", "test"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("")
-    for probe in report["probes"]:
-        low, high = probe["ci95"]
-        told = [*([] if probe["converged"] else ["not converged"]), *(["capped"] if probe["capped"] else [])]
-        table.add_row(
-            *(_plain(probe[name]) for name in ("attribute", "probe", "adversary", "stage")),
-            f"{probe['accuracy']:.3f}",
-            f"{low:.3f}–{high:.3f}",
-            f"{probe['balanced_accuracy']:.3f}",
-            f"{probe['majority']:.3f}",
-            f"{probe['n_train']:,}",
-            f"{probe['n_test']:,}",
-            ", ".join(told),
-        )
-    _print_table(table)
-    console = results()
-    if moved := report["deviation"]:
-        value = "undefined" if moved["value"] is None else f"{moved['value']:.3f}"
-        console.print(f"deviation of the kernel, mean|K̂ − K| / std(K): {value} on {moved['n']:,} test rows")
-    for note in report["notes"]:
-        console.print(f"note: {_plain(note)}")
-    for gate in report["gates"]:
-        value = "nothing valid" if gate["value"] is None else f"{gate['value']:.3f}"
-        why = f" ({gate['reason']})" if "reason" in gate else ""
-        console.print(
-            f"gate {gate['name']} ≤ {gate['limit']:g}: {value} {'passed' if gate['passed'] else 'FAILED'}{_plain(why)}"
-        )
-    if report["gates"]:
-        console.print(f"verdict: {report['verdict']}")
 
 
 def print_inspection(found: dict[str, Any]) -> None:

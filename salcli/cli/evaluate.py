@@ -11,13 +11,29 @@ GATE_FAILED = 1
 
 def evaluate(
     embeddings: o.EmbeddingsArg,
-    labels: o.LabelsArg,
+    labels: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[LABELS]",
+            help="Label CSV; --similarity and --neighbors do without.",
+            show_default=False,
+        ),
+    ] = None,
     eraser: Annotated[
         str | None,
         typer.Option(
             "--eraser",
             metavar="ERASER",
             help="Evaluate before and after this eraser; default: the file as it is.",
+            show_default=False,
+        ),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="OUT",
+            help="Evaluate before and after as another tool erased it: a file with the same rows.",
             show_default=False,
         ),
     ] = None,
@@ -32,7 +48,57 @@ def evaluate(
         typer.Option(
             "--probes",
             metavar="P,…",
-            help="linear and, of a kernel's eraser, same-kernel; default: all of them.",
+            help="linear, poly, rbf and, of a kernel's eraser, same-kernel; default: all of them.",
+            show_default=False,
+        ),
+    ] = None,
+    probe_rows: Annotated[
+        int, typer.Option("--probe-rows", metavar="N", help="Most rows that train a probe; stated when it bites.")
+    ] = 10_000,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            "--task", metavar="COL", help="Column of the main task: accuracy and TPR gaps.", show_default=False
+        ),
+    ] = None,
+    similarity: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--similarity",
+            metavar="SET",
+            help="simlex999, wordsim353 or a file of word1, word2, score (repeatable).",
+            show_default=False,
+        ),
+    ] = None,
+    neighbors: Annotated[
+        str | None,
+        typer.Option(
+            "--neighbors", metavar="W,…", help="Words whose neighbours are shown before and after.", show_default=False
+        ),
+    ] = None,
+    sweep: Annotated[
+        str | None,
+        typer.Option(
+            "--sweep",
+            metavar="P=A:B[:S]",
+            help="Measure along k=FROM:TO or strength=FROM:TO:STEP.",
+            show_default=False,
+        ),
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option("--repeats", metavar="N", help="Fit N times on few labels; mean and spread.", show_default=False),
+    ] = None,
+    sample: Annotated[
+        int | None,
+        typer.Option("--sample", metavar="M", help="Of --repeats: rows of each fit, stratified.", show_default=False),
+    ] = None,
+    report: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--report",
+            metavar="FILE",
+            help="Write the report as .json, .md, .html or .xml (JUnit); repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -45,9 +111,28 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
-    probe_rows: Annotated[
-        int, typer.Option("--probe-rows", metavar="N", help="Most rows that train a probe; stated when it bites.")
-    ] = 10_000,
+    max_gain: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--max-gain",
+            metavar="[PROBE=]X",
+            help="Gate: exit 1 if any attacker reads more than this over the majority rate (repeatable).",
+            show_default=False,
+        ),
+    ] = None,
+    max_tpr_gap: Annotated[
+        float | None,
+        typer.Option("--max-tpr-gap", metavar="X", help="Gate on the main task's TPR gap.", show_default=False),
+    ] = None,
+    min_similarity_kept: Annotated[
+        float | None,
+        typer.Option(
+            "--min-similarity-kept",
+            metavar="X",
+            help="Gate: least share of Spearman's correlation that is kept, of every set.",
+            show_default=False,
+        ),
+    ] = None,
     attribute: o.Attribute = None,
     numeric: o.Numeric = None,
     key: o.Key = None,
@@ -82,20 +167,38 @@ def evaluate(
     """Train attackers before and after erasure, and gate on what they read."""
     from salcli import workflow
     from salcli.cli import console
-    from salcli.options import AccuracyLimit, EvaluateOptions, LabelOptions, ReadOptions
+    from salcli.cli.report_table import print_report
+    from salcli.evaluate_options import EvaluateOptions, Limit, Sweep
+    from salcli.options import LabelOptions, ReadOptions
 
     options = EvaluateOptions(
-        ReadOptions(format, dataset, keys_dataset, keys, batch_rows, allow_nonfinite),
-        LabelOptions(tuple(attribute or ()), tuple(numeric or ()), key, by_row, split_column, no_split),
-        _listed(adversary), None if probes is None else _listed(probes), fit_split, holdout, probe_rows, seed,
-        tuple(map(AccuracyLimit.parse, max_accuracy or ())),
-    )  # fmt: skip
-    report = workflow.evaluate(embeddings, labels, eraser, options, console.ConsoleProgress(is_quiet=quiet))
+        read=ReadOptions(format, dataset, keys_dataset, keys, batch_rows, allow_nonfinite),
+        labels=LabelOptions(tuple(attribute or ()), tuple(numeric or ()), key, by_row, split_column, no_split),
+        against=against,
+        adversaries=_listed(adversary),
+        probes=None if probes is None else _listed(probes),
+        fit_split=fit_split,
+        holdout=holdout,
+        probe_rows=probe_rows,
+        seed=seed,
+        task=task,
+        similarity=tuple(similarity or ()),
+        neighbors=_listed(neighbors or ""),
+        sweep=None if sweep is None else Sweep.parse(sweep),
+        repeats=repeats,
+        sample=sample,
+        max_accuracy=tuple(map(Limit.parse, max_accuracy or ())),
+        max_gain=tuple(Limit.parse(text, "--max-gain") for text in max_gain or ()),
+        max_tpr_gap=max_tpr_gap,
+        min_similarity_kept=min_similarity_kept,
+        reports=tuple(report or ()),
+    )
+    made = workflow.evaluate(embeddings, labels, eraser, options, console.ConsoleProgress(is_quiet=quiet))
     if json:
-        console.print_json(report.to_dict())
+        console.print_json(made.to_dict())
     else:
-        console.print_report(report.to_dict())
-    if report.verdict == "fail":
+        print_report(made.to_dict())
+    if made.verdict == "fail":
         raise typer.Exit(GATE_FAILED)
 
 

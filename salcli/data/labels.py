@@ -49,6 +49,11 @@ class Attribute:
         mean = float(np.nanmean(self.values)) if is_centred else 0.0
         return type(self)(self.name, np.asarray((self.values - mean) / (spread or 1.0), dtype=np.float64), None)
 
+    def codes(self, index: Index) -> Index:
+        """Give the class codes of the labels at `index`, −1 where there is no label."""
+        assert self.classes is not None
+        return self.values[index].astype(np.int64)
+
     def counts(self) -> dict[str, int]:
         """How many labels each class has, in class order (empty for a numeric attribute)."""
         classes = self.classes or ()
@@ -106,6 +111,8 @@ class GuardedLabels:
     """The split column's name."""
     key_column: str | None = None
     """The key column's name."""
+    task: Attribute | None = None
+    """Classes of the main task, `m` values; not guarded."""
 
     def __len__(self) -> int:
         return len(self.attributes[0].values)
@@ -125,6 +132,7 @@ class GuardedLabels:
             None if self.splits is None else tuple(self.splits[i] for i in index),
             self.split_column,
             self.key_column,
+            None if self.task is None else self.task.restricted_to(index),
         )
 
     def require_variety(self) -> None:

@@ -1,6 +1,5 @@
-"""The attacker of a kernel's feature space: a support vector machine on inner products."""
+"""A support vector machine on inner products: every pair of classes votes."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ MOST_STEPS = 10_000_000
 
 @dataclass(frozen=True, eq=False)
 class KernelProbe:
-    """A trained machine: every pair of classes votes, ties go to the more frequent of the training rows."""
+    """A trained machine; ties of decisions and of votes go to the more frequent class of the training rows."""
 
     classifier: Any
     """scikit-learn's `SVC` on a precomputed kernel."""
@@ -25,23 +24,20 @@ class KernelProbe:
     """Whether the solver met its tolerance."""
 
     @classmethod
-    def train(cls, gram: Array, y: NDArray[Any]) -> "KernelProbe":
-        """Train with C = 1.
+    def train(cls, gram: Array, y: NDArray[Any], *, c: float = 1.0) -> "KernelProbe":
+        """Train with the hinge loss, weighed against the norm by C.
 
         Parameters
         ----------
         gram : `[n, n]` inner products of the training rows
         y : `[n]` classes, at least two
+        c : C
         """
-        from sklearn.exceptions import ConvergenceWarning
         from sklearn.svm import SVC
 
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always", ConvergenceWarning)
-            machine = SVC(kernel="precomputed", C=1.0, decision_function_shape="ovo", max_iter=MOST_STEPS)
-            classifier = machine.fit(gram, y)
-        is_met = not any(issubclass(w.category, ConvergenceWarning) for w in told)
-        return cls(classifier, np.unique(y, return_counts=True)[1], is_met)
+        machine = SVC(kernel="precomputed", C=c, decision_function_shape="ovo", max_iter=MOST_STEPS)
+        classifier = machine.fit(gram, y)
+        return cls(classifier, np.unique(y, return_counts=True)[1], classifier.fit_status_ == 0)
 
     def predict(self, gram: Array) -> NDArray[Any]:
         """Answer for rows, given their inner products `[m, n]` with the training rows."""
@@ -56,7 +52,6 @@ class KernelProbe:
             for_first = np.where(is_tie, by_frequency[i] > by_frequency[j], decisions[:, column] > 0)
             votes[:, i] += for_first
             votes[:, j] += ~for_first
-        answers: NDArray[Any] = self.classifier.classes_[
-            np.argmax(votes + by_frequency / (by_frequency.max() + 1), axis=1)
-        ]
+        winners = np.argmax(votes + by_frequency / (by_frequency.max() + 1), axis=1)
+        answers: NDArray[Any] = self.classifier.classes_[winners]
         return answers

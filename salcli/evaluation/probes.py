@@ -1,13 +1,13 @@
 """Probes: attackers trained to read a guarded attribute, and how well they do."""
 
-import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Z95 = 1.959963984540054  # standard normal quantile of .975
+MOST_STEPS = 10_000
 TIE = 1e-4  # of the margin: the solvers' own tolerance, above what float32 rounding of erased rows leaves
 
 
@@ -34,6 +34,8 @@ class ProbeResult:
     capped: bool
     """Whether the training rows were cut down to --probe-rows."""
     n_classes: int
+    hyperparameters: dict[str, float] = field(default_factory=dict, hash=False)
+    """C, and γ where there is one; the same before and after."""
 
     @property
     def leakage(self) -> float:
@@ -55,6 +57,8 @@ class ProbeResult:
             "n_test": self.n_test,
             "converged": self.converged,
             "capped": self.capped,
+            "hyperparameters": self.hyperparameters,
+            "leakage": self.leakage,
         }
 
 
@@ -95,22 +99,20 @@ class LinearProbe:
     """Whether the solver met its tolerance."""
 
     @classmethod
-    def train(cls, x: NDArray[np.float64], y: NDArray[Any], *, seed: int) -> "LinearProbe":
-        """Train with C = 1, squared hinge, one against the rest.
+    def train(cls, x: NDArray[np.float64], y: NDArray[Any], *, c: float = 1.0, seed: int) -> "LinearProbe":
+        """Train with the squared hinge loss, weighed against the norm by C, one against the rest.
 
         Parameters
         ----------
         x : `[n, d]` scaled rows
         y : `[n]` classes, at least two
+        c : C
         """
-        from sklearn.exceptions import ConvergenceWarning
         from sklearn.svm import LinearSVC
 
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always", ConvergenceWarning)
-            classifier = LinearSVC(C=1.0, dual=len(x) < x.shape[1], max_iter=10_000, random_state=seed).fit(x, y)
+        classifier = LinearSVC(C=c, dual=len(x) < x.shape[1], max_iter=MOST_STEPS, random_state=seed).fit(x, y)
         frequent = np.argsort(-np.unique(y, return_counts=True)[1], kind="stable")
-        return cls(classifier, frequent, not any(issubclass(w.category, ConvergenceWarning) for w in told))
+        return cls(classifier, frequent, bool(np.max(classifier.n_iter_) < MOST_STEPS))
 
     def predict(self, x: NDArray[np.float64]) -> NDArray[Any]:
         """Answer for each row; scores closer than `TIE` are ties, and go to the more frequent class.

@@ -68,6 +68,7 @@ class Artifact:
             given.by_row or rows["joined_by"] == "row",
             given.split_column or rows["split_column"],
             given.no_split or rows["split_column"] is None,
+            given.task,
         )
 
 

@@ -29,7 +29,9 @@ class _Columns:
     key: int | None
     split: int | None
     classes: tuple[int, ...]
+    """Guarded ones; after them, if there is one, that of the main task."""
     numeric: tuple[int, ...]
+    has_task: bool
 
 
 class _Classes:
@@ -77,23 +79,23 @@ def read_labels(path: str, options: LabelOptions | None = None) -> GuardedLabels
             raise FormatError(f"{path}: no header line, expected column names") from None
         columns = _find_columns(path, header, options or LabelOptions())
         rows = _read_rows(path, records, columns)
-    attributes = [
-        *(
-            _class_attribute(path, columns.names[c], rows, held)
-            for c, held in zip(columns.classes, rows.classes, strict=True)
-        ),
-        *(
-            _numeric_attribute(path, columns.names[c], rows, held)
-            for c, held in zip(columns.numeric, rows.numbers, strict=True)
-        ),
+    of_classes = [
+        _class_attribute(path, columns.names[c], rows, held)
+        for c, held in zip(columns.classes, rows.classes, strict=True)
     ]
+    of_numbers = [
+        _numeric_attribute(path, columns.names[c], rows, held)
+        for c, held in zip(columns.numeric, rows.numbers, strict=True)
+    ]
+    task = of_classes.pop() if columns.has_task else None
     labels = GuardedLabels(
         path,
-        tuple(attributes),
+        (*of_classes, *of_numbers),
         None if columns.key is None else tuple(rows.keys),
         None if columns.split is None else tuple(rows.splits),
         None if columns.split is None else columns.names[columns.split],
         None if columns.key is None else columns.names[columns.key],
+        task,
     )
     return _without_repeats(labels, rows.lines)
 
@@ -129,14 +131,21 @@ def _find_columns(path: str, header: Sequence[str], options: LabelOptions) -> _C
         split = names.index(SPLIT_NAME)
     numeric = tuple(at(name, "--numeric") for name in options.numeric)
     classes = tuple(at(name, "--attribute") for name in options.attributes)
+    task = () if options.task is None else (at(options.task, "--task"),)
+    if set(task) & {*keys, split}:
+        raise UsageError(f"--task {options.task}: that column is the key or the split")
     if not classes and not numeric:
-        unnamed_keys = {i for i, name in enumerate(names) if name.lower() in KEY_NAMES}
-        free = [i for i in range(len(names)) if i not in {*keys, *unnamed_keys, split}]
-        if len(free) != 1:
-            listed = ", ".join(names[i] for i in free) or "none"
-            raise LabelError(f"{path}: which column is the guarded attribute? {listed}: choose with --attribute")
-        classes = (free[0],)
-    return _Columns(names, keys[0] if keys else None, split, classes, numeric)
+        classes = (_only_column(path, names, {*keys, *task, split}),)
+    return _Columns(names, keys[0] if keys else None, split, (*classes, *task), numeric, bool(task))
+
+
+def _only_column(path: str, names: Sequence[str], taken: set[int | None]) -> int:
+    """Find the only column that is not taken, and not called as keys are."""
+    free = [i for i, name in enumerate(names) if i not in taken and name.lower() not in KEY_NAMES]
+    if len(free) != 1:
+        listed = ", ".join(names[i] for i in free) or "none"
+        raise LabelError(f"{path}: which column is the guarded attribute? {listed}: choose with --attribute")
+    return free[0]
 
 
 def _read_rows(path: str, records: Iterator[tuple[int, list[str]]], columns: _Columns) -> _Rows:
@@ -222,7 +231,7 @@ def _without_repeats(labels: GuardedLabels, lines: Sequence[int]) -> GuardedLabe
         if j == i:
             kept.append(i)
             continue
-        for attribute in labels.attributes:
+        for attribute in (*labels.attributes, *([labels.task] if labels.task is not None else [])):
             one, other = attribute.values[j], attribute.values[i]
             if one != other and not (attribute.classes is None and np.isnan(one) and np.isnan(other)):
                 raise LabelError(
@@ -236,6 +245,7 @@ def _without_repeats(labels: GuardedLabels, lines: Sequence[int]) -> GuardedLabe
             )
     warn(f"{labels.path}: {len(labels.keys) - len(kept)} keys stand twice with the same label; the first is used")
     index = np.array(kept)
+    task = labels.task
     return GuardedLabels(
         labels.path,
         tuple(Attribute(a.name, a.values[index], a.classes) for a in labels.attributes),
@@ -243,6 +253,7 @@ def _without_repeats(labels: GuardedLabels, lines: Sequence[int]) -> GuardedLabe
         None if labels.splits is None else tuple(labels.splits[i] for i in kept),
         labels.split_column,
         labels.key_column,
+        None if task is None else Attribute(task.name, task.values[index], task.classes),
     )
 
 

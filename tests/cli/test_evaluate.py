@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def inputs(folder: Path, eraser: str = "e.npz") -> list[object]:
-    return [folder / "x.npy", folder / "y.csv", "--eraser", folder / eraser]
+    return [folder / "x.npy", folder / "y.csv", "--eraser", folder / eraser, "--probes", "linear"]
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def report(done: Done) -> dict[str, Any]:
 
 
 def result(report: dict[str, Any], adversary: str, stage: str) -> dict[str, Any]:
-    (found,) = [p for p in report["probes"] if (p["adversary"], p["stage"]) == (adversary, stage)]
+    (found,) = [p for p in report["probes"] if (p["probe"], p["adversary"], p["stage"]) == ("linear", adversary, stage)]
     return found
 
 
@@ -111,7 +111,7 @@ def test_without_json_a_table_and_a_verdict_are_printed(folder: Path) -> None:
     assert done.stderr == b""
     assert done.out.splitlines()[-1] == "verdict: fail"
     assert "gate max-accuracy ≤ 0.5: " in done.out
-    assert sum(line.startswith("y ") for line in done.out.splitlines()) == 4
+    assert sum(" linear " in line for line in done.out.splitlines()) == 4
 
 
 # Gates
@@ -220,7 +220,16 @@ def test_without_dev_rows_half_of_the_test_rows_attack(folder: Path, tmp_path: P
 
 def test_nothing_held_out_is_said_and_no_gate_on_fresh_passes(folder: Path, tmp_path: Path) -> None:
     succeed("fit", folder / "x.npy", folder / "y.csv", "-o", tmp_path / "all.npz", "--no-split", "--attribute", "y")
-    given = [folder / "x.npy", folder / "y.csv", "--eraser", tmp_path / "all.npz", "--json", "--quiet"]
+    given = [
+        folder / "x.npy",
+        folder / "y.csv",
+        "--eraser",
+        tmp_path / "all.npz",
+        "--json",
+        "--quiet",
+        "--probes",
+        "linear",
+    ]
     done = run("evaluate", *given, "--max-accuracy", "1")
     assert done.code == 1
     found = done.json()

@@ -157,7 +157,7 @@ def test_attackers_read_the_shells_by_the_kernel_and_not_on_the_fitted_rows_afte
     report = succeed("evaluate", *files, "--eraser", tmp_path / "e.npz", "--json", "--quiet").json()
     read = {(p["probe"], p["adversary"], p["stage"]): p["accuracy"] for p in report["probes"]}
     majority = report["probes"][0]["majority"]
-    assert len(read) == 8
+    assert len(read) == 16
     for probe in ("linear", "same-kernel"):
         assert read[probe, "in-sample", "before"] > majority + 0.2
         assert read[probe, "in-sample", "after"] == pytest.approx(majority, abs=0.02)

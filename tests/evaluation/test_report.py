@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from salcli.evaluation.gates import accuracy_gate
 from salcli.evaluation.probes import ProbeResult
-from salcli.evaluation.report import Report, accuracy_gate
+from salcli.evaluation.report import Report
 
 FRESH = (("g", "fresh", "linear"),)
 BOTH = (("g", "in-sample", "linear"), *FRESH)
@@ -32,7 +33,7 @@ def test_a_gate_passes_exactly_if_the_worst_attacker_is_within_the_limit(
     worst = max(one, 1 - one, other, 1 - other)
     assert gate.value == worst
     assert gate.passed == (worst <= limit)
-    assert Report({}, None, (), (gate,)).verdict == ("pass" if worst <= limit else "fail")
+    assert Report({}, None, gates=(gate,)).verdict == ("pass" if worst <= limit else "fail")
 
 
 def test_below_chance_is_not_safety_for_two_classes_but_is_for_more() -> None:
@@ -65,8 +66,8 @@ def test_nothing_to_judge_fails() -> None:
 
 def test_one_failed_gate_fails_the_report_and_no_gate_gives_no_verdict() -> None:
     gates = tuple(accuracy_gate(limit, None, FRESH, (result(0.7),), "after") for limit in (0.8, 0.6))
-    assert Report({}, None, (), gates).verdict == "fail"
-    assert Report({}, None, (), gates[:1]).verdict == "pass"
+    assert Report({}, None, gates=gates).verdict == "fail"
+    assert Report({}, None, gates=gates[:1]).verdict == "pass"
     assert Report({}, None, ()).verdict == "none"
 
 

@@ -1,0 +1,124 @@
+"""An evaluation put together: attackers, what was kept, sweeps and repeats, gates."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli import keeping
+from salcli.data.labels import GuardedLabels
+from salcli.engine.progress import Progress
+from salcli.errors import UsageError, warn
+from salcli.evaluate_options import EvaluateOptions
+from salcli.evaluation.gates import Gate, accuracy_gate, gain_gate, similarity_gate, tpr_gap_gate
+from salcli.evaluation.report import Fields, Report, judged_stage
+from salcli.formats.artifact import Artifact
+from salcli.formats.finite import FiniteSource
+from salcli.passes import join_labels
+from salcli.probing import asked_for, attack, chosen_probes, measure_deviation
+from salcli.row_plan import RowPlan, plan_rows
+from salcli.staging import Erasure, Stages, stage_rows
+from salcli.sweeping import repeat_fits, sweep
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What is evaluated."""
+
+    source: FiniteSource
+    labels: GuardedLabels | None
+    artifact: Artifact | None
+    against: FiniteSource | None
+    eraser: Fields | None
+    """What the report says of the eraser, or of the file that was erased elsewhere."""
+
+
+def assess(
+    subject: Subject, inputs: Callable[[], dict[str, Fields]], options: EvaluateOptions, progress: Progress
+) -> Report:
+    """Measure all that was asked for, and judge the gates.
+
+    Parameters
+    ----------
+    inputs : what the report says of them, asked last: they are hashed on the way
+
+    Raises
+    ------
+    UsageError : something was asked for that needs labels, or an eraser
+    """
+    source, labels, artifact = subject.source, subject.labels, subject.artifact
+    probes = chosen_probes(artifact, options)
+    erasure = Erasure(against=subject.against) if artifact is None else Erasure.of(artifact, source, probes)
+    notes: list[str] = []
+    found: dict[str, Any] = {}
+    asked: tuple[tuple[str, str, str], ...] = ()
+    if labels is not None:
+        join = join_labels(source, labels)
+        plan = plan_rows(labels, join.matched(labels), artifact, options)
+        stages = stage_rows(source, erasure, join.row_of_label, plan.needed, progress)
+        notes += plan.notes
+        results, told = attack(stages, labels, plan, probes, options, progress)
+        notes += told
+        asked = tuple(asked_for(labels, options, probes))
+        found |= {"probes": results, **_of_labels(stages, labels, plan, options)}
+        found |= _again(subject, erasure, stages, plan, join.row_of_label, options, progress)
+    found["similarity"] = keeping.similarity(source, erasure, artifact, options)
+    found["neighbors"] = keeping.neighbors(source, erasure, options, progress)
+    notes = list(dict.fromkeys(notes))
+    for note in notes:
+        warn(note)
+    told_of = inputs()
+    report = Report(told_of, subject.eraser, **found, notes=(*notes, *_told_of_inputs(artifact, told_of)))
+    return Report(**{**vars(report), "gates": tuple(_gates(report, asked, options))})
+
+
+def _of_labels(stages: Stages, labels: GuardedLabels, plan: RowPlan, options: EvaluateOptions) -> dict[str, Any]:
+    return {
+        "task": keeping.task(stages, labels, plan, options),
+        "geometry": keeping.geometry(stages, labels, plan),
+        "scatter": keeping.scatter(stages, labels, plan, options),
+        "deviation": measure_deviation(stages, plan.test[: options.probe_rows]),
+    }
+
+
+def _again(
+    subject: Subject,
+    erasure: Erasure,
+    stages: Stages,
+    plan: RowPlan,
+    row_of_label: NDArray[np.int64],
+    options: EvaluateOptions,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Measure along a sweep, and on repeated fits."""
+    if options.sweep is None and options.repeats is None:
+        return {}
+    if subject.artifact is None or subject.labels is None:
+        raise UsageError("--sweep and --repeats erase again and again: they need --eraser and its labels")
+    given = (subject.source, subject.labels, subject.artifact, erasure, stages, plan, row_of_label)
+    return {
+        "sweep": () if options.sweep is None else sweep(*given, options, progress),
+        "repeats": None if options.repeats is None else repeat_fits(*given, options, progress),
+    }
+
+
+def _gates(report: Report, asked: tuple[tuple[str, str, str], ...], options: EvaluateOptions) -> list[Gate]:
+    stage = judged_stage(report.eraser)
+    gates = [accuracy_gate(g.limit, g.probe, asked, report.probes, stage) for g in options.max_accuracy]
+    gates += [gain_gate(g.limit, g.probe, asked, report.probes, stage) for g in options.max_gain]
+    if options.max_tpr_gap is not None:
+        gates.append(tpr_gap_gate(options.max_tpr_gap, report.task, stage))
+    if options.min_similarity_kept is not None:
+        gates.append(similarity_gate(options.min_similarity_kept, report.similarity))
+    return gates
+
+
+def _told_of_inputs(artifact: Artifact | None, inputs: dict[str, Fields]) -> list[str]:
+    """Note files that are not those of the fit: the test rows may then have other vectors, or other labels."""
+    if artifact is None:
+        return []
+    fitted = artifact.header["inputs"]
+    changed = [n for n in ("embeddings", "labels") if n in inputs and fitted[n]["sha256"] != inputs[n]["sha256"]]
+    return [f"the {name} are not the file that the eraser was fitted on (another SHA-256)" for name in changed]

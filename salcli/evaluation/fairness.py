@@ -1,0 +1,103 @@
+"""True positive rates by class and group, and the gap between groups (De-Arteaga et al. 2019)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Codes = NDArray[np.integer[Any]]
+Array = NDArray[np.float64]
+RESAMPLES = 1_000
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """How often each (true class, predicted class, group) came up."""
+
+    counts: NDArray[np.int64]
+    """`[c, c, g]`"""
+
+    @classmethod
+    def of(cls, true: Codes, predicted: Codes, groups: Codes, n_classes: int, n_groups: int) -> "Outcomes":
+        """Count rows: codes `[n]`, from 0."""
+        joint = (true.astype(np.int64) * n_classes + predicted) * n_groups + groups
+        shape = (n_classes, n_classes, n_groups)
+        return cls(np.bincount(joint, minlength=int(np.prod(shape))).reshape(shape))
+
+    def rates(self) -> tuple[Array, NDArray[np.int64]]:
+        """Give the true positive rate of each class in each group, NaN where it has no rows, and those rows' number.
+
+        Returns
+        -------
+        `[c, g]`, `[c, g]`
+        """
+        return _rates(self.counts), self.counts.sum(axis=1)
+
+    def gap(self) -> float | None:
+        """Give the mean over classes of |TPR₁ − TPR₂|; None if no class has positives in two groups."""
+        return _defined(_mean_gap(_gaps(_rates(self.counts))))
+
+    def rms_gap(self) -> float | None:
+        """Give the root mean square over classes of the gap; classes without positives in two groups are left out."""
+        return _defined(_rms_gap(_gaps(_rates(self.counts))))
+
+    def intervals(self, seed: int) -> tuple[tuple[float, float] | None, tuple[float, float] | None]:
+        """Bound `gap` and `rms_gap` with 95% confidence: percentiles of 1,000 resamples of the rows."""
+        n = int(self.counts.sum())
+        if not n:
+            return None, None
+        draws = np.random.default_rng(seed).multinomial(n, self.counts.reshape(-1) / n, size=RESAMPLES)
+        gaps = _gaps(_rates(draws.reshape(-1, *self.counts.shape)))
+        return _bounds(_mean_gap(gaps)), _bounds(_rms_gap(gaps))
+
+
+def excluded(rates: Array, class_names: Sequence[str], group_names: Sequence[str]) -> list[dict[str, str]]:
+    """Name the cells that have no positives, and so no rate."""
+    return [{"class": class_names[i], "group": group_names[j]} for i, j in np.argwhere(np.isnan(rates)).tolist()]
+
+
+def _rates(counts: NDArray[np.int64]) -> Array:
+    right = np.einsum("...iig->...ig", counts)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rates: Array = right / counts.sum(axis=-2)
+    return rates
+
+
+def _gaps(rates: Array) -> Array:
+    """Give max − min over the groups that have a rate; NaN where fewer than two have."""
+    is_there = ~np.isnan(rates)
+    high = np.where(is_there, rates, -np.inf).max(axis=-1)
+    low = np.where(is_there, rates, np.inf).min(axis=-1)
+    with np.errstate(invalid="ignore"):
+        gaps: Array = np.where(is_there.sum(axis=-1) > 1, high - low, np.nan)
+    return gaps
+
+
+def _mean_gap(gaps: Array) -> Array:
+    return _mean(gaps)
+
+
+def _rms_gap(gaps: Array) -> Array:
+    return np.sqrt(_mean(gaps**2))
+
+
+def _mean(values: Array) -> Array:
+    """Average along the last axis what is not NaN; NaN if nothing is left."""
+    is_there = ~np.isnan(values)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean: Array = np.where(is_there, values, 0).sum(axis=-1) / is_there.sum(axis=-1)
+    return mean
+
+
+def _defined(value: Array) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _bounds(values: Array) -> tuple[float, float] | None:
+    kept = values[~np.isnan(values)]
+    if not len(kept):
+        return None
+    low, high = np.quantile(kept, [0.025, 0.975])
+    return float(low), float(high)

@@ -1,0 +1,94 @@
+"""Gates: limits that a release must keep. What is missing, undefined or unconverged does not pass."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from salcli.evaluation.probes import ProbeResult
+
+Asked = tuple[tuple[str, str, str], ...]
+"""each attribute, adversary and probe that must have been measured"""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A limit, and whether it was kept."""
+
+    name: str
+    """What is judged; it begins with max- or min-."""
+    limit: float
+    value: float | None
+    """The worst value found; None where there was nothing valid to judge, which fails."""
+    passed: bool
+    reason: str = ""
+    """Why it failed, when the value alone does not say."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the fields of the report's JSON."""
+        told = {"reason": self.reason} if self.reason else {}
+        return {"name": self.name, "limit": self.limit, "value": self.value, "passed": self.passed, **told}
+
+
+def accuracy_gate(limit: float, probe: str | None, wanted: Asked, results: tuple[ProbeResult, ...], stage: str) -> Gate:
+    """Judge the worst probe (or the one named): all must be there, converged, and read at most `limit`.
+
+    For two classes an attacker may flip its answers, so accuracy below ½ counts from the other side.
+    """
+    return _probe_gate("max-accuracy", limit, probe, wanted, results, stage, {r: r.leakage for r in results})
+
+
+def gain_gate(limit: float, probe: str | None, wanted: Asked, results: tuple[ProbeResult, ...], stage: str) -> Gate:
+    """Judge, as `accuracy_gate`, what the worst probe reads over the majority rate."""
+    gains = {r: r.leakage - r.majority for r in results}
+    return _probe_gate("max-gain", limit, probe, wanted, results, stage, gains)
+
+
+def tpr_gap_gate(limit: float, task: Mapping[str, Any] | None, stage: str) -> Gate:
+    """Judge the TPR gap of the main task: of two classes the gap, of more its root mean square."""
+    name = "max-tpr-gap"
+    if task is None:
+        return Gate(name, limit, None, False, "the main task was not measured")
+    gap = task["tpr_gap"] or task["tpr_gap_rms"]
+    value = None if gap is None else gap[stage]
+    if value is None:
+        return Gate(name, limit, None, False, "the TPR gap is undefined: no class has positives in two groups")
+    return Gate(name, limit, value, value <= limit)
+
+
+def similarity_gate(limit: float, scores: Iterable[Mapping[str, Any]]) -> Gate:
+    """Judge the share of word similarity that is kept, Spearman after over before, of the worst set."""
+    name = "min-similarity-kept"
+    shares: list[float] = []
+    for score in scores:
+        before, after = score["before"], score["after"]
+        if before is None or after is None or before <= 0:
+            return Gate(name, limit, None, False, f"{score['set']}: undefined, or not positive before erasure")
+        shares.append(after / before)
+    if not shares:
+        return Gate(name, limit, None, False, "no similarity set was measured")
+    return Gate(name, limit, min(shares), min(shares) >= limit)
+
+
+def _probe_gate(
+    kind: str,
+    limit: float,
+    probe: str | None,
+    wanted: Asked,
+    results: tuple[ProbeResult, ...],
+    stage: str,
+    values: Mapping[ProbeResult, float],
+) -> Gate:
+    name = kind + (f" {probe}" if probe else "")
+    judged = [r for r in results if r.stage == stage and probe in (None, r.probe)]
+    measured = {(r.attribute, r.adversary, r.probe) for r in judged}
+    due = [each for each in wanted if probe in (None, each[2])]
+    missing = dict.fromkeys(each[:2] for each in due if each not in measured)
+    value = max((values[r] for r in judged), default=None)
+    if not due:
+        return Gate(name, limit, value, False, f"the {probe} probe was not asked for" if probe else "nothing to judge")
+    if missing:
+        named = " and no ".join(f"{adversary} result for {attribute}" for attribute, adversary in missing)
+        return Gate(name, limit, value, False, f"no {named}")
+    if any(not r.converged for r in judged):
+        return Gate(name, limit, value, False, "a probe did not converge")
+    return Gate(name, limit, value, value is not None and value <= limit)

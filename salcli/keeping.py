@@ -1,0 +1,157 @@
+"""What an erasure kept: word similarity, the main task, neighbours, geometry, and a picture of the rows."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.data.labels import Attribute, GuardedLabels
+from salcli.data.selection import stratified_sample
+from salcli.engine.memory import require_room
+from salcli.engine.progress import Progress
+from salcli.errors import AlignmentError, UsageError
+from salcli.evaluate_options import EvaluateOptions
+from salcli.evaluation import neighbors as nearest_rows
+from salcli.evaluation.geometry import geometry as measured_geometry
+from salcli.evaluation.main_task import main_task
+from salcli.evaluation.report import Fields
+from salcli.evaluation.similarity import spellings
+from salcli.evaluation.similarity_change import similarity_change
+from salcli.formats.artifact import Artifact
+from salcli.formats.finite import FiniteSource
+from salcli.formats.similarity_table import read_similarity
+from salcli.passes import gather_rows
+from salcli.row_plan import RowPlan
+from salcli.spectral.eraser import LinearEraser
+from salcli.staging import Erasure, Stages, stage_keys
+
+SCATTER_ROWS = 1_000
+PLACES = 4  # digits of the picture's coordinates
+
+
+def similarity(
+    source: FiniteSource, erasure: Erasure, artifact: Artifact | None, options: EvaluateOptions
+) -> tuple[Fields, ...]:
+    """Correlate cosines with each gold set before and after, beside a random control of the same rank."""
+    sets = [read_similarity(name) for name in options.similarity]
+    if not sets:
+        return ()
+    if not source.has_keys:
+        raise AlignmentError(f"--similarity looks words up, but {source.path} has no keys: give --keys FILE")
+    wanted: set[str] = set().union(*(spellings(gold.pairs) for gold in sets))
+    before, after = stage_keys(source, erasure, wanted)
+    eraser = None if artifact is None else artifact.eraser
+    control = (eraser.k, eraser.mean) if isinstance(eraser, LinearEraser) else (None, None)
+    return tuple(
+        similarity_change(
+            gold.name, gold.pairs, gold.scores, before, after, k=control[0], mean=control[1], seed=options.seed
+        ).to_dict()
+        for gold in sets
+    )
+
+
+def neighbors(source: FiniteSource, erasure: Erasure, options: EvaluateOptions, progress: Progress) -> Fields | None:
+    """Show the neighbours of words before and after, and how many rows keep theirs."""
+    if not options.neighbors:
+        return None
+    if not source.has_keys:
+        raise AlignmentError(f"--neighbors looks words up, but {source.path} has no keys: give --keys FILE")
+    if not erasure.is_there or (erasure.eraser is None and erasure.against is None):
+        raise UsageError("--neighbors compares before with after: give --eraser or --against")
+    width = source.d if erasure.eraser is None else erasure.eraser.width
+    n_bytes = source.n * (source.d * source.dtype.itemsize + 8 * width)
+    require_room(n_bytes, f"neighbours among {source.n:,} rows", "evaluate a smaller file")
+    rows = source.held_rows()
+    before, _ = gather_rows(source, rows, progress)
+    after = erasure.erased(before) if erasure.against is None else gather_rows(erasure.against, rows, progress)[0]
+    keys = list(source.held_keys())
+    assert after is not None
+    return nearest_rows.neighbors(keys, before, after, options.neighbors, seed=options.seed).to_dict()
+
+
+def task(stages: Stages, labels: GuardedLabels, plan: RowPlan, options: EvaluateOptions) -> Fields | None:
+    """Train and test the classifier of the main task, on the fitted rows and on the test rows.
+
+    Raises
+    ------
+    UsageError : no attacker looks at the fitted rows, so they are not in memory
+    """
+    column, guarded = labels.task, _first_classes(labels)
+    if column is None:
+        return None
+    if "in-sample" not in plan.trainers:
+        raise UsageError("--task trains on the fitted rows: leave in-sample among --adversary")
+    if guarded is None:
+        raise UsageError("--task compares groups: a guarded attribute with classes is needed")
+    found = main_task(
+        stages.before,
+        stages.before if stages.after is None else stages.after,
+        column.codes(stages.labels),
+        guarded.codes(stages.labels),
+        stages.at(plan.trainers["in-sample"]),
+        stages.at(plan.test),
+        column=column.name,
+        guarded=guarded.name,
+        class_names=column.classes or (),
+        group_names=guarded.classes or (),
+        seed=options.seed,
+    )
+    return None if found is None else found.to_dict()
+
+
+def geometry(stages: Stages, labels: GuardedLabels, plan: RowPlan) -> Fields | None:
+    """Compare cosines within and between classes on the test rows, before and after."""
+    if stages.after is None:
+        return None
+    at = stages.at(plan.test)
+    index = stages.labels[at]
+    before, after, column = stages.before[at], stages.after[at], labels.task
+    clusters: list[Fields] = []
+    removed: float | None = None
+    for attribute in labels.attributes:
+        if attribute.classes is not None:
+            found = measured_geometry(
+                before,
+                after,
+                attribute.codes(index),
+                attribute.name,
+                None if column is None else column.codes(index),
+                () if column is None else column.classes or (),
+            ).to_dict()
+            clusters += found["clusters"]
+            removed = found["variance_removed"]
+    return {"clusters": clusters, "variance_removed": removed} if clusters else None
+
+
+def scatter(stages: Stages, labels: GuardedLabels, plan: RowPlan, options: EvaluateOptions) -> Fields | None:
+    """Lay some test rows out on their first two principal axes, before and after."""
+    attribute = _first_classes(labels)
+    if attribute is None or stages.after is None:
+        return None
+    index = plan.test
+    if len(index) > SCATTER_ROWS:
+        index = stratified_sample(index, labels.strata(index), SCATTER_ROWS, options.seed)
+    at = stages.at(index)
+    return {
+        "attribute": attribute.name,
+        "classes": list(attribute.classes or ()),
+        "codes": attribute.codes(stages.labels[at]).tolist(),
+        "before": _on_principal_axes(stages.before[at]),
+        "after": _on_principal_axes(stages.after[at]),
+    }
+
+
+def _on_principal_axes(x: NDArray[Any]) -> list[list[float]]:
+    centred = x.astype(np.float64) - x.mean(axis=0, dtype=np.float64)
+    u, s, _ = np.linalg.svd(centred, full_matrices=False)
+    scores = np.zeros((len(x), 2))
+    scores[:, : min(2, len(s))] = (u * s)[:, :2]
+    signs = np.sign(scores[np.argmax(np.abs(scores), axis=0), [0, 1]])
+    largest = float(np.abs(scores).max(initial=0.0)) or 1.0
+    digits = PLACES - 1 - int(np.floor(np.log10(largest)))
+    rounded: list[list[float]] = (np.round(scores * signs, digits) + 0.0).tolist()
+    return rounded
+
+
+def _first_classes(labels: GuardedLabels) -> Attribute | None:
+    return next((attribute for attribute in labels.attributes if attribute.classes is not None), None)

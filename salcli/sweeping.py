@@ -1,0 +1,198 @@
+"""Measuring again and again: along one parameter of the erasure, and over fits on few labels."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli import keeping
+from salcli.data.labelled import LabelledRows
+from salcli.data.labels import GuardedLabels
+from salcli.data.selection import stratified_sample
+from salcli.engine.progress import Progress, Silent
+from salcli.errors import LabelError, UsageError, warn
+from salcli.evaluate_options import SAME_KERNEL, EvaluateOptions
+from salcli.evaluation.report import Fields
+from salcli.formats.artifact import Artifact
+from salcli.formats.finite import FiniteSource
+from salcli.passes import fold_moments
+from salcli.probing import attack, chosen_probes
+from salcli.row_plan import RowPlan
+from salcli.spectral.eraser import LinearEraser
+from salcli.spectral.kernel_eraser import FeatureEraser
+from salcli.spectral.sal import fit_sal
+from salcli.staging import Erasure, Stages
+
+Figures = dict[str, float]
+
+
+def sweep(
+    source: FiniteSource,
+    labels: GuardedLabels,
+    artifact: Artifact,
+    erasure: Erasure,
+    stages: Stages,
+    plan: RowPlan,
+    row_of_label: NDArray[np.int64],
+    options: EvaluateOptions,
+    progress: Progress,
+) -> tuple[Fields, ...]:
+    """Measure everything that was asked for at each value of `--sweep`; moments are folded once."""
+    assert options.sweep is not None
+    parameter, values = options.sweep.parameter, options.sweep.values
+    whole = _written(erasure)
+    if parameter == "k":
+        whole, rank = _of_full_rank(source, labels, artifact, whole, plan, row_of_label, progress)
+        if values[-1] > rank:
+            warn(f"--sweep k: the rank is {rank}, so the sweep ends there")
+        values = tuple(value for value in values if value <= rank)
+    steps = []
+    with progress.stage("sweep", len(values), "values") as advance:
+        for value in values:
+            changed = _at(erasure, whole, parameter, value)
+            steps.append(_measured(source, labels, artifact, changed, stages, plan, options))
+            steps[-1] |= {"parameter": parameter, "value": value}
+            advance(1)
+    return tuple(steps)
+
+
+def repeat_fits(
+    source: FiniteSource,
+    labels: GuardedLabels,
+    artifact: Artifact,
+    erasure: Erasure,
+    stages: Stages,
+    plan: RowPlan,
+    row_of_label: NDArray[np.int64],
+    options: EvaluateOptions,
+    progress: Progress,
+) -> Fields:
+    """Fit on `--repeats` stratified subsets of `--sample` fitted rows; give mean and standard deviation of everything.
+
+    Raises
+    ------
+    LabelError : fewer rows were fitted than the sample asks for
+    """
+    n, size = options.repeats or 0, options.sample or 0
+    if size > len(plan.fitted):
+        raise LabelError(f"--sample {size}: only {len(plan.fitted)} rows were fitted")
+    whole = _written(erasure)
+    runs: list[Figures] = []
+    with progress.stage("repeat", n, "fits") as advance:
+        for i in range(n):
+            index = stratified_sample(plan.fitted, labels.strata(plan.fitted), size, options.seed + 1 + i)
+            again = _refitted(source, labels, artifact, whole, index, row_of_label, artifact.eraser.k, Silent())
+            changed = replace(erasure, eraser=again, kernel=None)
+            runs.append(dict(_figures(_measured(source, labels, artifact, changed, stages, plan, options))))
+            advance(1)
+    figures = [
+        {
+            "name": name,
+            "mean": float(np.mean([run[name] for run in runs])),
+            "std": float(np.std([run[name] for run in runs], ddof=1)),
+            "values": [run[name] for run in runs],
+        }
+        for name in runs[0]
+        if all(name in run for run in runs)
+    ]
+    return {"n": n, "sample": size, "figures": figures}
+
+
+def _written(erasure: Erasure) -> LinearEraser | FeatureEraser:
+    if erasure.eraser is None:
+        raise UsageError("--sweep and --repeats look at written vectors: leave --probes same-kernel out")
+    return erasure.eraser
+
+
+def _measured(
+    source: FiniteSource,
+    labels: GuardedLabels,
+    artifact: Artifact,
+    erasure: Erasure,
+    stages: Stages,
+    plan: RowPlan,
+    options: EvaluateOptions,
+) -> Fields:
+    """Measure the later stage of an erasure that is not the artifact's own."""
+    probes = tuple(name for name in chosen_probes(artifact, options) if name != SAME_KERNEL)
+    changed = replace(stages, after=erasure.erased(stages.rows), kernel=None)
+    results, _ = attack(changed, labels, plan, probes, options, Silent(), "after")
+    return {
+        "probes": [result.to_dict() for result in results],
+        "similarity": list(keeping.similarity(source, erasure, artifact, options)),
+        "task": keeping.task(changed, labels, plan, options),
+    }
+
+
+def _at(erasure: Erasure, whole: LinearEraser | FeatureEraser, parameter: str, value: float) -> Erasure:
+    if parameter == "strength":
+        return replace(erasure, strength=value)
+    k = int(value)
+    return replace(erasure, strength=0.0) if k == 0 else replace(erasure, eraser=_first(whole, k))
+
+
+def _first(whole: LinearEraser | FeatureEraser, k: int) -> LinearEraser | FeatureEraser:
+    """Keep the first k directions."""
+    if isinstance(whole, FeatureEraser):
+        return FeatureEraser(whole.features, _first_of(whole.linear, k))
+    return _first_of(whole, k)
+
+
+def _first_of(whole: LinearEraser, k: int) -> LinearEraser:
+    return LinearEraser(whole.mean, whole.left[:, :k], whole.right[:, :k])
+
+
+def _of_full_rank(
+    source: FiniteSource,
+    labels: GuardedLabels,
+    artifact: Artifact,
+    whole: LinearEraser | FeatureEraser,
+    plan: RowPlan,
+    row_of_label: NDArray[np.int64],
+    progress: Progress,
+) -> tuple[LinearEraser | FeatureEraser, int]:
+    rank = int(artifact.header["rank"])
+    if whole.k == rank:
+        return whole, rank
+    again = _refitted(source, labels, artifact, whole, plan.fitted, row_of_label, rank, progress)
+    return again, rank
+
+
+def _refitted(
+    source: FiniteSource,
+    labels: GuardedLabels,
+    artifact: Artifact,
+    whole: LinearEraser | FeatureEraser,
+    index: NDArray[np.int64],
+    row_of_label: NDArray[np.int64],
+    k: int,
+    progress: Progress,
+) -> LinearEraser | FeatureEraser:
+    """Fit as the artifact was fitted, on other rows or with another k."""
+    is_centred = bool(artifact.header["is_centred"])
+    features = whole.features if isinstance(whole, FeatureEraser) else None
+    chosen = labels.restricted_to(index)
+    chosen.require_variety()
+    chosen = chosen.standardised(is_centred=is_centred)
+    moments = fold_moments(source, chosen, LabelledRows.of(row_of_label[index]), progress, features)
+    linear = fit_sal(moments, k, is_centred=is_centred).eraser
+    return linear if features is None else FeatureEraser(features, linear)
+
+
+def _figures(measured: Fields) -> Iterator[tuple[str, float]]:
+    """Name each number of a measurement that is defined."""
+    for probe in measured["probes"]:
+        yield f"{probe['attribute']}, {probe['probe']}, {probe['adversary']}: accuracy", probe["accuracy"]
+    for score in measured["similarity"]:
+        yield from _defined(f"similarity {score['set']}", score["after"])
+    if task := measured["task"]:
+        yield from _defined(f"task {task['column']}: accuracy", task["accuracy"]["after"])
+        for name in ("tpr_gap", "tpr_gap_rms"):
+            yield from _defined(f"task {task['column']}: {name}", task[name] and task[name]["after"])
+
+
+def _defined(name: str, value: Any) -> Iterator[tuple[str, float]]:
+    if value is not None:
+        yield name, float(value)
