@@ -35,7 +35,8 @@ demo: $(BIN)/salcli ## label, fit, apply and evaluate on sample_data, into demo/
 	$(BIN)/salcli label $(SAMPLE)/glove-sample.txt --direction he:she --top 1000 -o $(DEMO)/labels.csv
 	$(BIN)/salcli fit $(SAMPLE)/glove-sample.txt $(DEMO)/labels.csv -o $(DEMO)/gender.npz
 	$(BIN)/salcli apply $(DEMO)/gender.npz $(SAMPLE)/glove-sample.txt -o $(DEMO)/erased.txt
-	$(BIN)/salcli evaluate $(SAMPLE)/glove-sample.txt $(DEMO)/labels.csv --eraser $(DEMO)/gender.npz
+	$(BIN)/salcli evaluate $(SAMPLE)/glove-sample.txt $(DEMO)/labels.csv --eraser $(DEMO)/gender.npz \
+		--similarity wordsim353 --report $(DEMO)/report.html --report $(DEMO)/report.md
 	@ls -l $(DEMO)
 
 bench: $(VENV)/.dev ## Measure speed, as ratios within one run

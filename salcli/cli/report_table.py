@@ -1,6 +1,6 @@
 """An evaluation on the terminal: what attackers read, what was kept, gates, one verdict."""
 
-from typing import Any
+from typing import Any, Literal
 
 from rich.table import Table
 
@@ -9,6 +9,7 @@ from salcli.render.sections import sections
 from salcli.render.table import Section
 
 SHOWN = ("similarity", "task", "neighbors", "geometry", "sweep", "repeats")
+UNSHOWN = ("policy",)  # the same in every row; reports and README tell it
 
 
 def print_report(report: dict[str, Any]) -> None:
@@ -63,8 +64,11 @@ def _print_section(section: Section) -> None:
     for held in section.tables:
         if not held.is_detail:
             table = Table(title=plain(held.caption), title_justify="left", box=None, pad_edge=False)
-            for column in held.columns:
-                table.add_column(plain(column.name), justify="right" if column.is_number else "left", overflow="fold")
+            shown = [i for i, column in enumerate(held.columns) if column.name not in UNSHOWN]
+            for i in shown:
+                justify: Literal["left", "right"] = "right" if held.columns[i].is_number else "left"
+                table.add_column(plain(held.columns[i].name), justify=justify, overflow="fold")
             for row in held.rows:
-                table.add_row(*map(plain, row))
+                table.add_row(*(plain(row[i]) for i in shown))
+            print()
             print_table(table)
