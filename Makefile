@@ -6,7 +6,7 @@ SAMPLE := sample_data
 DEMO := demo
 
 .DEFAULT_GOAL := help
-.PHONY: help install format check test demo bench reproduce-words reproduce-kernels clean
+.PHONY: help install format check test demo bench reproduce-words reproduce-kernels reproduce-fairness clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -42,11 +42,14 @@ demo: $(BIN)/salcli ## label, fit, apply and evaluate on sample_data, into demo/
 bench: $(VENV)/.dev ## Measure speed, as ratios within one run
 	$(BIN)/python benchmarks/speed.py
 
-reproduce-words: $(VENV)/.dev ## Reproduce the word-embedding figures (GLOVE=folder with vectors.npy and vocab.txt)
-	$(BIN)/python benchmarks/reproduce_words.py $(GLOVE)
+reproduce-words: $(VENV)/.dev ## Reproduce the word-embedding figures (GLOVE=folder with vectors.npy and vocab.txt, WORDSIM=folder of gold sets)
+	$(BIN)/python benchmarks/reproduce_words.py $(GLOVE) $(WORDSIM)
 
 reproduce-kernels: $(VENV)/.dev ## Reproduce the kernel figures (GLOVE=folder with vectors.npy and vocab.txt)
 	$(BIN)/python benchmarks/reproduce_kernels.py $(GLOVE)
+
+reproduce-fairness: $(VENV)/.dev ## Reproduce the fair-classification figures (DATA=folder with vectors.npy and labels.csv)
+	$(BIN)/python benchmarks/reproduce_fairness.py $(DATA)
 
 clean: ## Remove what was made here
 	rm -rf $(VENV) $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
