@@ -44,9 +44,9 @@ def test_nearest_rows_are_those_of_brute_force(
 
 
 def test_cosines_closer_than_float32_can_tell_are_still_put_in_order() -> None:
-    angles = np.random.default_rng(0).permutation(500) * 1e-6 + 0.5
+    angles = np.random.default_rng(0).permutation(500) * 1e-8 + 0.5
     x = np.concatenate([[[1.0, 0.0]], np.stack([np.cos(angles), np.sin(angles)], axis=1)])
-    positions, _ = nearest(x, np.array([0]), 5, block_rows=64)
+    positions, _ = nearest(x, np.array([0]), 5, block_rows=16)
     assert positions[0].tolist() == (1 + np.argsort(angles)[:5]).tolist()
 
 
