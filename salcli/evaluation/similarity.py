@@ -1,13 +1,14 @@
 """Word similarity: how well cosines agree with what people said."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from salcli.errors import AlignmentError
+from salcli.evaluation.cosine import cosines, unit_rows
 
 POLICY = "exact match, else lower case; pairs with a word outside the vocabulary are left out"
 
@@ -46,9 +47,42 @@ def spellings(pairs: Sequence[tuple[str, str]]) -> set[str]:
     return words | {word.lower() for word in words}
 
 
-def found_word(word: str, vectors: Mapping[str, NDArray[Any]]) -> str | None:
+def found_word(word: str, vocabulary: Container[str]) -> str | None:
     """Find the key a word is looked up under: exactly, else in lower case."""
-    return next((spelling for spelling in (word, word.lower()) if spelling in vectors), None)
+    return next((spelling for spelling in (word, word.lower()) if spelling in vocabulary), None)
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """The pairs of a gold set that have two vectors, and the words that have none."""
+
+    positions: tuple[int, ...]
+    """Of the pairs in the vocabulary."""
+    keys: tuple[tuple[str, str], ...]
+    """What the two words of each of them were found under."""
+    oov_words: tuple[str, ...]
+    """Each once, in the order they were met."""
+
+    @classmethod
+    def of(cls, name: str, pairs: Sequence[tuple[str, str]], vocabulary: Container[str]) -> Self:
+        """Look the words of pairs up.
+
+        Raises
+        ------
+        AlignmentError : not one pair is in the vocabulary
+        """
+        positions, keys = [], []
+        missing: dict[str, None] = {}
+        for position, pair in enumerate(pairs):
+            one, other = (found_word(word, vocabulary) for word in pair)
+            if one is None or other is None:
+                missing.update({word: None for word, key in zip(pair, (one, other), strict=True) if key is None})
+                continue
+            positions.append(position)
+            keys.append((one, other))
+        if not positions:
+            raise AlignmentError(f"{name}: 0 of {len(pairs)} pairs are in the vocabulary ({POLICY})")
+        return cls(tuple(positions), tuple(keys), tuple(missing))
 
 
 def similarity_score(
@@ -66,30 +100,37 @@ def similarity_score(
     ------
     AlignmentError : not one pair is in the vocabulary
     """
-    cosines, scores = [], []
-    missing: dict[str, None] = {}
-    n_oov = n_zero = 0
-    for pair, score in zip(pairs, gold, strict=True):
-        found = [found_word(word, vectors) for word in pair]
-        absent = [word for word, key in zip(pair, found, strict=True) if key is None]
-        if absent:
-            n_oov += 1
-            missing.update(dict.fromkeys(absent))
-            continue
-        one, other = (vectors[key].astype(np.float64) for key in found if key is not None)
-        norms = float(np.linalg.norm(one) * np.linalg.norm(other))
-        if norms == 0:
-            n_zero += 1
-            continue
-        cosines.append(round(float(one @ other) / norms, 12))  # so that equal pairs stay ties despite rounding
-        scores.append(score)
-    if n_oov == len(pairs):
-        raise AlignmentError(f"{name}: 0 of {len(pairs)} pairs are in the vocabulary ({POLICY})")
-    return SimilarityScore(name, len(pairs), len(cosines), tuple(missing), n_oov, n_zero, _spearman(cosines, scores))
+    found = Lookup.of(name, pairs, vectors)
+    values, has_cosine = pair_cosines(found.keys, vectors)
+    scores = np.asarray(gold, dtype=np.float64)[list(found.positions)]
+    return SimilarityScore(
+        name,
+        pairs_total=len(pairs),
+        pairs_used=int(has_cosine.sum()),
+        oov_words=found.oov_words,
+        oov_pairs=len(pairs) - len(found.keys),
+        zero_pairs=int((~has_cosine).sum()),
+        spearman=spearman(values[has_cosine], scores[has_cosine]),
+    )
 
 
-def _spearman(one: Sequence[float], other: Sequence[float]) -> float | None:
-    if len(one) < 2 or len(set(one)) == 1 or len(set(other)) == 1:
+def pair_cosines(
+    keys: Sequence[tuple[str, str]], vectors: Mapping[str, NDArray[Any]]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Take the cosine of each pair.
+
+    Returns
+    -------
+    `[p]` cosines, and `[p]` False where a vector is zero and the cosine undefined
+    """
+    firsts, is_first = unit_rows(np.stack([vectors[one] for one, _ in keys]))
+    seconds, is_second = unit_rows(np.stack([vectors[other] for _, other in keys]))
+    return cosines(firsts, seconds), is_first & is_second
+
+
+def spearman(one: NDArray[np.float64], other: NDArray[np.float64]) -> float | None:
+    """Correlate ranks, average ones for ties; None for fewer than two pairs and where either side is constant."""
+    if len(one) < 2 or np.ptp(one) == 0 or np.ptp(other) == 0:
         return None
     from scipy.stats import spearmanr
 

@@ -1,0 +1,117 @@
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from salcli.errors import AlignmentError
+from salcli.evaluation.nearest import NOWHERE, nearest
+from salcli.evaluation.neighbors import neighbors
+
+
+def brute_force(x: np.ndarray, query: int, count: int) -> tuple[list[int], list[float]]:
+    wide = x.astype(np.float64)
+    norms = np.linalg.norm(wide, axis=1)
+    if norms[query] == 0:
+        return [], []
+    rows = [i for i in range(len(x)) if i != query and norms[i] > 0]
+    cosines = {i: round(float(wide[i] @ wide[query] / norms[i] / norms[query]), 10) for i in rows}
+    order = sorted(rows, key=lambda i: (-cosines[i], i))[:count]
+    return order, [cosines[i] for i in order]
+
+
+@given(
+    st.integers(0, 999),
+    st.integers(1, 40),
+    st.integers(1, 4),
+    st.integers(0, 45),
+    st.integers(1, 41),
+    st.sampled_from(["f2", "f4", "f8"]),
+)
+def test_nearest_rows_are_those_of_brute_force(
+    seed: int, n: int, d: int, count: int, block_rows: int, dtype: str
+) -> None:
+    x = np.random.default_rng(seed).integers(-2, 3, (n, d)).astype(dtype)  # many ties, duplicates and zero vectors
+    queries = np.arange(n)
+    positions, cosines = nearest(x, queries, count, block_rows=block_rows)
+    for query in queries:
+        is_there = positions[query] != NOWHERE
+        order, values = brute_force(x, int(query), count)
+        assert positions[query][is_there].tolist() == order
+        assert cosines[query][is_there] == pytest.approx(values, abs=1e-9)
+        assert np.isnan(cosines[query][~is_there]).all()
+
+
+def test_cosines_closer_than_float32_can_tell_are_still_put_in_order() -> None:
+    angles = np.random.default_rng(0).permutation(500) * 1e-8 + 0.5
+    x = np.concatenate([[[1.0, 0.0]], np.stack([np.cos(angles), np.sin(angles)], axis=1)])
+    positions, _ = nearest(x, np.array([0]), 5, block_rows=16)
+    assert positions[0].tolist() == (1 + np.argsort(angles)[:5]).tolist()
+
+
+def test_duplicates_go_by_position_however_many() -> None:
+    x = np.tile(np.random.default_rng(1).normal(size=37), (300, 1)).astype(np.float32)
+    x[:, :] *= np.resize([1, 3, 7], 300)[:, None].astype(np.float32)
+    positions, cosines = nearest(x[::3], np.array([50]), 4, block_rows=33)
+    assert positions.tolist() == [[0, 1, 2, 3]]
+    assert cosines.tolist() == [[1.0] * 4]
+
+
+def test_lengths_of_any_size_are_no_matter() -> None:
+    x = np.array([[1e300, 0], [1e-300, 1e-301], [0, 1e308], [5e-324, 0]])
+    assert nearest(x, np.array([0]), 9)[0].tolist() == [[3, 1, 2]]
+
+
+def words_of(n: int) -> list[str]:
+    return [f"w{i}" for i in range(n)]
+
+
+def test_words_stand_side_by_side_and_the_sample_is_averaged() -> None:
+    rng = np.random.default_rng(2)
+    before, after = rng.normal(size=(60, 5)), rng.normal(size=(60, 3))
+    found = neighbors(words_of(60), before, after, ["w7", "w3", "w7"], top=12, sample=40, seed=5)
+    assert [word.key for word in found.words] == ["w7", "w3", "w7"]
+    one, other = brute_force(before, 3, 12)[0], brute_force(after, 3, 12)[0]
+    assert [key for key, _ in found.words[1].before] == [f"w{i}" for i in one]
+    assert [key for key, _ in found.words[1].after] == [f"w{i}" for i in other]
+    assert found.words[1].overlap == len(set(one) & set(other)) / 12
+    sampled = np.random.default_rng(5).choice(60, 40, replace=False)
+    shares = [len({*brute_force(before, i, 10)[0]} & {*brute_force(after, i, 10)[0]}) / 10 for i in sampled]
+    assert found.mean_overlap_at_10 == pytest.approx(np.mean(shares))
+    assert found.n_sampled == 40
+    told = found.to_dict()
+    assert json.loads(json.dumps(told)) == told
+    assert set(told) == {"words", "mean_overlap_at_10", "n_sampled"}
+    assert set(told["words"][0]) == {"key", "before", "after", "overlap"}
+
+
+def test_fewer_shown_than_ten_still_measures_ten() -> None:
+    x = np.random.default_rng(0).normal(size=(30, 4))
+    found = neighbors(words_of(30), x, 3 * x, ["w0"], top=2, seed=0)
+    assert (len(found.words[0].before), found.words[0].overlap) == (2, 1.0)
+    assert (found.mean_overlap_at_10, found.n_sampled) == (1.0, 30)
+
+
+def test_zero_vectors_have_no_neighbours_and_are_not_sampled() -> None:
+    x = np.random.default_rng(0).normal(size=(20, 4))
+    after = x.copy()
+    after[4] = 0
+    found = neighbors(words_of(20), x, after, ["w4"], seed=0)
+    assert (found.words[0].after, found.words[0].overlap, found.n_sampled) == ((), None, 19)
+
+
+def test_a_single_row_has_no_neighbours() -> None:
+    found = neighbors(["a"], np.ones((1, 2)), np.ones((1, 2)), ["a"], seed=0)
+    assert (found.words[0].before, found.mean_overlap_at_10, found.n_sampled) == ((), None, 0)
+
+
+def test_of_a_repeated_key_the_first_row_counts() -> None:
+    x = np.array([[0, 1.0], [1, 0], [1, 0.1], [0.1, 1]])
+    found = neighbors(["x", "twice", "near first", "twice"], x, x, ["twice"], top=1, seed=0)
+    assert found.words[0].before[0][0] == "near first"
+
+
+def test_a_word_outside_the_keys_is_named() -> None:
+    with pytest.raises(AlignmentError, match="1 of 2 words .*'absent'"):
+        neighbors(["a", "b"], np.eye(2), np.eye(2), ["a", "absent"], seed=0)
