@@ -20,13 +20,15 @@ def deviation(tiles: Iterable[tuple[Array, Array]]) -> float | None:
     γ/ρ, or None where K does not vary
     """
     n, mean, power, moved = 0, 0.0, 0.0, 0.0
+    low, high = np.inf, -np.inf
     for gram, change in tiles:
         moved += float(np.abs(change).sum())
+        low, high = min(low, float(gram.min())), max(high, float(gram.max()))
         here = float(gram.mean())
         step, total = here - mean, n + gram.size
         power += float(np.sum((gram - here) ** 2)) + step**2 * n * gram.size / total  # Chan, Golub & LeVeque 1983
         mean += step * gram.size / total
         n = total
-    if not n or power <= 0:
+    if low >= high or power <= 0:  # equal values can have a power by rounding
         return None
     return moved / n / float(np.sqrt(power / n))

@@ -44,13 +44,16 @@ class Outcomes:
         return _defined(_rms_gap(_gaps(_rates(self.counts))))
 
     def intervals(self, seed: int) -> tuple[tuple[float, float] | None, tuple[float, float] | None]:
-        """Bound `gap` and `rms_gap` with 95% confidence: percentiles of 1,000 resamples of the rows."""
+        """Bound `gap` and `rms_gap` with 95% confidence: percentiles of 1,000 resamples of the rows.
+
+        Resampling adds noise to a gap near 0, which only grows by it: the interval then begins at the gap itself.
+        """
         n = int(self.counts.sum())
         if not n:
             return None, None
         draws = np.random.default_rng(seed).multinomial(n, self.counts.reshape(-1) / n, size=RESAMPLES)
         gaps = _gaps(_rates(draws.reshape(-1, *self.counts.shape)))
-        return _bounds(_mean_gap(gaps)), _bounds(_rms_gap(gaps))
+        return _bounds(_mean_gap(gaps), self.gap()), _bounds(_rms_gap(gaps), self.rms_gap())
 
 
 def excluded(rates: Array, class_names: Sequence[str], group_names: Sequence[str]) -> list[dict[str, str]]:
@@ -95,9 +98,9 @@ def _defined(value: Array) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _bounds(values: Array) -> tuple[float, float] | None:
+def _bounds(values: Array, estimate: float | None) -> tuple[float, float] | None:
     kept = values[~np.isnan(values)]
-    if not len(kept):
+    if estimate is None or not len(kept):
         return None
     low, high = np.quantile(kept, [0.025, 0.975])
-    return float(low), float(high)
+    return min(float(low), estimate), max(float(high), estimate)

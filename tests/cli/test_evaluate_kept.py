@@ -1,0 +1,96 @@
+"""`salcli evaluate`: what an erasure kept, and files that were erased elsewhere."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from .helpers import erased, planted, refuse, run, save_npy, succeed, text_of, words, write_csv
+
+N, D = 300, 8
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Keyed rows with a guarded attribute, a task and a number, an eraser, its output, and a gold set."""
+    folder = tmp_path_factory.mktemp("kept")
+    x, labels = planted(N, D)
+    parts = ["train", "train", "dev", "test"] * (N // 4)
+    jobs = np.where(x[:, 0] > x[:, 0].mean(), "b", "a")
+    rows = zip(words(N), labels, jobs, range(N), parts, strict=True)
+    (folder / "x.txt").write_bytes(text_of([w.encode() for w in words(N)], x, has_header=True))
+    save_npy(folder / "x.npy", x)
+    write_csv(folder / "y.csv", ["word", "y", "job", "age", "split"], rows)
+    succeed("fit", folder / "x.txt", folder / "y.csv", "--attribute", "y", "-o", folder / "e.npz")
+    succeed("apply", folder / "e.npz", folder / "x.txt", "-o", folder / "out.txt")
+    gold = [f"w{i}\tw{i + 1}\t{score}" for i, score in enumerate(np.random.default_rng(2).uniform(0, 10, 40))]
+    (folder / "gold.tsv").write_text("\n".join([*gold, "w1\tnowhere\t3"]) + "\n")
+    return folder
+
+
+def given(folder: Path) -> list[object]:
+    return [folder / "x.txt", folder / "y.csv", "--attribute", "y", "--probes", "linear", "--json"]
+
+
+def cosine_rho(x: np.ndarray[Any, Any], gold: Path) -> float:
+    pairs = [line.split("\t") for line in gold.read_text().splitlines()[:-1]]
+    at = [(int(a[1:]), int(b[1:])) for a, b, _ in pairs]
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    return float(spearmanr([unit[a] @ unit[b] for a, b in at], [float(p[2]) for p in pairs]).statistic)
+
+
+def test_similarity_needs_no_labels_and_agrees_with_scipy(folder: Path) -> None:
+    x = np.load(folder / "x.npy").astype(np.float64)
+    done = succeed(
+        "evaluate", folder / "x.txt", "--eraser", folder / "e.npz", "--similarity", folder / "gold.tsv", "--json"
+    )
+    (found,) = done.json()["similarity"]
+    assert found["before"] == pytest.approx(cosine_rho(x, folder / "gold.tsv"), abs=1e-6)
+    assert found["after"] == pytest.approx(cosine_rho(erased(x, folder / "e.npz"), folder / "gold.tsv"), abs=1e-3)
+    assert (found["pairs_total"], found["pairs_used"], found["oov_words"]) == (41, 40, ["nowhere"])
+
+
+def test_words_need_keys(folder: Path) -> None:
+    for option in (["--similarity", folder / "gold.tsv"], ["--neighbors", "w1"]):
+        refuse(3, "evaluate", folder / "x.npy", "--eraser", folder / "e.npz", *option, says="has no keys")
+    refuse(3, "evaluate", folder / "x.txt", "--eraser", folder / "e.npz", "--neighbors", "zebra", says="'zebra'")
+
+
+def test_min_similarity_kept_passes_fails_and_is_undefined(folder: Path) -> None:
+    sets = [folder / "x.txt", "--similarity", folder / "gold.tsv", "--min-similarity-kept"]
+    undefined = run("evaluate", *sets, "0.1", "--json")
+    assert undefined.code == 1
+    assert undefined.json()["gates"][0]["value"] is None
+    for limit in ("0", "1"):
+        done = run("evaluate", *sets, limit, "--eraser", folder / "e.npz", "--json")
+        gate = done.json()["gates"][0]
+        assert done.code == (0 if gate["passed"] else 1)
+        assert gate["passed"] == (gate["value"] is not None and gate["value"] >= float(limit))
+
+
+@pytest.mark.parametrize("column", ["nothing", "age", "y"])
+def test_a_task_column_that_cannot_serve_is_refused(folder: Path, column: str) -> None:
+    extra = ["--numeric", "age"] if column == "age" else []
+    done = run("evaluate", *given(folder), *extra, "--task", column)
+    assert done.code in (2, 3), done
+    assert len([line for line in done.err.splitlines() if line.startswith("error: ")]) == 1
+
+
+def test_against_the_output_of_apply_gives_the_figures_of_the_eraser(folder: Path) -> None:
+    own = succeed("evaluate", *given(folder), "--eraser", folder / "e.npz").json()
+    other = succeed("evaluate", *given(folder), "--against", folder / "out.txt").json()
+    for one, two in zip(own["probes"], other["probes"], strict=True):
+        assert abs(one["accuracy"] - two["accuracy"]) < 0.06
+        assert (one["n_train"], one["n_test"]) == (two["n_train"], two["n_test"])
+
+
+def test_against_a_file_with_other_rows_is_refused(folder: Path, tmp_path: Path) -> None:
+    head, *lines = (folder / "out.txt").read_text().splitlines()
+    (tmp_path / "other.txt").write_text("\n".join([head, lines[1], lines[0], *lines[2:]]) + "\n")
+    refuse(3, "evaluate", *given(folder), "--against", tmp_path / "other.txt", says="the same order")
+    save_npy(tmp_path / "short.npy", np.ones((N - 1, D)))
+    refuse(3, "evaluate", *given(folder), "--against", tmp_path / "short.npy", says=f"{N - 1} rows")
+    both = ["--eraser", folder / "e.npz", "--against", folder / "out.txt"]
+    refuse(2, "evaluate", *given(folder), *both, says="give one")

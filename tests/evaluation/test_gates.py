@@ -1,0 +1,116 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from salcli.evaluation.gates import accuracy_gate, gain_gate, similarity_gate, tpr_gap_gate
+from salcli.evaluation.probes import ProbeResult
+
+WANTED = (("g", "fresh", "linear"), ("g", "fresh", "rbf"))
+SHARES = st.floats(0, 1)
+
+
+def result(accuracy: float = 0.5, **changes: Any) -> ProbeResult:
+    fields: dict[str, Any] = {
+        "attribute": "g", "probe": "linear", "adversary": "fresh", "stage": "after", "accuracy": accuracy,
+        "ci95": (0.0, 1.0), "balanced_accuracy": accuracy, "majority": 0.5, "n_train": 10, "n_test": 10,
+        "converged": True, "capped": False, "n_classes": 2,
+    }  # fmt: skip
+    return ProbeResult(**(fields | changes))
+
+
+@given(SHARES, SHARES, SHARES, st.floats(0.25, 1), st.sampled_from([2, 4]))
+def test_probe_gates_pass_exactly_if_the_worst_value_is_within_the_limit(
+    one: float, other: float, limit: float, majority: float, n_classes: int
+) -> None:
+    results = (
+        result(one, n_classes=n_classes, majority=majority),
+        result(other, n_classes=n_classes, majority=majority, probe="rbf"),
+        result(1.0, stage="before"),
+    )
+    read = [one, other, *([1 - one, 1 - other] if n_classes == 2 else [])]
+    for make, worst in ((accuracy_gate, max(read)), (gain_gate, max(read) - majority)):
+        gate = make(limit, None, WANTED, results, "after")
+        assert gate.value == pytest.approx(worst, abs=1e-12)
+        assert gate.value is not None
+        assert gate.passed == (gate.value <= limit)
+
+
+@pytest.mark.parametrize("make", [accuracy_gate, gain_gate])
+def test_a_gate_on_one_probe_judges_no_other(make: Any) -> None:
+    results = (result(0.9), result(0.6, probe="rbf", converged=True))
+    gate = make(0.7, "rbf", WANTED, results, "after")
+    assert gate.passed
+    assert gate.name.endswith(" rbf")
+    assert not make(0.3, "linear", WANTED, results, "after").passed
+
+
+@pytest.mark.parametrize("make", [accuracy_gate, gain_gate])
+@pytest.mark.parametrize(
+    ("probe", "results"),
+    [
+        (None, ()),
+        (None, (result(),)),
+        (None, (result(), result(probe="rbf", adversary="in-sample"))),
+        (None, (result(), result(probe="rbf", stage="before"))),
+        (None, (result(), result(probe="rbf", attribute="other"))),
+        (None, (result(), result(probe="rbf", converged=False))),
+        ("poly", (result(), result(probe="rbf"), result(probe="poly"))),
+    ],
+)
+def test_what_is_missing_unconverged_or_not_asked_for_fails_even_the_widest_limit(
+    make: Any, probe: str | None, results: tuple[ProbeResult, ...]
+) -> None:
+    gate = make(1.0, probe, WANTED, results, "after")
+    assert not gate.passed
+    assert gate.reason
+
+
+def test_an_unconverged_probe_does_not_fail_a_gate_on_another() -> None:
+    results = (result(), result(probe="rbf", converged=False))
+    assert accuracy_gate(1.0, "linear", WANTED, results, "after").passed
+
+
+@given(SHARES, SHARES, SHARES)
+def test_the_gap_gate_passes_exactly_if_the_gap_of_its_stage_is_within_the_limit(
+    limit: float, before: float, after: float
+) -> None:
+    gap = {"before": before, "after": after, "ci95": [0.0, 1.0]}
+    for task in ({"tpr_gap": gap, "tpr_gap_rms": None}, {"tpr_gap": None, "tpr_gap_rms": gap}):
+        for stage, value in (("before", before), ("after", after)):
+            gate = tpr_gap_gate(limit, task, stage)
+            assert (gate.value, gate.passed) == (value, value <= limit)
+
+
+def test_a_gap_of_zero_is_a_gap_and_an_undefined_one_is_not() -> None:
+    zero = {"before": 0.0, "after": 0.0, "ci95": None}
+    worse = {"before": 1.0, "after": 1.0, "ci95": None}
+    assert tpr_gap_gate(0.0, {"tpr_gap": zero, "tpr_gap_rms": worse}, "after").passed
+    for task in (None, {"tpr_gap": None, "tpr_gap_rms": None}):
+        gate = tpr_gap_gate(1.0, task, "after")
+        assert (gate.value, gate.passed) == (None, False)
+        assert gate.reason
+
+
+@given(st.lists(st.tuples(st.floats(0.01, 1), st.floats(-1, 1)), min_size=1, max_size=4), SHARES)
+def test_the_similarity_gate_passes_exactly_if_the_worst_set_keeps_its_share(
+    scores: list[tuple[float, float]], limit: float
+) -> None:
+    gate = similarity_gate(limit, [{"set": "s", "before": b, "after": a} for b, a in scores])
+    worst = min(after / before for before, after in scores)
+    assert (gate.value, gate.passed) == (worst, worst >= limit)
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, 0.5), (0.5, None), (None, None), (0.0, 0.5), (-0.5, -0.5)])
+def test_an_undefined_similarity_fails_the_gate_beside_a_defined_one(before: float | None, after: float | None) -> None:
+    scores = [{"set": "good", "before": 0.5, "after": 0.5}, {"set": "bad", "before": before, "after": after}]
+    gate = similarity_gate(0.0, scores)
+    assert (gate.value, gate.passed) == (None, False)
+    assert "bad" in gate.reason
+    assert not similarity_gate(0.0, []).passed
+
+
+def test_the_json_has_a_reason_only_where_there_is_one() -> None:
+    assert "reason" not in accuracy_gate(1.0, "linear", WANTED, (result(),), "after").to_dict()
+    assert accuracy_gate(1.0, None, WANTED, (), "after").to_dict()["reason"]

@@ -1,0 +1,103 @@
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from salcli import evaluate_options
+from salcli.errors import UsageError
+from salcli.evaluate_options import PROBES, EvaluateOptions, Limit, Sweep, require_share
+from salcli.evaluation import attackers
+
+
+@given(st.floats(0, 1), st.sampled_from([None, *PROBES]))
+def test_a_limit_is_read_back_from_its_text(share: float, probe: str | None) -> None:
+    text = repr(share) if probe is None else f"{probe}={share!r}"
+    assert Limit.parse(text) == Limit(share, probe)
+
+
+@pytest.mark.parametrize("text", ["", "x", "linear", "linear=", "linear=x", "-0.1", "1.1", "nan", "inf", "rbf=nan"])
+def test_a_limit_that_is_no_share_is_refused_by_the_name_of_its_option(text: str) -> None:
+    with pytest.raises(UsageError, match="--max-gain"):
+        Limit.parse(text, "--max-gain")
+
+
+@pytest.mark.parametrize("text", ["svm=0.5", "Linear=0.5", "linear=rbf=0.5", " linear=0.5"])
+def test_a_limit_on_an_unknown_probe_names_the_known_ones(text: str) -> None:
+    with pytest.raises(UsageError, match="same-kernel"):
+        Limit.parse(text)
+
+
+@given(st.integers(0, 50), st.integers(0, 50), st.integers(1, 9))
+def test_a_sweep_of_k_holds_both_ends(first: int, steps: int, step: int) -> None:
+    last = first + steps * step
+    assert Sweep.parse(f"k={first}:{last}:{step}") == Sweep("k", tuple(range(first, last + 1, step)))
+
+
+@pytest.mark.parametrize("n_steps", [1, 3, 7, 10, 30, 100, 999])
+def test_a_sweep_of_strength_does_not_lose_its_last_value_to_rounding(n_steps: int) -> None:
+    sweep = Sweep.parse(f"strength=0:1:{1 / n_steps!r}")
+    assert sweep.values == pytest.approx(np.linspace(0, 1, n_steps + 1), abs=1e-9)
+    assert sweep.values[-1] == 1
+
+
+def test_steps_have_defaults_and_one_value_is_a_sweep() -> None:
+    assert Sweep.parse("k=0:3").values == (0, 1, 2, 3)
+    assert Sweep.parse("strength=0:0.3").values == (0, 0.1, 0.2, 0.3)
+    assert Sweep.parse("k=5:5").values == (5,)
+    assert len(Sweep.parse("k=0:999").values) == 1000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "k", "k=", "k=3", "k=a:b", "k=0:1:2:3", "k=3:1", "k=-1:3", "k=0:3:0", "k=0:3:-1", "k=0:1000",
+        "k=0:2:0.5", "k=0.5:2", "k=0:inf", "k=nan:3", "strength=0:1:1e-300", "strength=0:1.1", "rank=0:3",
+    ],
+)  # fmt: skip
+def test_a_sweep_that_makes_no_sense_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--sweep"):
+        Sweep.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"adversaries": ()}, "--adversary"),
+        ({"adversaries": ("fresh", "other")}, "--adversary"),
+        ({"probes": ()}, "--probes"),
+        ({"probes": ("linear", "svm")}, "--probes"),
+        ({"probe_rows": 1}, "--probe-rows"),
+        ({"repeats": 5}, "--sample"),
+        ({"sample": 5}, "--repeats"),
+        ({"repeats": 1, "sample": 5}, "--repeats 1"),
+        ({"repeats": 5, "sample": 1}, "--sample 1"),
+        ({"repeats": 5, "sample": 0}, "--sample 0"),
+        ({"reports": ("a.json", "a.pdf")}, "a.pdf"),
+        ({"reports": ("json",)}, "json"),
+        ({"max_tpr_gap": 0.1}, "--task"),
+        ({"max_tpr_gap": 1.1, "task": "t"}, "--max-tpr-gap 1.1"),
+        ({"max_tpr_gap": float("nan"), "task": "t"}, "--max-tpr-gap"),
+        ({"min_similarity_kept": 0.9}, "--similarity"),
+        ({"min_similarity_kept": -0.1, "similarity": ("s",)}, "--min-similarity-kept"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_by_the_name_of_its_option(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        EvaluateOptions(**changes)
+
+
+def test_the_smallest_and_the_fullest_options_are_taken() -> None:
+    assert EvaluateOptions().probes is None
+    EvaluateOptions(probes=PROBES, probe_rows=2, repeats=2, sample=2, reports=("a.json", "b.md", "c.html", "d.xml"))
+    EvaluateOptions(max_tpr_gap=0, task="t", min_similarity_kept=1, similarity=("s",))
+
+
+@pytest.mark.parametrize("value", [0, 0.5, 1])
+def test_a_share_is_given_back(value: float) -> None:
+    assert require_share(value, "x") == value
+
+
+def test_the_probes_that_can_be_asked_for_are_those_there_are() -> None:
+    assert evaluate_options.VECTOR_PROBES == attackers.VECTOR_PROBES
