@@ -26,8 +26,8 @@ class Limit:
     @classmethod
     def parse(cls, text: str, option: str = "--max-accuracy") -> "Limit":
         """Read `X` or `PROBE=X`."""
-        probe, _, number = text.rpartition("=")
-        if probe and probe not in PROBES:
+        probe, equals, number = text.rpartition("=")
+        if equals and probe not in PROBES:
             raise UsageError(f"{option} {text}: no probe {probe!r}, expected one of {', '.join(PROBES)}")
         try:
             limit = float(number)
@@ -46,7 +46,7 @@ class Sweep:
 
     @classmethod
     def parse(cls, text: str) -> "Sweep":
-        """Read `k=0:30`, `k=0:30:5` or `strength=0:1:0.1`; both ends belong to it."""
+        """Read `k=0:30`, `k=0:30:5` or `strength=0:1:0.1`; the last value belongs to it if a step meets it."""
         parameter, _, bounds = text.partition("=")
         if parameter not in ("k", "strength"):
             raise UsageError(f"--sweep {text}: expected k=FROM:TO[:STEP] or strength=FROM:TO:STEP")
@@ -118,7 +118,7 @@ class EvaluateOptions:
         if self.repeats is not None and (self.repeats < 2 or (self.sample or 0) < 2):
             raise UsageError(f"--repeats {self.repeats} --sample {self.sample}: at least 2 fits on at least 2 rows")
         for path in self.reports:
-            if Path(path).suffix not in REPORT_SUFFIXES:
+            if Path(path).suffix.lower() not in REPORT_SUFFIXES:
                 raise UsageError(f"--report {path}: expected a name that ends in {', '.join(REPORT_SUFFIXES)}")
         if self.max_tpr_gap is not None and self.task is None:
             raise UsageError("--max-tpr-gap judges a main task: give --task COL")

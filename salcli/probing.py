@@ -98,6 +98,9 @@ def attack(
         for found in ordered_map(run, jobs):
             results += found
             advance(1)
+    n_unmet = sum(not result.converged for result in results)
+    if n_unmet:
+        notes.append(f"{n_unmet} of {len(results)} attackers did not converge: their figures are not to be trusted")
     return tuple(results), tuple(notes)
 
 

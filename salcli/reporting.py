@@ -16,7 +16,7 @@ def write_reports(report: Report, paths: tuple[str, ...]) -> None:
     """
     fields = report.to_dict()
     for path in paths:
-        text = _rendered(fields, Path(path).suffix)
+        text = _rendered(fields, Path(path).suffix.lower())
         with atomic.replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as handle:
             handle.write(text)
 

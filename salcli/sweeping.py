@@ -79,11 +79,12 @@ def repeat_fits(
     if size > len(plan.fitted):
         raise LabelError(f"--sample {size}: only {len(plan.fitted)} rows were fitted")
     whole = _written(erasure)
+    k = None if "rank" in artifact.header["k_rule"] else artifact.eraser.k  # a class may be missing from a sample
     runs: list[Figures] = []
     with progress.stage("repeat", n, "fits") as advance:
         for i in range(n):
             index = stratified_sample(plan.fitted, labels.strata(plan.fitted), size, options.seed + 1 + i)
-            again = _refitted(source, labels, artifact, whole, index, row_of_label, artifact.eraser.k, Silent())
+            again = _refitted(source, labels, artifact, whole, index, row_of_label, k, Silent())
             changed = replace(erasure, eraser=again, kernel=None)
             runs.append(dict(_figures(_measured(source, labels, artifact, changed, stages, plan, options))))
             advance(1)
@@ -167,7 +168,7 @@ def _refitted(
     whole: LinearEraser | FeatureEraser,
     index: NDArray[np.int64],
     row_of_label: NDArray[np.int64],
-    k: int,
+    k: int | None,
     progress: Progress,
 ) -> LinearEraser | FeatureEraser:
     """Fit as the artifact was fitted, on other rows or with another k."""

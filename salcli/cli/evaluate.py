@@ -191,7 +191,7 @@ def evaluate(
         max_gain=tuple(Limit.parse(text, "--max-gain") for text in max_gain or ()),
         max_tpr_gap=max_tpr_gap,
         min_similarity_kept=min_similarity_kept,
-        reports=tuple(report or ()),
+        reports=tuple(dict.fromkeys(report or ())),
     )
     made = workflow.evaluate(embeddings, labels, eraser, options, console.ConsoleProgress(is_quiet=quiet))
     if json:
@@ -203,4 +203,4 @@ def evaluate(
 
 
 def _listed(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))

@@ -82,12 +82,14 @@ def _probe_gate(
     judged = [r for r in results if r.stage == stage and probe in (None, r.probe)]
     measured = {(r.attribute, r.adversary, r.probe) for r in judged}
     due = [each for each in wanted if probe in (None, each[2])]
-    missing = dict.fromkeys(each[:2] for each in due if each not in measured)
+    missing = [each for each in due if each not in measured]
     value = max((values[r] for r in judged), default=None)
     if not due:
         return Gate(name, limit, value, False, f"the {probe} probe was not asked for" if probe else "nothing to judge")
     if missing:
-        named = " and no ".join(f"{adversary} result for {attribute}" for attribute, adversary in missing)
+        named = " and no ".join(
+            f"{adversary} result for {attribute} ({name})" for attribute, adversary, name in missing
+        )
         return Gate(name, limit, value, False, f"no {named}")
     if any(not r.converged for r in judged):
         return Gate(name, limit, value, False, "a probe did not converge")

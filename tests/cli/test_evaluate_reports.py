@@ -68,10 +68,12 @@ def test_verdict_and_exit_code_agree_at_every_limit(folder: Path) -> None:
     bare = succeed("evaluate", *given(folder), "--json").json()
     after = [p for p in bare["probes"] if p["stage"] == "after"]
     gain = max(max(p["accuracy"], 1 - p["accuracy"]) - p["majority"] for p in after)
-    limits = sorted({0.0, max(gain, 0.0), float(np.nextafter(max(gain, 1e-9), 0)), 0.5, 1.0})
-    for limit in limits:
-        done = run("evaluate", *given(folder), "--json", "--max-gain", repr(limit), "--max-tpr-gap", "1")
+    above, below = [max(gain, 0.0), 0.5, 1.0], [0.0, float(np.nextafter(max(gain, 1e-9), 0))]
+    for limits in (above, [*above, *below]):  # one run for each verdict: as many gates as there are limits
+        options = [option for limit in limits for option in ("--max-gain", repr(limit))]
+        done = run("evaluate", *given(folder), "--json", *options, "--max-tpr-gap", "1")
         found = done.json()
-        assert found["gates"][0]["passed"] == (gain <= limit)
-        assert (done.code, found["verdict"]) == ((0, "pass") if gain <= limit else (1, "fail"))
+        passed = [gain <= limit for limit in limits]
+        assert [gate["passed"] for gate in found["gates"]] == [*passed, True]
+        assert (done.code, found["verdict"]) == ((0, "pass") if all(passed) else (1, "fail"))
     refuse(2, "evaluate", *given(folder)[:-2], "--max-tpr-gap", "0.1", says="--task")

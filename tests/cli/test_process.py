@@ -97,7 +97,7 @@ def test_with_json_stdout_holds_one_object_of_every_command(folder: Path, tmp_pa
         "label": [x, "--direction", "w1:w2", "--top", 5, "-o", tmp_path / "l.csv"],
         "fit": [x, y, "-o", tmp_path / "e.npz"],
         "apply": [e, x, "-o", tmp_path / "o.txt"],
-        "evaluate": [x, y, "--eraser", e],
+        "evaluate": [x, y, "--eraser", e, "--probes", "linear"],
         "inspect": [x],
     }
     for command, args in schemas.items():
@@ -215,7 +215,7 @@ def test_no_command_asks_the_network(folder: Path, tmp_path: Path) -> None:
     succeed("label", x, "--direction", "w1:w2", "--top", 5, "-o", tmp_path / "l.csv", env=env)
     succeed("fit", x, y, "-o", tmp_path / "e.npz", env=env)
     succeed("apply", e, x, "-o", tmp_path / "o.h5", env=env)
-    succeed("evaluate", x, y, "--eraser", e, env=env)
+    succeed("evaluate", x, y, "--eraser", e, "--probes", "linear", env=env)
     succeed("inspect", SAMPLE / "glove-sample.h5", "--similarity", "wordsim353", env=env)
 
 
