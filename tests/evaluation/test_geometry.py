@@ -42,7 +42,7 @@ def test_means_are_those_over_all_pairs(seed: int, n: int) -> None:
 
 def test_many_blocks_add_up() -> None:
     rng = np.random.default_rng(0)
-    x, codes = rng.normal(1, 1, (3_000, 3)), rng.integers(0, 2, 3_000)
+    x, codes = rng.normal(1, 1, (5_000, 3)), rng.integers(0, 2, 5_000)
     units = x / np.linalg.norm(x, axis=1)[:, None]
     products = units @ units.T
     is_same = codes[:, None] == codes
