@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from salcli import keeping
 from salcli.data.labels import GuardedLabels
 from salcli.engine.progress import Progress
-from salcli.errors import UsageError, warn
+from salcli.errors import warn
 from salcli.evaluate_options import EvaluateOptions
 from salcli.evaluation.gates import Gate, accuracy_gate, gain_gate, similarity_gate, tpr_gap_gate
 from salcli.evaluation.report import Fields, Report, judged_stage
@@ -43,14 +43,10 @@ def assess(
     Parameters
     ----------
     inputs : what the report says of them, asked last: they are hashed on the way
-
-    Raises
-    ------
-    UsageError : something was asked for that needs labels, or an eraser
     """
     source, labels, artifact = subject.source, subject.labels, subject.artifact
     probes = chosen_probes(artifact, options)
-    erasure = Erasure(against=subject.against) if artifact is None else Erasure.of(artifact, source, probes)
+    erasure = Erasure(against=subject.against) if artifact is None else Erasure.of(artifact, source, options)
     notes: list[str] = []
     found: dict[str, Any] = {}
     asked: tuple[tuple[str, str, str], ...] = ()
@@ -95,8 +91,8 @@ def _again(
     """Measure along a sweep, and on repeated fits."""
     if options.sweep is None and options.repeats is None:
         return {}
-    if subject.artifact is None or subject.labels is None:
-        raise UsageError("--sweep and --repeats erase again and again: they need --eraser and its labels")
+    assert subject.artifact is not None
+    assert subject.labels is not None
     given = (subject.source, subject.labels, subject.artifact, erasure, stages, plan, row_of_label)
     return {
         "sweep": () if options.sweep is None else sweep(*given, options, progress),

@@ -120,10 +120,40 @@ class EvaluateOptions:
         for path in self.reports:
             if Path(path).suffix.lower() not in REPORT_SUFFIXES:
                 raise UsageError(f"--report {path}: expected a name that ends in {', '.join(REPORT_SUFFIXES)}")
+        if self.task is not None and "in-sample" not in self.adversaries:
+            raise UsageError("--task trains on the fitted rows: leave in-sample among --adversary")
         if self.max_tpr_gap is not None and self.task is None:
             raise UsageError("--max-tpr-gap judges a main task: give --task COL")
         if self.min_similarity_kept is not None and not self.similarity:
             raise UsageError("--min-similarity-kept judges word similarity: give --similarity SET")
+
+    @property
+    def needs_vectors(self) -> bool:
+        """Whether anything but the same kernel looks at written vectors."""
+        asked = (self.similarity, self.neighbors, self.task, self.sweep, self.repeats)
+        return any(asked) or set(self.probes or VECTOR_PROBES) != {SAME_KERNEL}
+
+    def require_inputs(self, *, has_labels: bool, has_eraser: bool) -> None:
+        """Refuse what the inputs that are given cannot answer.
+
+        Raises
+        ------
+        UsageError : it names the option and what it needs
+        """
+        if has_eraser and self.against is not None:
+            raise UsageError("--eraser and --against both say what comes after: give one")
+        if not has_labels and not (self.similarity or self.neighbors):
+            raise UsageError("missing LABELS (only --similarity and --neighbors do without)")
+        if self.neighbors and not has_eraser and self.against is None:
+            raise UsageError("--neighbors compares before with after: give --eraser or --against")
+        if (self.sweep is not None or self.repeats is not None) and not (has_eraser and has_labels):
+            raise UsageError("--sweep and --repeats erase again and again: they need --eraser and LABELS")
+        if (self.sweep is not None or self.repeats is not None) and set(self.probes or ()) == {SAME_KERNEL}:
+            raise UsageError(
+                "--sweep and --repeats look at written vectors: ask for another probe than same-kernel alone"
+            )
+        if self.task is not None and not has_labels:
+            raise UsageError("--task is a column of LABELS: give them")
 
 
 def require_share(value: float, told: str) -> float:

@@ -56,8 +56,6 @@ def neighbors(source: FiniteSource, erasure: Erasure, options: EvaluateOptions, 
         return None
     if not source.has_keys:
         raise AlignmentError(f"--neighbors looks words up, but {source.path} has no keys: give --keys FILE")
-    if not erasure.is_there or (erasure.eraser is None and erasure.against is None):
-        raise UsageError("--neighbors compares before with after: give --eraser or --against")
     width = source.d if erasure.eraser is None else erasure.eraser.width
     n_bytes = source.n * (source.d * source.dtype.itemsize + 8 * width)
     require_room(n_bytes, f"neighbours among {source.n:,} rows", "evaluate a smaller file")
@@ -74,13 +72,11 @@ def task(stages: Stages, labels: GuardedLabels, plan: RowPlan, options: Evaluate
 
     Raises
     ------
-    UsageError : no attacker looks at the fitted rows, so they are not in memory
+    UsageError : no guarded attribute has classes
     """
     column, guarded = labels.task, _first_classes(labels)
     if column is None:
         return None
-    if "in-sample" not in plan.trainers:
-        raise UsageError("--task trains on the fitted rows: leave in-sample among --adversary")
     if guarded is None:
         raise UsageError("--task compares groups: a guarded attribute with classes is needed")
     found = main_task(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from salcli.data.labels import Index
 from salcli.engine.progress import Progress
 from salcli.errors import AlignmentError
-from salcli.evaluate_options import SAME_KERNEL
+from salcli.evaluate_options import EvaluateOptions
 from salcli.formats.artifact import Artifact
 from salcli.formats.finite import FiniteSource
 from salcli.formats.registry import open_source
@@ -41,17 +41,12 @@ class Erasure:
     strength: float = 1.0
     """λ"""
 
-    @property
-    def is_there(self) -> bool:
-        """Whether there is a later stage."""
-        return self.eraser is not None or self.kernel is not None or self.against is not None
-
     @classmethod
-    def of(cls, artifact: Artifact, source: FiniteSource, probes: tuple[str, ...]) -> "Erasure":
-        """Take what an artifact holds; features are found only if a probe looks at them."""
+    def of(cls, artifact: Artifact, source: FiniteSource, options: EvaluateOptions) -> "Erasure":
+        """Take what an artifact holds; the features of an exact eraser are found only if something looks at them."""
         held = artifact.eraser
         if isinstance(held, KernelEraser):
-            if set(probes) == {SAME_KERNEL}:
+            if not options.needs_vectors:
                 return cls(None, held)
             eraser: Written = explicit(held, "fit with --landmarks M, or ask for --probes same-kernel alone")
             kernel: KernelEraser | None = held

@@ -170,10 +170,7 @@ def evaluate(
     progress: Progress | None = None,
 ) -> Report:
     """Train attackers on the rows before and after erasure, score what was kept, judge the gates, write reports."""
-    if eraser is not None and options.against is not None:
-        raise UsageError("--eraser and --against both say what comes after: give one")
-    if labels is None and not (options.similarity or options.neighbors):
-        raise UsageError("missing LABELS (only --similarity and --neighbors do without)")
+    options.require_inputs(has_labels=labels is not None, has_eraser=eraser is not None)
     for path in options.reports:
         read = (embeddings, labels, eraser, options.against)
         atomic.check_output(path, [given for given in read if given is not None])
