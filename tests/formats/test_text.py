@@ -60,9 +60,12 @@ def cut_from_the_right(row: bytes, d: int) -> tuple[bytes, list[bytes]] | None:
 def plainly_read(data: bytes, *, drops_nonfinite: bool = False) -> Rows | None:
     """Read a text file by the rules, row by row; None where it must be refused."""
     *rows, last = data.removeprefix(BOM).split(b"\n")
-    fields = rows[0].removesuffix(b"\r").replace(b"\t", b" ").split(b" ") if rows else []
+    first = rows[0] if rows else last  # a lone line of two whole numbers announces rows that are not there
+    fields = first.removesuffix(b"\r").replace(b"\t", b" ").split(b" ")
     numbers = [field for field in fields if field]
     header = [int(field) for field in numbers] if len(numbers) == 2 and all(f.isdigit() for f in numbers) else None
+    if header and not rows:
+        return None
     rows = rows[1:] if header else rows
     if all(row.endswith(b"\r") for row in rows):  # a last row may lack its line end altogether
         rows, last = [row[:-1] for row in rows], last.removesuffix(b"\r")
@@ -119,6 +122,7 @@ def files(draw: st.DrawFn) -> bytes:
 @example(b"a b 1 2\n" + BOM + b"c 1 2\nd 1 2\n", None, 4 << 20, False)
 @example(b"2 1\nab nan\nc 1\n", None, 4 << 20, True)
 @example(b"ab nan\nc 1\n", None, 4 << 20, True)
+@example(b"1 0", None, 1, False)
 @example(b"a 1 2 \r\nb 3 4 \r\nc 5 6", 1, 1, False)
 def test_any_file_reads_as_the_plain_reader_reads_it_for_any_size_of_batch(
     data: bytes, batch_rows: int | None, slab_bytes: int, drops_nonfinite: bool
