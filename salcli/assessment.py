@@ -1,7 +1,7 @@
 """An evaluation put together: attackers, what was kept, sweeps and repeats, gates."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,7 @@ def assess(
         warn(note)
     told_of = inputs()
     report = Report(told_of, subject.eraser, **found, notes=(*notes, *_told_of_inputs(artifact, told_of)))
-    return Report(**{**vars(report), "gates": tuple(_gates(report, asked, options))})
+    return replace(report, gates=tuple(_gates(report, asked, options)))
 
 
 def _of_labels(stages: Stages, labels: GuardedLabels, plan: RowPlan, options: EvaluateOptions) -> dict[str, Any]:

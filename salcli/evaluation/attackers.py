@@ -1,7 +1,7 @@
 """Attackers on vectors: linear, polynomial and RBF machines, tuned so that none of them is a straw man.
 
-Polynomial and RBF machines work on Gram matrices made by BLAS, which is several times faster than a solver that
-evaluates the kernel pair by pair, and gives the same decisions.
+Polynomial and RBF machines work on Gram matrices made by BLAS, so that the solver need not evaluate the kernel pair by
+pair; the decisions are the same.
 """
 
 import itertools

@@ -111,8 +111,8 @@ class LinearProbe:
         """
         from sklearn.svm import LinearSVC
 
-        # The primal solver, whatever the shape, at LIBLINEAR's own tolerance: on separable and on erased rows the dual
-        # one, or scikit-learn's tighter tolerance, takes minutes for the same answers.
+        # The primal solver, whatever the shape, at LIBLINEAR's own tolerance: the dual one on erased rows, and
+        # scikit-learn's tighter tolerance on separable ones, take far more steps to the same answers.
         solver = LinearSVC(C=c, dual=False, tol=TOLERANCE, max_iter=MOST_STEPS, random_state=seed)
         classifier = solver.fit(x, y)
         frequent = np.argsort(-np.unique(y, return_counts=True)[1], kind="stable")
