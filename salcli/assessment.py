@@ -4,9 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from salcli import keeping
 from salcli.data.labels import GuardedLabels
 from salcli.engine.progress import Progress
@@ -20,7 +17,7 @@ from salcli.passes import join_labels
 from salcli.probing import asked_for, attack, chosen_probes, measure_deviation
 from salcli.row_plan import RowPlan, plan_rows
 from salcli.staging import Erasure, Stages, stage_rows
-from salcli.sweeping import repeat_fits, sweep
+from salcli.sweeping import Again, repeat_fits, sweep
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +44,7 @@ def assess(
     source, labels, artifact = subject.source, subject.labels, subject.artifact
     probes = chosen_probes(artifact, options)
     erasure = Erasure(against=subject.against) if artifact is None else Erasure.of(artifact, source, options)
+    words = keeping.gather_words(source, options)
     notes: list[str] = []
     found: dict[str, Any] = {}
     asked: tuple[tuple[str, str, str], ...] = ()
@@ -59,8 +57,11 @@ def assess(
         notes += told
         asked = tuple(asked_for(labels, options, probes))
         found |= {"probes": results, **_of_labels(stages, labels, plan, options)}
-        found |= _again(subject, erasure, stages, plan, join.row_of_label, options, progress)
-    found["similarity"] = keeping.similarity(source, erasure, artifact, options)
+        if artifact is not None:
+            again = Again(source, labels, artifact, erasure, stages, plan, join.row_of_label, words)
+            found["sweep"] = () if options.sweep is None else sweep(again, options, progress)
+            found["repeats"] = None if options.repeats is None else repeat_fits(again, options, progress)
+    found["similarity"] = keeping.similarity(words, erasure, artifact, options)
     found["neighbors"] = keeping.neighbors(source, erasure, options, progress)
     notes = list(dict.fromkeys(notes))
     for note in notes:
@@ -76,27 +77,6 @@ def _of_labels(stages: Stages, labels: GuardedLabels, plan: RowPlan, options: Ev
         "geometry": keeping.geometry(stages, labels, plan),
         "scatter": keeping.scatter(stages, labels, plan, options),
         "deviation": measure_deviation(stages, plan.test[: options.probe_rows]),
-    }
-
-
-def _again(
-    subject: Subject,
-    erasure: Erasure,
-    stages: Stages,
-    plan: RowPlan,
-    row_of_label: NDArray[np.int64],
-    options: EvaluateOptions,
-    progress: Progress,
-) -> dict[str, Any]:
-    """Measure along a sweep, and on repeated fits."""
-    if options.sweep is None and options.repeats is None:
-        return {}
-    assert subject.artifact is not None
-    assert subject.labels is not None
-    given = (subject.source, subject.labels, subject.artifact, erasure, stages, plan, row_of_label)
-    return {
-        "sweep": () if options.sweep is None else sweep(*given, options, progress),
-        "repeats": None if options.repeats is None else repeat_fits(*given, options, progress),
     }
 
 

@@ -1,5 +1,7 @@
 """What an erasure kept: word similarity, the main task, neighbours, geometry, and a picture of the rows."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,34 +21,48 @@ from salcli.evaluation.similarity import spellings
 from salcli.evaluation.similarity_change import similarity_change
 from salcli.formats.artifact import Artifact
 from salcli.formats.finite import FiniteSource
-from salcli.formats.similarity_table import read_similarity
-from salcli.passes import gather_rows
+from salcli.formats.similarity_table import SimilaritySet, read_similarity
+from salcli.passes import gather_keys, gather_rows
 from salcli.row_plan import RowPlan
 from salcli.spectral.eraser import LinearEraser
-from salcli.staging import Erasure, Stages, stage_keys
+from salcli.staging import Erasure, Stages, erase_keys
 
 SCATTER_ROWS = 1_000
 PLACES = 4  # digits of the picture's coordinates
 
 
-def similarity(
-    source: FiniteSource, erasure: Erasure, artifact: Artifact | None, options: EvaluateOptions
-) -> tuple[Fields, ...]:
-    """Correlate cosines with each gold set before and after, beside a random control of the same rank."""
-    sets = [read_similarity(name) for name in options.similarity]
+@dataclass(frozen=True, eq=False)
+class Words:
+    """Gold sets, and the vectors of their words as they are in the file: read once, however often they are erased."""
+
+    sets: tuple[SimilaritySet, ...]
+    wanted: set[str]
+    before: Mapping[str, NDArray[Any]]
+
+
+def gather_words(source: FiniteSource, options: EvaluateOptions) -> Words:
+    """Read the gold sets that are asked for, and the vectors of their words."""
+    sets = tuple(read_similarity(name) for name in options.similarity)
     if not sets:
-        return ()
+        return Words((), set(), {})
     if not source.has_keys:
         raise AlignmentError(f"--similarity looks words up, but {source.path} has no keys: give --keys FILE")
     wanted: set[str] = set().union(*(spellings(gold.pairs) for gold in sets))
-    before, after = stage_keys(source, erasure, wanted)
+    return Words(sets, wanted, gather_keys(source, wanted))
+
+
+def similarity(
+    words: Words, erasure: Erasure, artifact: Artifact | None, options: EvaluateOptions
+) -> tuple[Fields, ...]:
+    """Correlate cosines with each gold set before and after, beside a random control of the same rank."""
+    before, after = words.before, erase_keys(words.before, erasure, words.wanted)
     eraser = None if artifact is None else artifact.eraser
     control = (eraser.k, eraser.mean) if isinstance(eraser, LinearEraser) else (None, None)
     return tuple(
         similarity_change(
             gold.name, gold.pairs, gold.scores, before, after, k=control[0], mean=control[1], seed=options.seed
         ).to_dict()
-        for gold in sets
+        for gold in words.sets
     )
 
 

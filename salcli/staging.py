@@ -104,18 +104,15 @@ def stage_rows(
     return Stages(index[held], x, erasure.published(x), after, erasure.kernel, erasure.against is not None)
 
 
-def stage_keys(
-    source: FiniteSource, erasure: Erasure, wanted: set[str]
-) -> tuple[Mapping[str, Array], Mapping[str, Array] | None]:
-    """Gather the vectors of words, before (as they are in the file) and after."""
-    before = gather_keys(source, wanted)
+def erase_keys(before: Mapping[str, Array], erasure: Erasure, wanted: set[str]) -> Mapping[str, Array] | None:
+    """Give the vectors of words after erasure; None where there is none."""
     if erasure.against is not None:
-        return before, gather_keys(erasure.against, wanted)
+        return gather_keys(erasure.against, wanted)
     if erasure.eraser is None or not before:
-        return before, None
+        return None
     erased = erasure.erased(np.stack(list(before.values())))
     assert erased is not None
-    return before, dict(zip(before, erased, strict=True))
+    return dict(zip(before, erased, strict=True))
 
 
 @contextmanager

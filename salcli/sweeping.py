@@ -1,7 +1,7 @@
 """Measuring again and again: along one parameter of the erasure, and over fits on few labels."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from salcli import keeping
 from salcli.data.labelled import LabelledRows
-from salcli.data.labels import GuardedLabels
+from salcli.data.labels import GuardedLabels, Index
 from salcli.data.selection import stratified_sample
 from salcli.engine.progress import Progress, Silent
 from salcli.errors import LabelError, UsageError, warn
@@ -28,44 +28,45 @@ from salcli.staging import Erasure, Stages
 Figures = dict[str, float]
 
 
+@dataclass(frozen=True, eq=False)
+class Again:
+    """What is measured again and again."""
+
+    source: FiniteSource
+    labels: GuardedLabels
+    artifact: Artifact
+    erasure: Erasure
+    stages: Stages
+    plan: RowPlan
+    row_of_label: NDArray[np.int64]
+    words: keeping.Words
+
+
 def sweep(
-    source: FiniteSource,
-    labels: GuardedLabels,
-    artifact: Artifact,
-    erasure: Erasure,
-    stages: Stages,
-    plan: RowPlan,
-    row_of_label: NDArray[np.int64],
+    again: Again,
     options: EvaluateOptions,
     progress: Progress,
 ) -> tuple[Fields, ...]:
     """Measure everything that was asked for at each value of `--sweep`; moments are folded once."""
     assert options.sweep is not None
     parameter, values = options.sweep.parameter, options.sweep.values
-    whole = _written(erasure)
+    whole = _written(again.erasure)
     if parameter == "k":
-        whole, rank = _of_full_rank(source, labels, artifact, whole, plan, row_of_label, progress)
+        whole, rank = _of_full_rank(again, whole, progress)
         if values[-1] > rank:
             warn(f"--sweep k: the rank is {rank}, so the sweep ends there")
         values = tuple(value for value in values if value <= rank)
     steps = []
     with progress.stage("sweep", len(values), "values") as advance:
         for value in values:
-            changed = _at(erasure, whole, parameter, value)
-            steps.append(_measured(source, labels, artifact, changed, stages, plan, options))
+            steps.append(_measured(again, _at(again.erasure, whole, parameter, value), options))
             steps[-1] |= {"parameter": parameter, "value": value}
             advance(1)
     return tuple(steps)
 
 
 def repeat_fits(
-    source: FiniteSource,
-    labels: GuardedLabels,
-    artifact: Artifact,
-    erasure: Erasure,
-    stages: Stages,
-    plan: RowPlan,
-    row_of_label: NDArray[np.int64],
+    again: Again,
     options: EvaluateOptions,
     progress: Progress,
 ) -> Fields:
@@ -76,17 +77,20 @@ def repeat_fits(
     LabelError : fewer rows were fitted than the sample asks for
     """
     n, size = options.repeats or 0, options.sample or 0
-    if size > len(plan.fitted):
-        raise LabelError(f"--sample {size}: only {len(plan.fitted)} rows were fitted")
-    whole = _written(erasure)
-    k = None if "rank" in artifact.header["k_rule"] else artifact.eraser.k  # a class may be missing from a sample
+    fitted = again.plan.fitted
+    if size > len(fitted):
+        raise LabelError(f"--sample {size}: only {len(fitted)} rows were fitted")
+    whole = _written(again.erasure)
+    k = (
+        None if "rank" in again.artifact.header["k_rule"] else again.artifact.eraser.k
+    )  # a class may be missing from a sample
     runs: list[Figures] = []
     with progress.stage("repeat", n, "fits") as advance:
         for i in range(n):
-            index = stratified_sample(plan.fitted, labels.strata(plan.fitted), size, options.seed + 1 + i)
-            again = _refitted(source, labels, artifact, whole, index, row_of_label, k, Silent())
-            changed = replace(erasure, eraser=again, kernel=None)
-            runs.append(dict(_figures(_measured(source, labels, artifact, changed, stages, plan, options))))
+            index = stratified_sample(fitted, again.labels.strata(fitted), size, options.seed + 1 + i)
+            eraser = _refitted(again, whole, index, k, Silent())
+            changed = replace(again.erasure, eraser=eraser, kernel=None)
+            runs.append(dict(_figures(_measured(again, changed, options))))
             advance(1)
     figures = [
         {
@@ -107,22 +111,15 @@ def _written(erasure: Erasure) -> LinearEraser | FeatureEraser:
     return erasure.eraser
 
 
-def _measured(
-    source: FiniteSource,
-    labels: GuardedLabels,
-    artifact: Artifact,
-    erasure: Erasure,
-    stages: Stages,
-    plan: RowPlan,
-    options: EvaluateOptions,
-) -> Fields:
+def _measured(again: Again, erasure: Erasure, options: EvaluateOptions) -> Fields:
     """Measure the later stage of an erasure that is not the artifact's own."""
-    probes = tuple(name for name in chosen_probes(artifact, options) if name != SAME_KERNEL)
-    changed = replace(stages, after=erasure.erased(stages.rows), kernel=None)
+    probes = tuple(name for name in chosen_probes(again.artifact, options) if name != SAME_KERNEL)
+    labels, plan = again.labels, again.plan
+    changed = replace(again.stages, after=erasure.erased(again.stages.rows), kernel=None)
     results, _ = attack(changed, labels, plan, probes, options, Silent(), "after")
     return {
         "probes": [result.to_dict() for result in results],
-        "similarity": list(keeping.similarity(source, erasure, artifact, options)),
+        "similarity": list(keeping.similarity(again.words, erasure, again.artifact, options)),
         "task": keeping.task(changed, labels, plan, options),
     }
 
@@ -146,38 +143,24 @@ def _first_of(whole: LinearEraser, k: int) -> LinearEraser:
 
 
 def _of_full_rank(
-    source: FiniteSource,
-    labels: GuardedLabels,
-    artifact: Artifact,
-    whole: LinearEraser | FeatureEraser,
-    plan: RowPlan,
-    row_of_label: NDArray[np.int64],
-    progress: Progress,
+    again: Again, whole: LinearEraser | FeatureEraser, progress: Progress
 ) -> tuple[LinearEraser | FeatureEraser, int]:
-    rank = int(artifact.header["rank"])
+    rank = int(again.artifact.header["rank"])
     if whole.k == rank:
         return whole, rank
-    again = _refitted(source, labels, artifact, whole, plan.fitted, row_of_label, rank, progress)
-    return again, rank
+    return _refitted(again, whole, again.plan.fitted, rank, progress), rank
 
 
 def _refitted(
-    source: FiniteSource,
-    labels: GuardedLabels,
-    artifact: Artifact,
-    whole: LinearEraser | FeatureEraser,
-    index: NDArray[np.int64],
-    row_of_label: NDArray[np.int64],
-    k: int | None,
-    progress: Progress,
+    again: Again, whole: LinearEraser | FeatureEraser, index: Index, k: int | None, progress: Progress
 ) -> LinearEraser | FeatureEraser:
     """Fit as the artifact was fitted, on other rows or with another k."""
-    is_centred = bool(artifact.header["is_centred"])
+    is_centred = bool(again.artifact.header["is_centred"])
     features = whole.features if isinstance(whole, FeatureEraser) else None
-    chosen = labels.restricted_to(index)
+    chosen = again.labels.restricted_to(index)
     chosen.require_variety()
     chosen = chosen.standardised(is_centred=is_centred)
-    moments = fold_moments(source, chosen, LabelledRows.of(row_of_label[index]), progress, features)
+    moments = fold_moments(again.source, chosen, LabelledRows.of(again.row_of_label[index]), progress, features)
     linear = fit_sal(moments, k, is_centred=is_centred).eraser
     return linear if features is None else FeatureEraser(features, linear)
 
