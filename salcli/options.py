@@ -12,8 +12,22 @@ DEFAULT_FIT_SPLIT = "train"
 DEFAULT_LANDMARKS, ALL_LANDMARKS = 2048, "all"
 DTYPES = ("float16", "float32", "float64")
 SLAB_BYTES = 4 << 20  # big enough to hide the overhead of a call, small enough that a few stay in the cache
-
 WIDENED_SLAB_BYTES = 16 << 20
+UNIT_ELEMENTS = 1 << 21
+BLOCK_ELEMENTS = 1 << 17  # what a pass holds at once: half a MiB of float32, which stay in a core's own cache
+
+
+def unit_rows(d: int) -> int:
+    """Give the rows of a unit of work: a power of two, the same however a file is read.
+
+    No slab reaches over a multiple of it, so sums can be added up unit by unit and do not depend on the slabs.
+    """
+    return int(1 << (max(1, UNIT_ELEMENTS // max(1, d)).bit_length() - 1))
+
+
+def block_rows(d: int) -> int:
+    """Give the rows of a block, which a pass works on at once."""
+    return int(max(1, BLOCK_ELEMENTS // max(1, d)))
 
 
 @dataclass(frozen=True)
@@ -44,12 +58,13 @@ class ReadOptions:
             return self.batch_rows
         return max(1, WIDENED_SLAB_BYTES // self.widened_bytes)
 
-    def rows_per_slab(self, row_bytes: int, multiple_of: int = 1) -> int:
-        """Choose how many rows make a slab."""
+    def rows_per_slab(self, row_bytes: int, unit: int, multiple_of: int = 1) -> int:
+        """Choose how many rows make a slab: equal parts of a unit, as far as may be."""
         if self.batch_rows is not None:
             return self.batch_rows
         rows = max(1, SLAB_BYTES // max(1, row_bytes))
-        return max(1, min(rows, self.most_rows or rows) // multiple_of) * multiple_of
+        parts = -(-unit // min(rows, self.most_rows or rows))
+        return max(1, unit // parts // multiple_of) * multiple_of
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Passes over a source: joining labels, folding moments, gathering rows, erasing into a writer."""
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,13 @@ from salcli.formats.finite import FiniteSource
 from salcli.formats.keys import KeyCensus
 from salcli.formats.source import Slab
 from salcli.formats.writer import EmbeddingWriter
+from salcli.options import UNIT_ELEMENTS, block_rows
 from salcli.spectral.eraser import LinearEraser
 from salcli.spectral.kernel_eraser import FeatureEraser
 from salcli.spectral.kernels import NystromMap
-from salcli.spectral.moments import BLOCK_ROWS, CrossMoments
+from salcli.spectral.moments import CrossMoments, RowSums, SparseDesign, anchor_of
 
+JOINING = 8  # a unit has at least so many numbers for each number of its sums
 COARSE = 5e-3  # rounding that brings back more than this share of the strongest removed direction is too coarse
 
 
@@ -65,22 +68,50 @@ def fold_moments(
     labels : of the chosen rows; label i belongs to `chosen.rows[chosen.index == i]`
     features : map rows through these first
     """
-    total = CrossMoments.zero(source.d if features is None else features.width, labels.n_columns)
+    width = source.d if features is None else features.width
+    anchor = _anchor(source, chosen, features)
+    rows = block_rows(width)
 
-    def moments_of(slab: Slab) -> CrossMoments:
-        x, index = chosen.within(slab.read())
-        if features is None:
-            return CrossMoments.of(x, labels.design(index))
-        parts = (slice(start, start + BLOCK_ROWS) for start in range(0, len(x), BLOCK_ROWS))  # features are wide
-        return sum((CrossMoments.of(features(x[part]), labels.design(index[part])) for part in parts), start=zero)
+    def zero() -> RowSums:
+        return RowSums(width, labels.n_columns, n_one_hot=labels.n_one_hot, anchor=anchor)
 
-    zero = total
-    slabs = (slab for slab in source.slabs() if chosen.touch(slab.start, slab.n_rows))
+    def sums_of(unit: list[Slab]) -> RowSums:
+        sums = zero()
+        for block in itertools.chain.from_iterable(slab.blocks(rows) for slab in unit):
+            x, index = chosen.within(block)
+            design = SparseDesign(*labels.entries(index), labels.n_columns, labels.n_one_hot)
+            sums.add(x if features is None else features(x), design)
+        return sums
+
+    total = zero()
     with progress.stage("fit", len(chosen)) as advance:
-        for moments in ordered_map(moments_of, slabs):
-            total = total + moments
-            advance(moments.n)
-    return total
+        for sums in ordered_map(sums_of, _units(source, chosen, width * labels.n_columns)):
+            total += sums
+            advance(len(sums))
+    return total.moments()
+
+
+def _units(source: FiniteSource, chosen: LabelledRows, n_sums: int) -> Iterator[list[Slab]]:
+    """Give the slabs that hold chosen rows, unit by unit: sums of a unit are added up before they join the others.
+
+    Joining takes its time for each unit, so with many classes a unit is several of the source's.
+    """
+    per_unit = source.unit * (1 + JOINING * n_sums // UNIT_ELEMENTS)
+    touched = (slab for slab in source.slabs() if chosen.touch(slab.start, slab.n_rows))
+    for _, slabs in itertools.groupby(touched, lambda slab: slab.start // per_unit):
+        yield list(slabs)
+
+
+def _anchor(source: FiniteSource, chosen: LabelledRows, features: NystromMap | None) -> NDArray[np.float64] | None:
+    """Take what sums are measured from: the first chosen row, if any must be."""
+    if features is None and source.dtype.itemsize <= 4:
+        return None
+    slabs = (slab for slab in source.slabs() if chosen.touch(slab.start, slab.n_rows))
+    held = (chosen.within(block)[0] for slab in slabs for block in slab.blocks(block_rows(source.d)))
+    first = next((x[:1] for x in held if len(x)), None)
+    if first is None:
+        return None
+    return anchor_of(first if features is None else features(first))
 
 
 def gather_rows(source: FiniteSource, rows: NDArray[np.int64], progress: Progress) -> tuple[NDArray[Any], Index]:

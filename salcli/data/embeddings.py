@@ -43,7 +43,9 @@ class Embeddings:
         return len(self.vectors)
 
     def take(self, index: Any) -> Self:
-        """Keep the rows that `index` (a boolean mask or positions) selects."""
+        """Keep the rows that `index` (a boolean mask, positions or a slice) selects."""
+        if isinstance(index, slice):
+            return type(self)(self.vectors[index], self.rows[index], None if self.keys is None else self.keys[index])
         positions = np.arange(len(self))[index]
         keys = None if self.keys is None else tuple(self.keys[i] for i in positions)
         return type(self)(self.vectors[positions], self.rows[positions], keys)

@@ -109,6 +109,9 @@ class LabelledRows:
         if not len(batch):
             return batch.vectors, self.index[:0]
         first, last = np.searchsorted(self.rows, [batch.rows[0], batch.rows[-1] + 1])
+        n_spanned = batch.rows[-1] + 1 - batch.rows[0]
+        if last - first == len(batch) == n_spanned:  # every row of the batch is chosen
+            return batch.vectors, self.index[first:last]
         positions = np.searchsorted(batch.rows, self.rows[first:last])
         held = batch.rows[np.minimum(positions, len(batch) - 1)] == self.rows[first:last]  # some may be dropped
         chosen = positions[held]

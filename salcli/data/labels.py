@@ -149,6 +149,31 @@ class GuardedLabels:
         blocks = [attribute.design(index) for attribute in self.attributes]
         return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
 
+    def entries(self, index: Index) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """Give Z for the labels at `index` by its entries that are not zero, one for each attribute.
+
+        Returns
+        -------
+        columns `[n, a]` of Z, entries `[n, a]`
+        """
+        columns = np.empty((len(index), len(self.attributes)), np.int32)
+        entries = np.ones(columns.shape)
+        for i, (attribute, first) in enumerate(zip(self.attributes, self._first_columns(), strict=True)):
+            if attribute.classes is None:
+                columns[:, i], entries[:, i] = first, attribute.values[index]
+            else:
+                columns[:, i] = first + attribute.values[index]
+        return columns, entries
+
+    def _first_columns(self) -> list[int]:
+        widths = [1 if attribute.classes is None else len(attribute.classes) for attribute in self.attributes]
+        return [sum(widths[:i]) for i in range(len(widths))]
+
+    @property
+    def n_one_hot(self) -> int:
+        """How many leading columns of Z hold exactly one 1 in each row: the classes of the first attribute."""
+        return len(self.attributes[0].classes or ())
+
     @property
     def n_columns(self) -> int:
         """Width c of Z."""

@@ -163,6 +163,19 @@ class ByteFile:
             offset, wanted = offset + len(piece), wanted - len(piece)
         return self._whole(pieces[0] if len(pieces) == 1 else b"".join(pieces), size)
 
+    def read_into(self, buffer: Any, offset: int) -> None:
+        """Fill an array from a place in a plain file; safe on any thread.
+
+        Raises
+        ------
+        FormatError : the file ends too early
+        """
+        view = memoryview(buffer).cast("B")
+        while len(view) and (n := os.preadv(self.handle.fileno(), [view], offset)):
+            view, offset = view[n:], offset + n
+        if len(view):
+            raise FormatError(f"{self.name}: ended {len(view)} bytes early while it was being read")
+
     def _whole(self, data: bytes, size: int) -> bytes:
         if len(data) < size:
             raise FormatError(f"{self.name}: ended {size - len(data)} bytes early while it was being read")

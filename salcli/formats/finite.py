@@ -17,7 +17,7 @@ class FiniteSource:
     def __init__(self, inner: EmbeddingSource, *, allow_nonfinite: bool) -> None:
         self.inner = inner
         self.path, self.format, self.d, self.dtype = inner.path, inner.format, inner.d, inner.dtype
-        self.has_keys = inner.has_keys
+        self.has_keys, self.unit = inner.has_keys, inner.unit
         self._dropped: NDArray[np.int64] | None = _nonfinite_rows(inner) if allow_nonfinite else None
         self.n = inner.n - (0 if self._dropped is None else len(self._dropped))
         if self._dropped is not None and len(self._dropped):

@@ -11,7 +11,7 @@ from salcli.errors import FormatError, first_line, warn
 from salcli.formats.bytefile import ByteFile
 from salcli.formats.npy import require_float_matrix
 from salcli.formats.source import Slab, require_shape, row_ranges
-from salcli.options import ReadOptions
+from salcli.options import ReadOptions, unit_rows
 
 MAX_LINKS = 16  # soft links in a row; more is a circle
 KEY_NAMES = frozenset({"keys", "words", "vocab", "vocabulary", "tokens", "ids", "key", "word", "token", "id", "index"})
@@ -45,7 +45,8 @@ class Hdf5Source:
         self.keys_name = None if self._keys is None else str(self._keys.name)
         self.has_keys = self._keys is not None
         chunk_rows = self._matrix.chunks[0] if self._matrix.chunks else 1
-        self._rows = options.rows_per_slab(self.d * self.dtype.itemsize, multiple_of=chunk_rows)
+        self.unit = -(-unit_rows(self.d) // chunk_rows) * chunk_rows  # a packed chunk is not to be read twice
+        self._rows = options.rows_per_slab(self.d * self.dtype.itemsize, self.unit, multiple_of=chunk_rows)
 
     def _is_stub(self) -> bool:
         return (self._file.size or 0) < 2048
@@ -148,7 +149,7 @@ class Hdf5Source:
 
     def slabs(self) -> Iterator[Slab]:
         """Give the slabs in file order, each of whole chunks."""
-        for start, stop in row_ranges(self.n, self._rows):
+        for start, stop in row_ranges(self.n, self._rows, self.unit):
             yield Slab(start, stop - start, partial(self._read, start, stop))
 
     def _read(self, start: int, stop: int) -> Embeddings:
@@ -170,7 +171,7 @@ class Hdf5Source:
 
     def key_batches(self) -> Iterator[tuple[str, ...]]:
         """Give all keys in file order."""
-        for start, stop in row_ranges(self.n, self._rows):
+        for start, stop in row_ranges(self.n, self._rows, self.unit):
             yield self._keys_at(start, stop) or ()
 
     def companions(self) -> list[str]:

@@ -18,6 +18,7 @@ class KeyedSource:
     def __init__(self, inner: EmbeddingSource, keys_path: str) -> None:
         self.inner, self._keys = inner, read_key_lines(keys_path)
         self.path, self.format, self.n, self.d, self.dtype = inner.path, inner.format, inner.n, inner.d, inner.dtype
+        self.unit = inner.unit
         if inner.has_keys:
             raise FormatError(f"{self.path}: has keys of its own; --keys is for files without")
         if len(self._keys) != self.n:
@@ -33,7 +34,7 @@ class KeyedSource:
 
     def key_batches(self) -> Iterator[tuple[str, ...]]:
         """Give all keys in file order."""
-        return (self._keys[start:stop] for start, stop in row_ranges(self.n, KEYS_AT_ONCE))
+        return (self._keys[start:stop] for start, stop in row_ranges(self.n, KEYS_AT_ONCE, KEYS_AT_ONCE))
 
     def place(self, row: int) -> str:
         """Say where a row stands."""

@@ -14,7 +14,7 @@ from salcli.errors import FormatError, first_line
 from salcli.formats.bytefile import ByteFile
 from salcli.formats.source import Slab, require_shape, row_ranges
 from salcli.formats.writer import EmbeddingWriter
-from salcli.options import ReadOptions
+from salcli.options import ReadOptions, unit_rows
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,12 @@ class NpySource:
                 f"{self.path}: {fault}: {self.n} x {self.d} {self.dtype} take {layout.n_bytes} bytes, "
                 f"{size - layout.offset} bytes follow the header"
             )
-        self._rows = options.rows_per_slab(self.d * self.dtype.itemsize)
+        self.unit = unit_rows(self.d)
+        self._rows = options.rows_per_slab(self.d * self.dtype.itemsize, self.unit)
 
     def slabs(self) -> Iterator[Slab]:
         """Give the slabs in file order."""
-        ranges = list(row_ranges(self.n, self._rows))
+        ranges = list(row_ranges(self.n, self._rows, self.unit))
         if self.is_fortran:
             for start, stop in ranges:
                 yield Slab(start, stop - start, partial(self._columns, start, stop))
@@ -108,11 +109,15 @@ class NpySource:
         width = self.d * self.dtype.itemsize
         places = ((self._layout.offset + start * width, (stop - start) * width) for start, stop in ranges)
         for (start, stop), read in zip(ranges, self.file.spans(places, reads_to_end=True), strict=True):
-            yield Slab(start, stop - start, partial(self._matrix, start, read))
+            stream = partial(self._blocks, start, stop) if self.file.is_plain else None
+            yield Slab(start, stop - start, partial(self._matrix, start, read), stream)
 
     def _matrix(self, start: int, read: Callable[[], bytes]) -> Embeddings:
         vectors: Floats = np.frombuffer(read(), self.dtype).reshape(-1, self.d)
         return Embeddings.starting_at(start, vectors)
+
+    def _blocks(self, start: int, stop: int, rows: int) -> Iterator[Embeddings]:
+        return read_blocks(self.file, self._layout.offset, self.dtype, self.d, range(start, stop, rows), stop)
 
     def _columns(self, start: int, stop: int) -> Embeddings:
         item = self.dtype.itemsize
@@ -135,6 +140,17 @@ class NpySource:
     def close(self) -> None:
         """Close the file."""
         self.file.close()
+
+
+def read_blocks(
+    file: ByteFile, offset: int, dtype: np.dtype[Any], d: int, starts: range, stop: int
+) -> Iterator[Embeddings]:
+    """Read rows `starts`… to `stop` of a matrix that lies in C order at `offset`, into one buffer."""
+    buffer = np.empty((min(starts.step, max(1, stop - starts.start)), d), dtype)
+    for start in starts:
+        part = buffer[: stop - start]
+        file.read_into(part, offset + start * d * dtype.itemsize)
+        yield Embeddings.starting_at(start, part)
 
 
 def npy_header(n: int, d: int, dtype: np.dtype[Any], *, is_fortran: bool) -> bytes:

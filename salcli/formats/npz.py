@@ -136,7 +136,7 @@ class NpzSource(NpySource):
     def key_batches(self) -> Iterator[tuple[str, ...]]:
         """Give all keys in file order."""
         if self._all_keys is not None:
-            yield from (self._all_keys[start:stop] for start, stop in row_ranges(self.n, self._rows))
+            yield from (self._all_keys[start:stop] for start, stop in row_ranges(self.n, self._rows, self.unit))
 
     def sha256(self) -> str:
         """Hash the file as it lies on disk."""

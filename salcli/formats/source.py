@@ -20,10 +20,30 @@ class Slab:
     """How many rows it spans."""
     read: Callable[[], Embeddings]
     """Read them; safe on any thread."""
+    stream: Callable[[int], Iterator[Embeddings]] | None = None
+    """Read at most so many rows at a time into one buffer; None where the format cannot."""
+
+    def blocks(self, rows: int) -> Iterator[Embeddings]:
+        """Read at most `rows` at a time. A block's vectors are gone when the next one is asked for."""
+        if self.stream is not None:
+            yield from self.stream(rows)
+            return
+        whole = self.read()
+        if len(whole) <= rows:
+            yield whole
+            return
+        for start in range(0, len(whole), rows):
+            yield whole.take(slice(start, start + rows))
 
     def then(self, change: Callable[[Embeddings], Embeddings]) -> "Slab":
         """Read these rows and pass them through `change`."""
-        return Slab(self.start, self.n_rows, lambda: change(self.read()))
+        stream = self.stream
+        return Slab(
+            self.start,
+            self.n_rows,
+            lambda: change(self.read()),
+            None if stream is None else lambda rows: map(change, stream(rows)),
+        )
 
 
 class EmbeddingSource(Protocol):
@@ -41,6 +61,8 @@ class EmbeddingSource(Protocol):
     """The numbers' type as it stands in the file (text: the type it is parsed to)."""
     has_keys: bool
     """Whether rows have keys."""
+    unit: int
+    """No slab reaches over a multiple of so many rows, however many rows slabs have."""
 
     def slabs(self) -> Iterator[Slab]:
         """Give the slabs in file order; iterate on one thread, read on any."""
@@ -58,9 +80,11 @@ class EmbeddingSource(Protocol):
         """Close the file."""
 
 
-def row_ranges(n: int, rows: int) -> Iterator[tuple[int, int]]:
-    """Cut 0…n into (start, stop) of at most `rows`."""
-    return ((start, min(start + rows, n)) for start in range(0, n, rows))
+def row_ranges(n: int, rows: int, unit: int) -> Iterator[tuple[int, int]]:
+    """Cut 0…n into (start, stop) of at most `rows` that do not reach over a multiple of `unit`."""
+    for first in range(0, n, unit):
+        last = min(first + unit, n)
+        yield from ((start, min(start + rows, last)) for start in range(first, last, rows))
 
 
 def require_shape(path: str, n: int, d: int) -> None:
@@ -71,9 +95,13 @@ def require_shape(path: str, n: int, d: int) -> None:
 
 def first_nonfinite(batch: Embeddings) -> int | None:
     """Find the first row with NaN or Inf; None if all is finite."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = batch.vectors.sum(dtype=np.float32 if batch.vectors.itemsize < 4 else None)
-    if np.isfinite(total):  # NaN and Inf never leave a sum, so this one pass is enough
+    x = batch.vectors
+    with np.errstate(over="ignore", invalid="ignore"):  # NaN and Inf never leave a sum, so one fast pass is enough
+        if x.flags.c_contiguous and x.dtype in (np.float32, np.float64):
+            total = x.reshape(-1) @ x.reshape(-1)
+        else:
+            total = x.sum(dtype=np.float32 if x.itemsize < 4 else None)
+    if np.isfinite(total):
         return None
-    bad = np.flatnonzero(~np.isfinite(batch.vectors).all(axis=1))
+    bad = np.flatnonzero(~np.isfinite(x).all(axis=1))
     return int(bad[0]) if len(bad) else None

@@ -18,7 +18,7 @@ from salcli.formats.notes import Notes
 from salcli.formats.source import Slab, require_shape
 from salcli.formats.text_rows import BOM, Chunk
 from salcli.formats.writer import EmbeddingWriter
-from salcli.options import SLAB_BYTES, ReadOptions
+from salcli.options import SLAB_BYTES, ReadOptions, unit_rows
 
 MAX_LINE = 16 << 20
 
@@ -55,9 +55,8 @@ class TextSource:
         if signature.looks_binary(head[start:], header.d if header else None):
             raise FormatError(f"{self.path}: is binary, not text: try --format word2vec-bin, or leave --format out")
         self._first_line = 2 if header else 1
-        survey = _survey(file, start, self._first_line, options.most_rows, counts_fields=header is None)
-        self._spans, self.n, self._strips_cr, mode = survey
-        self.d = header.d if header else mode
+        survey = _survey(file, start, self._first_line, options.most_rows, None if header is None else header.d)
+        self._spans, self.n, self._strips_cr, self.d, self.unit = survey
         if header and self.n != header.n:
             raise FormatError(f"{self.path}: line 1 announces {header.n} rows, {self.n} were found")
         require_shape(self.path, self.n, self.d)
@@ -119,15 +118,17 @@ class TextSource:
 
 
 def _survey(
-    file: ByteFile, start: int, first_line: int, most_rows: int | None, *, counts_fields: bool
-) -> tuple[list[Span], int, bool, int]:
-    """Pass over the text once: where to cut it, how many rows, whether all end in CR, and (headerless) d."""
+    file: ByteFile, start: int, first_line: int, most_rows: int | None, d: int | None
+) -> tuple[list[Span], int, bool, int, int]:
+    """Pass over the text once: where to cut it, how many rows, whether all end in CR, d, and rows of a unit."""
     spans: list[Span] = []
     counts: Counter[int] = Counter()
-    n_rows, may_strip = 0, True
+    n_rows, may_strip, unit, counts_fields = 0, True, 0, d is None
     for offset, data in _complete_lines(file, file.stream(), start):
-        pieces = [data] if most_rows is None else _cut(data, most_rows)
-        for piece in pieces:
+        if not unit:  # without a header, d is known at the end only: the first lines tell what it may be
+            first = d or most_frequent(Counter(list(Chunk(data, strips_cr=False).field_counts()))) - 1
+            unit = unit_rows(first)
+        for piece in _cut(data, most_rows or unit, unit, n_rows):
             n_feeds = piece.count(b"\n")
             n_lines = n_feeds + (not piece.endswith(b"\n"))
             may_strip = may_strip and piece.count(b"\r\n") == n_feeds
@@ -135,7 +136,7 @@ def _survey(
                 counts.update(Counter(list(Chunk(piece, strips_cr=may_strip).field_counts())))
             spans.append(Span(offset, len(piece), first_line + n_rows, n_rows, n_lines))
             offset, n_rows = offset + len(piece), n_rows + n_lines
-    return spans, n_rows, may_strip, most_frequent(counts) - 1
+    return spans, n_rows, may_strip, most_frequent(counts) - 1 if d is None else d, unit or 1
 
 
 def most_frequent(counts: Counter[int]) -> int:
@@ -160,11 +161,19 @@ def _complete_lines(file: ByteFile, stream: Stream, start: int) -> Iterator[tupl
         yield offset, held
 
 
-def _cut(data: bytes, rows: int) -> list[bytes]:
-    lines = [line + b"\n" for line in data.removesuffix(b"\n").split(b"\n")]
-    if not data.endswith(b"\n"):
-        lines[-1] = lines[-1][:-1]
-    return [b"".join(lines[i : i + rows]) for i in range(0, len(lines), rows)]
+def _cut(data: bytes, rows: int, unit: int, row: int) -> Iterator[bytes]:
+    """Cut lines, the first of which is `row`, into pieces of at most `rows` that do not reach over a unit's end."""
+    if data.count(b"\n") < min(rows, unit - row % unit):
+        yield data
+        return
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord(b"\n")) + 1
+    n_lines = len(ends) + (not data.endswith(b"\n"))
+    start = first = 0
+    while first < n_lines:
+        last = first + min(rows, unit - (row + first) % unit)
+        end = int(ends[last - 1]) if last <= len(ends) else len(data)
+        yield data[start:end]
+        start, first = end, last
 
 
 class TextWriter(EmbeddingWriter):

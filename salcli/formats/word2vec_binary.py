@@ -15,7 +15,7 @@ from salcli.formats.keys import decoded, encoded, is_utf8
 from salcli.formats.notes import Notes
 from salcli.formats.source import Slab, require_shape
 from salcli.formats.writer import EmbeddingWriter
-from salcli.options import ReadOptions
+from salcli.options import ReadOptions, unit_rows
 
 FLOAT32 = np.dtype("<f4")
 MAX_WORD = 65_536
@@ -54,7 +54,8 @@ class Word2vecBinarySource:
                 f"{self.path}: truncated, or not float32: {self.n} records of {self.d} float32 take at least {least} "
                 f"bytes, {file.size - header.n_bytes} bytes follow the header"
             )
-        self._rows_per_slab = options.rows_per_slab(self.d * FLOAT32.itemsize)
+        self.unit = unit_rows(self.d)
+        self._rows_per_slab = options.rows_per_slab(self.d * FLOAT32.itemsize, self.unit)
         self._header_bytes = header.n_bytes
 
     def _spans(self) -> Iterator[tuple[Span, bytes]]:
@@ -87,7 +88,7 @@ class Word2vecBinarySource:
             starts.append(start)
             ends.append(end)
             position = end + 1 + width
-            if len(starts) == self._rows_per_slab:
+            if len(starts) == self._rows_per_slab or (row + len(starts)) % self.unit == 0:
                 yield Span(offset, position, row, tuple(starts), tuple(ends)), held[:position]
                 row, offset, held, position = row + len(starts), offset + position, held[position:], 0
                 starts, ends = [], []

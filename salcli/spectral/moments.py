@@ -1,7 +1,6 @@
 """`CrossMoments`: what fitting needs to know of X and Z, as a monoid that folds over any split of the rows."""
 
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, Self
 
 import numpy as np
@@ -10,9 +9,126 @@ from numpy.typing import NDArray
 from salcli.errors import RangeError, ShapeError
 
 Array = NDArray[np.float64]
-BLOCK_ROWS = 1024
-PROVISIONAL_ROWS = 32
+WIDE_ELEMENTS = 1 << 15  # numbers widened to float64 at once: 256 KiB, which stay in a core's own cache
 EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class SparseDesign:
+    """Rows of Z `[n, c]` with the same few entries in each: a class sets one 1, a number itself."""
+
+    columns: NDArray[np.int32]
+    """`[n, a]` the columns of Z that a row has an entry in."""
+    values: Array
+    """`[n, a]` the entries."""
+    width: int
+    """Columns c of Z."""
+    n_one_hot: int = 0
+    """How many leading columns hold exactly one 1 in each row (0: not known to)."""
+
+    @classmethod
+    def of(cls, z: NDArray[Any]) -> Self:
+        """Take a dense Z."""
+        n, c = z.shape
+        return cls(np.broadcast_to(np.arange(c, dtype=np.int32), (n, c)), np.asarray(z, dtype=np.float64), c)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def take(self, rows: Any) -> Self:
+        """Keep the rows that `rows` (positions or a slice) selects."""
+        return type(self)(self.columns[rows], self.values[rows], self.width, self.n_one_hot)
+
+
+class RowSums:
+    """Σ (x − anchor) zᵀ and what belongs to it, added up row by row in float64, in place.
+
+    Rows are added in their order, whatever the batches they come in: the sums are the same to the last bit.
+    """
+
+    def __init__(self, d: int, width: int, *, n_one_hot: int = 0, anchor: Array | None = None) -> None:
+        # Σ x comes with the classes' sums, if every row has a class; else a column of ones is added to Z.
+        self._d, self._width, self._n_one_hot = d, width, n_one_hot
+        self._sums = np.zeros((width + (n_one_hot == 0), d))
+        self._anchor = anchor
+        self._n, self._power_x, self._power_z = 0, 0.0, 0.0
+        self._sum_z = np.zeros(width)
+        self._step = max(1, WIDE_ELEMENTS // max(1, d))
+        self._wide = np.empty((min(self._step, WIDE_ELEMENTS), d))
+
+    def add(self, x: NDArray[Any], z: SparseDesign) -> None:
+        """Add rows: x `[n, d]` of any float dtype."""
+        # The public product of a sparse matrix makes a new c×d matrix for every block; this adds into the one there is.
+        from scipy.sparse import _sparsetools
+
+        columns, values = z.columns, z.values
+        if self._n_one_hot == 0:
+            columns = np.column_stack([columns, np.full(len(x), self._width, np.int32)])
+            values = np.column_stack([values, np.ones(len(x))])
+        columns, values = np.ascontiguousarray(columns), np.ascontiguousarray(values)
+        per_row = columns.shape[1]
+        starts = np.arange(0, (self._step + 1) * per_row, per_row, dtype=np.int32)
+        for start in range(0, len(x), self._step):
+            part = slice(start, start + self._step)
+            wide = self._wide[: len(x[part])]
+            np.copyto(wide, x[part], casting="same_kind")
+            if self._anchor is not None:
+                wide -= self._anchor
+            _sparsetools.csc_matvecs(
+                len(self._sums),
+                len(wide),
+                self._d,
+                starts[: len(wide) + 1],
+                columns[part].reshape(-1),
+                values[part].reshape(-1),
+                wide.reshape(-1),
+                self._sums.reshape(-1),
+            )
+            self._power_x += _power(x[part], wide, is_anchored=self._anchor is not None)
+        self._n += len(x)
+        self._power_z += float(z.values.reshape(-1) @ z.values.reshape(-1))
+        np.add.at(self._sum_z, z.columns.reshape(-1), z.values.reshape(-1))
+
+    def __iadd__(self, other: Self) -> Self:
+        """Add the sums of other rows, about the same anchor."""
+        self._sums += other._sums
+        self._sum_z += other._sum_z
+        self._n, self._power_x = self._n + other._n, self._power_x + other._power_x
+        self._power_z += other._power_z
+        return self
+
+    def __len__(self) -> int:
+        return self._n
+
+    def moments(self) -> "CrossMoments":
+        """Give the moments of all rows added so far."""
+        if self._n == 0:
+            return CrossMoments.zero(self._d, self._width)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._moments()
+
+    def _moments(self) -> "CrossMoments":
+        n, of_z = self._n, self._sums[: self._width]
+        sum_x = of_z[: self._n_one_hot].sum(axis=0) if self._n_one_hot else self._sums[-1]
+        off, mean_z = sum_x / n, self._sum_z / n
+        return CrossMoments(
+            n,
+            off if self._anchor is None else self._anchor + off,
+            mean_z,
+            of_z.T - np.outer(sum_x, mean_z),
+            float(np.maximum(self._power_x - n * (off @ off), 0.0)),
+            float(np.maximum(self._power_z - n * (mean_z @ mean_z), 0.0)),
+        )
+
+
+def _power(x: NDArray[Any], wide: Array, *, is_anchored: bool) -> float:
+    """Σ ‖x‖² of a block, in the block's own precision if that will do: it only tells how large rounding may be."""
+    with np.errstate(over="ignore", invalid="ignore"):  # `require_finite` refuses what overflows
+        if not is_anchored and x.dtype == np.float32 and x.flags.c_contiguous:
+            narrow = float(x.reshape(-1) @ x.reshape(-1))
+            if np.isfinite(narrow):
+                return narrow
+        return float(wide.reshape(-1) @ wide.reshape(-1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +144,7 @@ class CrossMoments:
     comoment: Array
     """`[d, c]` Σ (x − mean_x)(z − mean_z)ᵀ"""
     power_x: float
-    """Σ ‖x − mean_x‖²"""
+    """Σ ‖x − mean_x‖², to eps Σ ‖x‖² of the rows' own dtype."""
     power_z: float
     """Σ ‖z − mean_z‖²"""
 
@@ -38,8 +154,8 @@ class CrossMoments:
         return cls(0, np.zeros(d), np.zeros(c), np.zeros((d, c)), 0.0, 0.0)
 
     @classmethod
-    def of(cls, x: NDArray[Any], z: NDArray[Any]) -> Self:
-        """Take the moments of rows, block by block, each about its own mean.
+    def of(cls, x: NDArray[Any], z: NDArray[Any]) -> "CrossMoments":
+        """Take the moments of rows.
 
         Parameters
         ----------
@@ -52,34 +168,9 @@ class CrossMoments:
         """
         if x.ndim != 2 or z.ndim != 2 or len(x) != len(z):
             raise ShapeError(f"x {x.shape} and z {z.shape} are not [n, d] and [n, c]")
-        blocks = (
-            cls._of_block(x[start : start + BLOCK_ROWS], z[start : start + BLOCK_ROWS])
-            for start in range(0, len(x), BLOCK_ROWS)
-        )
-        with np.errstate(over="ignore", invalid="ignore"):  # `require_finite` refuses what overflowed
-            return reduce(cls.__add__, blocks, cls.zero(x.shape[1], z.shape[1]))
-
-    @classmethod
-    def _of_block(cls, x: NDArray[Any], z: NDArray[Any]) -> Self:
-        n = len(x)
-        mean_z = z.mean(axis=0, dtype=np.float64)
-        # Means may be far larger than the signal, so products are taken about a mean: a provisional one, of a few rows,
-        # is near enough. What it is off by comes back in the column of ones, and is put right exactly.
-        deviation = x.astype(np.float64)
-        provisional = deviation[:PROVISIONAL_ROWS].mean(axis=0)
-        deviation -= provisional
-        with_ones = np.column_stack([z - mean_z, np.ones(n)])
-        products = deviation.T @ with_ones
-        off = products[:, -1] / n
-        centred_z, flat = with_ones[:, :-1], deviation.reshape(-1)
-        return cls(
-            n,
-            provisional + off,
-            mean_z,
-            products[:, :-1] - np.outer(off, centred_z.sum(axis=0)),
-            float(np.maximum(flat @ flat - n * (off @ off), 0.0)),
-            float(np.sum(centred_z**2)),
-        )
+        sums = RowSums(x.shape[1], z.shape[1], anchor=anchor_of(x))
+        sums.add(x, SparseDesign.of(z))
+        return sums.moments()
 
     def __add__(self, other: Self) -> Self:
         """Merge the moments of disjoint rows: exact in real arithmetic (Chan, Golub & LeVeque 1983)."""
@@ -124,3 +215,12 @@ class CrossMoments:
         rms_x = np.hypot(np.sqrt(self.power_x / self.n), np.linalg.norm(self.mean_x))
         rms_z = np.hypot(np.sqrt(self.power_z / self.n), np.linalg.norm(self.mean_z))
         return float(64 * EPS * rms_x * rms_z)
+
+
+def anchor_of(x: NDArray[Any]) -> Array | None:
+    """Choose what rows are measured from: the first of them, or zero where float64 is exact enough without.
+
+    Means may be far larger than the signal: a sum of float64 values then loses the signal's digits, unless they are
+    taken from a value near the mean. Values of 32 bits and fewer leave 29 bits of room in a float64.
+    """
+    return None if x.dtype.itemsize <= 4 or not len(x) else x[0].astype(np.float64)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from salcli.errors import ShapeError
-from salcli.spectral.moments import BLOCK_ROWS, CrossMoments
+from salcli.spectral.moments import WIDE_ELEMENTS, CrossMoments, RowSums, SparseDesign, anchor_of
 
 from .strategies import Rows, labelled_rows
 
@@ -71,9 +71,42 @@ def test_the_order_of_rows_does_not_matter(rows: Rows, random: object) -> None:
 
 def test_blocks_within_one_call_add_up() -> None:
     rng = np.random.default_rng(3)
-    n = 3 * BLOCK_ROWS + 17
+    n = 3 * WIDE_ELEMENTS // 4 + 17
     x, z = rng.normal(size=(n, 4)) + 100, np.eye(3)[rng.integers(0, 3, n)]
     assert_allclose(CrossMoments.of(x, z).comoment, (x - x.mean(0)).T @ (z - z.mean(0)), atol=1e-9)
+
+
+@given(
+    labelled_rows(scales=(1e-12, 1.0, 1e12)),
+    st.lists(st.integers(0, 60), max_size=6),
+    st.sampled_from([np.float16, np.float32, np.float64]),
+    st.booleans(),
+)
+def test_rows_add_up_to_the_same_bits_in_any_batches(
+    rows: Rows, cuts: list[int], dtype: type[np.floating], is_one_hot: bool
+) -> None:
+    x, z = rows
+    with np.errstate(over="ignore"):
+        x = x.astype(dtype)
+    x[~np.isfinite(x)] = 1
+    design = SparseDesign.of(z)
+    if is_one_hot:
+        codes = z.argmax(axis=1).astype(np.int32)[:, None]
+        z = np.eye(z.shape[1])[codes[:, 0]]
+        design = SparseDesign(codes, np.ones(codes.shape), z.shape[1], z.shape[1])
+    borders = sorted({0, *(cut for cut in cuts if cut < len(x)), len(x)})
+    whole, parts = (RowSums(x.shape[1], z.shape[1], n_one_hot=design.n_one_hot, anchor=anchor_of(x)) for _ in "ab")
+    whole.add(x, design)
+    for a, b in pairwise(borders):
+        parts.add(x[a:b], design.take(slice(a, b)))
+    one, other = whole.moments(), parts.moments()
+    assert one.n == other.n
+    for name in ("mean_x", "mean_z", "comoment"):
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
+    plain = CrossMoments.of(x, z)
+    scale = float(np.linalg.norm(x.astype(np.float64)) * np.linalg.norm(z))
+    assert_allclose(one.comoment, plain.comoment, rtol=0, atol=1e-13 * scale)
+    assert_allclose(one.mean_x, plain.mean_x, rtol=0, atol=1e-14 * scale)
 
 
 def class_signal(mean: float, n: int = 40_000, d: int = 8) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
