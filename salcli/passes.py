@@ -171,15 +171,24 @@ def stream_through(source: FiniteSource, writer: EmbeddingWriter, change: Any, p
     -------
     rows written
     """
-    census, n_rows = KeyCensus(), 0
+    census, n_rows, rows = KeyCensus(), 0, block_rows(source.d)
 
     def changed(slab: Slab) -> tuple[Any, tuple[str, ...] | None, int]:
         batch = slab.read()
         return writer.encode(batch.with_vectors(change(batch.vectors))), batch.keys, len(batch)
 
+    def placed(slab: Slab) -> tuple[None, tuple[str, ...] | None, int]:
+        keys: list[str] = []
+        for block in slab.blocks(rows):
+            writer.place(int(block.rows[0]), change(block.vectors))
+            keys.extend(block.keys or ())
+        return None, tuple(keys), slab.n_rows
+
+    work = placed if writer.takes_places and not source.n_dropped else changed
     with progress.stage("apply", source.n) as advance:
-        for piece, keys, n in ordered_map(changed, source.slabs()):
-            writer.write(piece)
+        for piece, keys, n in ordered_map(work, source.slabs()):
+            if piece is not None:
+                writer.write(piece)
             census.add(keys or ())
             n_rows += n
             advance(n)

@@ -1,6 +1,7 @@
 """`.npy`: a header, then the numbers, in C or Fortran order and any byte order."""
 
 import io
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -167,13 +168,21 @@ class NpyWriter(EmbeddingWriter):
     def __init__(self, handle: BinaryIO, *, n: int, d: int, dtype: np.dtype[Any], is_fortran: bool = False) -> None:
         self._handle, self._n, self._dtype, self._is_fortran = handle, n, dtype, is_fortran
         header = npy_header(n, d, dtype, is_fortran=is_fortran)
-        self._offset, self._row = len(header), 0
+        self._offset, self._row, self.takes_places = len(header), 0, not is_fortran
         handle.write(header)
 
     def encode(self, batch: Embeddings) -> Floats:
         """Lay rows out as they will be written; safe on any thread."""
         order = np.asfortranarray if self._is_fortran else np.ascontiguousarray
         return order(batch.vectors, dtype=self._dtype)
+
+    def place(self, row: int, vectors: Floats) -> None:
+        """Write consecutive rows to where they belong; safe on any thread, in any order."""
+        left = np.ascontiguousarray(vectors, dtype=self._dtype).data.cast("B")
+        offset = self._offset + row * vectors.shape[1] * self._dtype.itemsize
+        while len(left):
+            n = os.pwrite(self._handle.fileno(), left, offset)
+            left, offset = left[n:], offset + n
 
     def write(self, piece: Floats) -> None:
         """Append rows."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError
+from salcli.spectral.linalg import all_finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,13 +96,7 @@ def require_shape(path: str, n: int, d: int) -> None:
 
 def first_nonfinite(batch: Embeddings) -> int | None:
     """Find the first row with NaN or Inf; None if all is finite."""
-    x = batch.vectors
-    with np.errstate(over="ignore", invalid="ignore"):  # NaN and Inf never leave a sum, so one fast pass is enough
-        if x.flags.c_contiguous and x.dtype in (np.float32, np.float64):
-            total = x.reshape(-1) @ x.reshape(-1)
-        else:
-            total = x.sum(dtype=np.float32 if x.itemsize < 4 else None)
-    if np.isfinite(total):
+    if all_finite(batch.vectors):
         return None
-    bad = np.flatnonzero(~np.isfinite(x).all(axis=1))
+    bad = np.flatnonzero(~np.isfinite(batch.vectors).all(axis=1))
     return int(bad[0]) if len(bad) else None

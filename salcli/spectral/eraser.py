@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from salcli.errors import RangeError, ShapeError, UsageError
-from salcli.spectral.linalg import Reflections, completing_reflections, orthonormality_error
+from salcli.spectral.linalg import Reflections, all_finite, completing_reflections, orthonormality_error
 
 Array = NDArray[np.float64]
-BLOCK_ROWS = 128  # so that the float64 temporaries of a block stay in a core's own cache
+WIDE_ELEMENTS = 1 << 15  # numbers widened to float64 at once: 256 KiB, which stay in a core's own cache
 ORTHONORMAL = 1e-8  # written and read in float64, directions are orthonormal to about 1e-15
 
 
@@ -80,7 +80,19 @@ class LinearEraser:
         if not 0 <= strength <= 1:
             raise UsageError(f"--strength {strength} is outside 0…1")
         right, left_t = self.right, strength * self.left.T
-        return self._in_blocks(x, self.d, dtype, lambda block, centred: block - (centred @ right) @ left_t)
+
+        def change(block: Array, centred: Array) -> Array:
+            block -= (centred @ right) @ left_t
+            return block
+
+        def change_narrow(block: Array) -> Array:  # float64 holds the digits of 32 bits: μ may come off afterwards
+            block -= (block @ right - of_mean) @ left_t
+            return block
+
+        of_mean = self.mean @ right
+        if x.dtype.itemsize <= 4:
+            return self._in_blocks(x, self.d, dtype, change_narrow)
+        return self._in_blocks(x, self.d, dtype, lambda block: change(block, block - self.mean))
 
     def reduce(self, x: NDArray[Any], *, dtype: DTypeLike | None = None) -> NDArray[Any]:
         """Give the coordinates of x − mean in the complement of the removed directions (paper: Ūᵀx).
@@ -105,9 +117,12 @@ class LinearEraser:
             raise UsageError(f"--reduce: all {self.d} directions are removed, nothing is left to write")
         v, t = self._reflections
         vt, rest_t = v @ t, v[self.k :].T
-        return self._in_blocks(
-            x, self.d - self.k, dtype, lambda _, centred: centred[:, self.k :] - (centred @ vt) @ rest_t
-        )
+
+        def reduced(centred: Array) -> Array:
+            rest: Array = centred[:, self.k :] - (centred @ vt) @ rest_t
+            return rest
+
+        return self._in_blocks(x, self.d - self.k, dtype, lambda block: reduced(block - self.mean))
 
     @cached_property
     def _reflections(self) -> Reflections:
@@ -126,13 +141,15 @@ class LinearEraser:
         if x.ndim != 2 or x.shape[1] != self.d:
             raise ShapeError(f"the eraser takes rows of {self.d} dimensions, not {x.shape}")
         result = np.empty((len(x), width), dtype=x.dtype if dtype is None else dtype)
-        for start in range(0, len(x), BLOCK_ROWS):
-            block = x[start : start + BLOCK_ROWS].astype(np.float64)
-            changed = change(block, block - self.mean)
-            part = result[start : start + BLOCK_ROWS]
+        rows = max(1, WIDE_ELEMENTS // self.d)
+        wide = np.empty((min(rows, len(x)), self.d))
+        for start in range(0, len(x), rows):
+            block, part = wide[: len(x) - start], result[start : start + rows]
+            np.copyto(block, x[start : start + rows], casting="same_kind")
+            changed = change(block)
             with np.errstate(over="ignore"):
                 part[...] = changed
-            if result.dtype.itemsize < 8 and not np.isfinite(part).all():
+            if result.dtype.itemsize < 8 and not all_finite(part):
                 row, column = np.argwhere(~np.isfinite(part))[0]
                 raise RangeError(
                     f"{changed[row, column]:.6g} (row {start + row} of its batch, dimension {column}) does not fit "

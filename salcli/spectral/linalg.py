@@ -58,3 +58,13 @@ def completing_reflections(u: Array) -> Reflections:
     gram = v.T @ v
     inverse_t = np.triu(gram, 1) + np.diag(np.diag(gram) / 2)
     return Reflections(v, np.linalg.inv(inverse_t))
+
+
+def all_finite(x: NDArray[Any]) -> bool:
+    """Tell whether no number is NaN or Inf, which never leave a sum: one pass, and a second only if that overflows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if x.flags.c_contiguous and x.dtype in (np.float32, np.float64):
+            total = x.reshape(-1) @ x.reshape(-1)
+        else:
+            total = x.sum(dtype=np.float32 if x.itemsize < 4 else None)
+    return bool(np.isfinite(total)) or bool(np.isfinite(x).all())

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from salcli.errors import RangeError, ShapeError, UsageError
-from salcli.spectral.eraser import BLOCK_ROWS, LinearEraser
+from salcli.spectral.eraser import WIDE_ELEMENTS, LinearEraser
 
 
 def eraser_of(d: int, k: int, seed: int = 0, mean: float = 1.0) -> LinearEraser:
@@ -43,7 +43,7 @@ def test_the_reduced_form_has_the_inner_products_of_the_centred_erased_rows(d: i
 
 def test_rows_keep_their_dtype_and_are_computed_in_float64() -> None:
     eraser = eraser_of(30, 3, mean=100.0)
-    x = np.random.default_rng(3).normal(size=(3 * BLOCK_ROWS + 5, 30)).astype(np.float32) + np.float32(100)
+    x = np.random.default_rng(3).normal(size=(3 * WIDE_ELEMENTS // 30 + 5, 30)).astype(np.float32) + np.float32(100)
     exact = x.astype(np.float64) - ((x - eraser.mean) @ eraser.right) @ eraser.left.T
     assert eraser(x).dtype == np.float32
     assert_array_equal(eraser(x, dtype=np.float64).astype(np.float32), eraser(x))

@@ -1,0 +1,91 @@
+"""Sums that do not depend on how a file is read: any batch size, any format that holds the same numbers."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from salcli import options, passes
+from salcli.data.labelled import LabelledRows
+from salcli.data.labels import Attribute, GuardedLabels
+from salcli.engine.progress import Silent
+from salcli.formats.registry import open_source
+from salcli.options import ReadOptions
+from salcli.passes import fold_moments
+from salcli.spectral.moments import CrossMoments
+
+from .cli.helpers import write_embeddings
+
+N, D = 157, 5
+NAMES = ("x.npy", "x.npz", "x.h5", "x.txt", "x.glove.txt", "x.bin", "x.txt.gz", "x.bin.gz")
+
+
+@pytest.fixture(autouse=True)
+def _small_units() -> Iterator[None]:
+    """Make a unit 32 rows and a block 6, so that little files have many."""
+    with mock.patch.object(options, "UNIT_ELEMENTS", 33 * D), mock.patch.object(options, "BLOCK_ELEMENTS", 6 * D):
+        yield
+
+
+def labels(rng: np.random.Generator, n: int) -> GuardedLabels:
+    classes = Attribute("g", rng.integers(0, 3, n).astype(np.int32), ("a", "b", "c"))
+    return GuardedLabels("generated", (classes, Attribute("age", rng.normal(size=n) * 9 + 40, None)), None)
+
+
+def folded(path: Path, given: GuardedLabels, rows: np.ndarray, batch_rows: int | None) -> CrossMoments:
+    with closing(open_source(str(path), ReadOptions(batch_rows=batch_rows))) as source:
+        return fold_moments(source, given, LabelledRows.of(rows), Silent())
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [(name, np.float32) for name in NAMES] + [(name, np.float64) for name in ("x.npy", "x.npz", "x.h5")],
+)
+@pytest.mark.parametrize("labelled", ["all", "some"])
+def test_a_fold_gives_the_same_bits_for_any_batch_size_and_format(
+    tmp_path: Path, name: str, dtype: type[np.floating], labelled: str
+) -> None:
+    rng = np.random.default_rng(4)
+    x = (rng.normal(size=(N, D)) + 1000).astype(dtype)
+    rows = np.arange(N) if labelled == "all" else rng.permutation(N)[:70]
+    given = labels(rng, len(rows))
+    keys = [b"w%d" % i for i in range(N)]
+    first = folded(write_embeddings(tmp_path / "first.npy", x, keys), given, rows, None)
+    path = write_embeddings(tmp_path / name, x, keys)
+    for batch_rows in (None, 1, 7, 32, 50, 1000):
+        found = folded(path, given, rows, batch_rows)
+        for part in ("mean_x", "mean_z", "comoment"):
+            assert np.array_equal(getattr(found, part), getattr(first, part)), (part, batch_rows)
+    z = given.design(np.arange(len(rows)))
+    plain = x[rows].astype(np.float64)
+    np.testing.assert_allclose(first.mean_x, plain.mean(0), rtol=1e-13)
+    np.testing.assert_allclose(first.comoment, (plain - plain.mean(0)).T @ (z - z.mean(0)), atol=1e-8)
+
+
+@pytest.mark.parametrize("joining", [0, 1, 8, 1000])
+def test_units_of_several_slabs_fold_to_the_plain_sums(tmp_path: Path, joining: int) -> None:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(N, D))
+    given = labels(rng, N)
+    np.save(tmp_path / "x.npy", x)
+    with mock.patch.object(passes, "JOINING", joining), mock.patch.object(passes, "UNIT_ELEMENTS", 33 * D):
+        found = folded(tmp_path / "x.npy", given, np.arange(N), None)
+    z = given.design(np.arange(N))
+    np.testing.assert_allclose(found.comoment, (x - x.mean(0)).T @ (z - z.mean(0)), atol=1e-11)
+
+
+def test_slabs_end_at_units_whatever_their_rows(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
+    for name in NAMES:
+        path = write_embeddings(tmp_path / name, x, [b"w%d" % i for i in range(N)])
+        for batch_rows in (None, 1, 7, 32, 50, 1000):
+            with closing(open_source(str(path), ReadOptions(batch_rows=batch_rows))) as source:
+                slabs = list(source.slabs())
+            assert source.unit == 32
+            assert [slab.start for slab in slabs] == [0, *np.cumsum([slab.n_rows for slab in slabs])[:-1]]
+            assert sum(slab.n_rows for slab in slabs) == N
+            assert all(slab.start // 32 == (slab.start + slab.n_rows - 1) // 32 for slab in slabs), (name, batch_rows)
+            assert all(slab.n_rows <= (batch_rows or N) for slab in slabs)
