@@ -54,10 +54,12 @@ class TextSource:
         start += header.n_bytes if header else 0
         if signature.looks_binary(head[start:], header.d if header else None):
             raise FormatError(f"{self.path}: is binary, not text: try --format word2vec-bin, or leave --format out")
+        if header:
+            require_shape(self.path, header.n, header.d)
         self._first_line = 2 if header else 1
         survey = _survey(file, start, self._first_line, options.most_rows, counts_fields=header is None)
         self._spans, self.n, self._strips_cr, mode = survey
-        self.d = header.d if header else mode
+        self.d = header.d if header else max(0, mode)  # most rows may be empty, without even a word
         if header and self.n != header.n:
             raise FormatError(f"{self.path}: line 1 announces {header.n} rows, {self.n} were found")
         require_shape(self.path, self.n, self.d)
