@@ -65,10 +65,15 @@ class NpzSource(NpySource):
             if f"{dataset}.npy" not in names:
                 raise FormatError(f"{path}: no array {dataset!r}; it holds {_listed(names)}")
             return f"{dataset}.npy"
-        fitting, reasons = [], []
+        fitting, reasons, faults = [], [], []
         for name in names:
             try:
-                read_layout(self._held(name).head(), f"{path}[{shortened(name[:-4])}]")
+                head = self._held(name).head()
+            except FormatError as error:
+                faults.append(str(error))
+                continue
+            try:
+                read_layout(head, f"{path}[{shortened(name[:-4])}]")
                 fitting.append(name)
             except FormatError as error:
                 reasons.append(str(error))
@@ -76,7 +81,9 @@ class NpzSource(NpySource):
             return fitting[0]
         if not fitting:
             raise FormatError(
-                reasons[0] if len(names) == 1 else f"{path}: no 2-D float array; it holds {_listed(names)}"
+                (faults + reasons)[0]
+                if faults or len(names) == 1
+                else f"{path}: no 2-D float array; it holds {_listed(names)}"
             )
         raise FormatError(f"{path}: several matrices, {_listed(fitting)}: choose one with --dataset")
 
@@ -100,12 +107,15 @@ class NpzSource(NpySource):
 
     def _list_length(self, name: str) -> int | None:
         """Tell by its header alone whether an array is a list of strings; what claims a key's name must be one."""
+        held = self._held(name)
+        head, claims_keys = held.head(), name[:-4].lower() in KEY_NAMES
         try:
-            held = self._held(name)
-            header = read_header(held.head(), held.name)
+            header = read_header(head, held.name)
         except FormatError:
+            if claims_keys:
+                raise
             return None
-        if header.dtype.hasobject and name[:-4].lower() in KEY_NAMES:
+        if header.dtype.hasobject and claims_keys:
             raise FormatError(f"{held.name}: not an array of strings: objects are never unpickled")
         return header.shape[0] if len(header.shape) == 1 and header.dtype.kind in "US" else None
 
