@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 SAMPLE := sample_data
 DEMO := demo
+TIME ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help install format check test demo bench reproduce-words reproduce-kernels reproduce-fairness clean
+.PHONY: help install format check test fuzz demo bench reproduce-words reproduce-kernels reproduce-fairness clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -30,6 +31,10 @@ check: $(VENV)/.dev ## Look at layout, lint and types
 test: $(VENV)/.dev ## Run all tests
 	$(BIN)/python -m pytest -n auto
 
+fuzz: $(VENV)/.dev ## Fuzz the readers (TIME=seconds for each); what is found is kept in .fuzz/
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
+	$(BIN)/python -m tests.fuzz.fuzz_readers --seconds $(TIME) $(READERS)
+
 demo: $(BIN)/salcli ## label, fit, apply and evaluate on sample_data, into demo/
 	@mkdir -p $(DEMO)
 	$(BIN)/salcli label $(SAMPLE)/glove-sample.txt --direction he:she --top 1000 -o $(DEMO)/labels.csv
@@ -52,5 +57,5 @@ reproduce-fairness: $(VENV)/.dev ## Reproduce the fair-classification figures (D
 	$(BIN)/python benchmarks/reproduce_fairness.py $(DATA)
 
 clean: ## Remove what was made here
-	rm -rf $(VENV) $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf $(VENV) $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis .fuzz build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

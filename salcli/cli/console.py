@@ -8,10 +8,13 @@ from contextlib import contextmanager
 from typing import Any, NoReturn, TextIO
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from salcli.errors import SalcliWarning
+
+MAX_SHOWN = 2_000
+MAX_KEY = 80
 
 
 class _Console(Console):
@@ -22,12 +25,12 @@ class _Console(Console):
 
 def talk() -> Console:
     """Open the console for progress, warnings and errors."""
-    return _Console(stderr=True, soft_wrap=True, highlight=False)
+    return _Console(stderr=True, soft_wrap=True, highlight=False, markup=False, emoji=False)
 
 
 def results() -> Console:
     """Open the console for results; piped, its lines are as long as they need to be."""
-    return _Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+    return _Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 200)
 
 
 def show_warnings() -> None:
@@ -43,7 +46,7 @@ def show_warnings() -> None:
         line: str | None = None,
     ) -> None:
         if issubclass(category, SalcliWarning):
-            talk().print(f"[yellow]warning:[/] {plain(str(message))}")
+            _say("warning:", "yellow", str(message))
         else:
             usual(message, category, filename, lineno, file, line)
 
@@ -53,13 +56,19 @@ def show_warnings() -> None:
 
 def show_error(message: str) -> None:
     """Show an error as one line on stderr."""
-    talk().print(f"[bold red]error:[/] {plain(message)}")
+    _say("error:", "bold red", message)
+
+
+def _say(what: str, style: str, message: str) -> None:
+    """Print one line, of a length that a reader may bear: what it quotes is as long as a file says."""
+    told = plain(message)
+    told = told if len(told) <= MAX_SHOWN else f"{told[: MAX_SHOWN - 200]}…{told[-199:]}"
+    talk().print(Text.assemble((what, style), " ", told))
 
 
 def plain(text: str) -> str:
-    """Keep text from files on one line, free of control characters and markup."""
-    shown = "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode("ascii") for c in text)
-    return escape(shown)
+    """Keep text from files on one line, free of control characters (our consoles take no markup from it)."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def print_json(record: dict[str, Any]) -> None:
@@ -109,7 +118,7 @@ def print_fields(fields: dict[str, Any]) -> None:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in fields.items():
-        table.add_row(name, plain(str(value)))
+        table.add_row(plain(name), plain(str(value)))
     print_table(table)
 
 
@@ -167,6 +176,11 @@ def _kernel_fields(header: dict[str, Any]) -> dict[str, str]:
     }
 
 
+def _quoted(key: str | int) -> str:
+    """Quote a key, which may be as long as its file says."""
+    return repr(f"{key[: MAX_KEY - 1]}…" if isinstance(key, str) and len(key) > MAX_KEY else key)
+
+
 def _spectrum(singular_values: list[float], rank: int) -> str:
     """Show the singular values that carry something; the others are rounding noise, not numbers to compare."""
     shown = ", ".join(f"{s:.4g}" for s in singular_values[: min(rank, 8)]) + (" …" if rank > 8 else "")
@@ -200,7 +214,7 @@ def print_inspection(found: dict[str, Any]) -> None:
     }
     for row in found["head"]:
         values = " ".join(f"{value:.4g}" for value in row["vector"][:6])
-        fields[f"row {row['key']!r}"] = values + (" …" if len(row["vector"]) > 6 else "")
+        fields[f"row {_quoted(row['key'])}"] = values + (" …" if len(row["vector"]) > 6 else "")
     if labels := found.get("labels"):
         counts = labels.get("attributes") or {labels["attribute"]: labels["classes"]}
         for name, classes in counts.items():

@@ -9,22 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.selection import RowRule
-from salcli.errors import FormatError, SalcliError, first_line
+from salcli.errors import FormatError, SalcliError
 from salcli.formats import atomic, signature
+from salcli.formats.archive import FAULTS, Archive
+from salcli.formats.artifact_header import SCHEMA, checked_header
 from salcli.formats.bytefile import ByteFile
+from salcli.formats.npy_header import read_header, strings
+from salcli.formats.signature import HEAD_BYTES
 from salcli.options import LabelOptions
 from salcli.spectral.eraser import LinearEraser
 from salcli.spectral.kernel_eraser import AnyEraser, FeatureEraser, KernelEraser
 from salcli.spectral.kernels import Kernel, NystromMap
 
-SCHEMA = "salcli.eraser/1"
 FORMAT = "salcli eraser"
 LINEAR = ("mean", "left", "right")
 FEATURES = ("landmarks", "whitener", "feature_mean", "left", "right")
 INNER_PRODUCTS = ("landmarks", "dual", "offset")
 KINDS = (LINEAR, FEATURES, INNER_PRODUCTS)
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16))
-MAX_HEADER = 64 << 20
+MAX_UNCHECKED, MAX_GROWTH = 64 << 20, 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +108,7 @@ def _assembled(path: str, header: dict[str, Any], arrays: dict[str, NDArray[Any]
         return LinearEraser(*(arrays[name] for name in LINEAR))
     try:
         kernel = Kernel(**header["kernel"])
-    except (TypeError, KeyError, ValueError) as error:
+    except (TypeError, KeyError, ValueError, OverflowError) as error:
         raise FormatError(f"{path}: damaged artifact: its kernel is not understood") from error
     if set(INNER_PRODUCTS) <= set(arrays):
         return KernelEraser(kernel, *(arrays[name] for name in INNER_PRODUCTS))
@@ -118,7 +121,7 @@ def is_artifact(path: str) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             return {"header.npy", "singular_values.npy"} <= set(archive.namelist())
-    except (OSError, ValueError, zipfile.BadZipFile):
+    except FAULTS:
         return False
 
 
@@ -132,7 +135,7 @@ def read_artifact(path: str) -> Artifact:
     file = ByteFile.open(path)
     try:
         arrays, digest = _arrays(path, file), file.sha256()
-        header = _header(path, arrays["header"])
+        header = checked_header(path, str(arrays["header"]))
         eraser = _assembled(path, header, arrays)
         _require_consistent(path, header, eraser, arrays["singular_values"])
     except FormatError:
@@ -147,66 +150,60 @@ def read_artifact(path: str) -> Artifact:
 def _arrays(path: str, file: ByteFile) -> dict[str, NDArray[Any]]:
     if not file.head().startswith(signature.ZIP_MAGIC):
         raise FormatError(f"{path}: not a salcli eraser: expected the .npz that `salcli fit` writes")
-    try:
-        with np.load(file.handle, allow_pickle=False) as held:
-            names = set(held.files) if isinstance(held, np.lib.npyio.NpzFile) else set()
-            kind = next((kind for kind in KINDS if {*kind, "singular_values", "header"} <= names), None)
-            if kind is None:
-                raise FormatError(f"{path}: not a salcli eraser: expected the arrays {', '.join(LINEAR)} and a header")
-            for info in held.zip.infolist() if held.zip else ():
-                if info.file_size > MAX_HEADER and info.compress_size * 100 < info.file_size:
-                    raise FormatError(
-                        f"{path}: damaged artifact: {info.filename} would unpack to {info.file_size} bytes"
-                    )
-            arrays = {name: held[name] for name in (*kind, "singular_values", "header")}
-    except FormatError:
-        raise
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, SyntaxError, TypeError, AttributeError) as error:
-        raise FormatError(f"{path}: not a salcli eraser, or damaged: {first_line(error)}") from error
-    for name, array in arrays.items():
-        if name != "header" and array.dtype not in (FLOATS if name == "landmarks" else FLOATS[:1]):
-            raise FormatError(f"{path}: damaged artifact: {name} is {array.dtype}, expected float64")
+    archive = Archive(file)
+    names = {name.removesuffix(".npy") for name in archive.names}
+    kind = next((kind for kind in KINDS if {*kind, "singular_values", "header"} <= names), None)
+    if kind is None:
+        raise FormatError(f"{path}: not a salcli eraser: expected the arrays {', '.join(LINEAR)} and a header")
+    arrays = {name: _array(path, archive, name) for name in (*kind, "singular_values", "header")}
+    archive.close()
     return arrays
 
 
-def _header(path: str, held: NDArray[Any]) -> dict[str, Any]:
-    try:
-        header = json.loads(str(held)) if held.dtype.kind == "U" and held.ndim == 0 else None
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: damaged artifact: its header is no JSON ({error})") from error
-    if not isinstance(header, dict):
-        raise FormatError(f"{path}: damaged artifact: its header is no JSON object")
-    if header.get("schema") != SCHEMA:
-        made_by = (
-            (header.get("versions") or {}).get("salcli", "unknown")
-            if isinstance(header.get("versions"), dict)
-            else "unknown"
-        )
+def _array(path: str, archive: Archive, name: str) -> NDArray[Any]:
+    """Read one array, after its header was found to announce what is there."""
+    member = f"{name}.npy"
+    fault = f"{path}: not a salcli eraser, or damaged"
+    if member not in archive.names:
+        raise FormatError(f"{fault}: {name} is no .npy")
+    stream, size = archive.stream(member, f"{fault}: {name}"), archive.size(member)
+    header = read_header(stream.read(min(size, HEAD_BYTES)), f"{fault}: {name}")
+    if name == "header":
+        is_known = header.dtype.kind == "U" and header.shape == ()
+    else:
+        is_known = header.dtype in (FLOATS if name == "landmarks" else FLOATS[:1])
+    if header.dtype.hasobject:
+        raise FormatError(f"{fault}: {name} is an object array (a Python pickle inside), which is never opened")
+    if not is_known:
+        wanted = "one string" if name == "header" else "float64"
+        raise FormatError(f"{path}: damaged artifact: {name} is {header.dtype}, expected {wanted}")
+    if header.offset + header.n_bytes != size:
         raise FormatError(
-            f"{path}: schema {header.get('schema')!r} (written by salcli {made_by}), this salcli reads {SCHEMA!r}"
+            f"{path}: damaged artifact: {name} is {header.n_items} numbers, which do not take the {size} bytes it has"
         )
-    return header
+    if size > MAX_UNCHECKED and archive.growth(member) > MAX_GROWTH:
+        raise FormatError(f"{path}: damaged artifact: {name} would unpack to {size} bytes")
+    stream.close()
+    data = archive.stream(member, f"{fault}: {name}").read(size + 1)
+    if len(data) != size:
+        raise FormatError(f"{fault}: {name} ends {size - len(data)} bytes early")
+    if name == "header":
+        strings(data[header.offset :], header.dtype, f"{fault}: {name}")
+    shape = (header.shape[::-1], header.shape)[not header.is_fortran]
+    array = np.frombuffer(data, header.dtype, offset=header.offset).reshape(shape)
+    return array.T if header.is_fortran else array
 
 
 def _require_consistent(
     path: str, header: dict[str, Any], eraser: AnyEraser, singular_values: NDArray[np.float64]
 ) -> None:
-    stated = {"d": eraser.d, "k": eraser.k}
-    for name, value in stated.items():
-        if header.get(name) != value:
-            raise FormatError(
-                f"{path}: damaged artifact: its header says {name} = {header.get(name)}, its arrays {value}"
-            )
-    if not np.isfinite(singular_values).all() or singular_values.ndim != 1:
+    for name, value in {"d": eraser.d, "k": eraser.k}.items():
+        if header[name] != value:
+            raise FormatError(f"{path}: damaged artifact: its header says {name} = {header[name]}, its arrays {value}")
+    if singular_values.ndim != 1 or not np.isfinite(singular_values).all():
         raise FormatError(f"{path}: damaged artifact: singular values must be a finite list")
-    for name in ("rows", "attributes", "inputs", "method", "rank", "is_centred", "k_rule"):
-        if name not in header:
-            raise FormatError(f"{path}: damaged artifact: its header lacks {name!r}")
-    try:
-        RowRule.from_dict(header["rows"]["rule"])
-    except (TypeError, KeyError, SalcliError) as error:
-        raise FormatError(f"{path}: damaged artifact: its rule of fitted rows is not understood") from error
-    attributes = header["attributes"]
-    known = {"name", "classes", "counts", "sha256"}
-    if not isinstance(attributes, list) or not all(isinstance(a, dict) and known <= set(a) for a in attributes):
-        raise FormatError(f"{path}: damaged artifact: its list of attributes is not understood")
+    if header["rank"] > len(singular_values):
+        raise FormatError(
+            f"{path}: damaged artifact: its header says rank = {header['rank']}, "
+            f"of {len(singular_values)} singular values"
+        )

@@ -15,15 +15,18 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import IO, Any
 
-from salcli.errors import FormatError
+from salcli.errors import FormatError, first_line
 from salcli.formats import signature
 
 PIECE = 1 << 20
 OPENERS: dict[str, Callable[[IO[bytes]], Any]] = {
     "gzip": lambda raw: gzip.GzipFile(fileobj=raw),
     "bz2": bz2.BZ2File,
-    "xz": lzma.LZMAFile,
+    "xz": lambda raw: _Unxz(raw),
 }
+# At most so many bytes of content for one on disk: what cannot be in a file is refused before it is looked for.
+GREATEST_GROWTH = {"gzip": 1_100, "bz2": 50_000, "xz": 10_000}
+XZ_MEMORY = 128 << 20  # `xz -9` takes 65 MiB to unpack
 
 
 class Stream:
@@ -41,7 +44,7 @@ class Stream:
         """
         pieces = []
         try:
-            while size > 0 and (piece := self._raw.read(size)):
+            while size > 0 and (piece := self._raw.read(min(size, PIECE))):  # what is asked for may not be there
                 pieces.append(piece)
                 size -= len(piece)
         except EOFError as error:
@@ -49,7 +52,7 @@ class Stream:
                 f"{self._name}: truncated {self._compression} stream: it ends before its end mark"
             ) from error
         except (OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
-            raise FormatError(f"{self._name}: damaged {self._compression} stream ({error})") from error
+            raise FormatError(f"{self._name}: damaged {self._compression} stream ({first_line(error)})") from error
         return b"".join(pieces)
 
     def close(self) -> None:
@@ -121,6 +124,12 @@ class ByteFile:
         """Bytes of the content, None where only reading to the end would tell."""
         return os.fstat(self.handle.fileno()).st_size if self.is_plain else None
 
+    @property
+    def most_bytes(self) -> int:
+        """More bytes than this the content cannot have."""
+        on_disk = os.fstat(self.handle.fileno()).st_size
+        return on_disk * GREATEST_GROWTH.get(self.compression or "", 1)
+
     def stream(self) -> Stream:
         """Read the content from its first byte."""
         if self.compression is None:
@@ -185,7 +194,12 @@ class ByteFile:
         """Unpack into a temporary file, for formats that must be read at any place."""
         if self.is_plain:
             return self
-        self._unpacked = ByteFile(self.name, spooled(self.stream()), packed=self)
+        try:
+            self._unpacked = ByteFile(self.name, spooled(self.stream()), packed=self)
+        except OSError as error:
+            raise FormatError(
+                f"{self.name}: cannot be unpacked into a temporary file in {tempfile.gettempdir()}: {error.strerror}"
+            ) from error
         return self._unpacked
 
     def sha256(self) -> str:
@@ -216,6 +230,38 @@ class _Positioned:
         data = os.pread(self._handle.fileno(), size, self._offset)
         self._offset += len(data)
         return data
+
+    def close(self) -> None:
+        """Leave the shared handle open."""
+
+
+class _Unxz:
+    """Unpacks xz in bounded memory: a file may ask for a dictionary of 4 GiB."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self._raw, self._ahead = raw, b""
+        self._stream: lzma.LZMADecompressor | None = None
+
+    def read(self, size: int) -> bytes:
+        while True:
+            if self._stream is None or self._stream.needs_input or self._stream.eof:
+                self._ahead = self._ahead or self._raw.read(PIECE)
+                is_between = self._stream is None or self._stream.eof
+                if is_between:
+                    self._ahead = self._ahead.lstrip(b"\0") or self._raw.read(PIECE).lstrip(b"\0")  # padding
+                if not self._ahead:
+                    if is_between:
+                        return b""
+                    raise EOFError
+                if is_between:
+                    self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY)
+            assert self._stream is not None
+            ahead, self._ahead = self._ahead, b""
+            data = self._stream.decompress(ahead, size)
+            if self._stream.eof:
+                self._ahead = self._stream.unused_data
+            if data:
+                return data
 
     def close(self) -> None:
         """Leave the shared handle open."""

@@ -1,6 +1,7 @@
 """HDF5: find the matrix and its keys, read by chunks, write a copy with another matrix in its place."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -9,10 +10,12 @@ import h5py
 from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError, first_line, warn
 from salcli.formats.bytefile import ByteFile
+from salcli.formats.hdf5_storage import FAULTS, damage, describe, is_packed, require_inside, require_readable
 from salcli.formats.npy import require_float_matrix
 from salcli.formats.source import Slab, require_shape, row_ranges
 from salcli.options import ReadOptions, unit_rows
 
+KEYS_BYTES = 4 << 20  # of fixed-length keys that are read at once
 MAX_LINKS = 16  # soft links in a row; more is a circle
 KEY_NAMES = frozenset({"keys", "words", "vocab", "vocabulary", "tokens", "ids", "key", "word", "token", "id", "index"})
 
@@ -24,27 +27,36 @@ class Hdf5Source:
 
     def __init__(self, file: ByteFile, options: ReadOptions) -> None:
         self.path, self._file = file.name, file.plain()
+        self.root = self._opened()
         try:
-            self.root = h5py.File(self._file.handle, "r")
-        except (OSError, RuntimeError) as error:
-            fault = (
-                "truncated or incomplete HDF5 file"
-                if "truncated" in str(error) or self._is_stub()
-                else "damaged HDF5 file"
-            )
+            with damage(self.path):
+                self._find(options)
+        except BaseException:
+            with suppress(*FAULTS):
+                self.root.close()
+            raise
+
+    def _opened(self) -> h5py.File:
+        try:
+            return h5py.File(self._file.handle, "r")
+        except FAULTS as error:
+            is_cut = "truncated" in str(error) or self._is_stub()
+            fault = "truncated or incomplete HDF5 file" if is_cut else "damaged HDF5 file"
             raise FormatError(f"{self.path}: {fault} ({first_line(error)})") from error
+
+    def _find(self, options: ReadOptions) -> None:
         self._matrix = self._find_matrix(options.dataset)
         self.dataset = str(self._matrix.name)
+        self._require_readable(self._matrix)
         self.n, self.d = self._matrix.shape
         self.dtype = self._matrix.dtype
         require_shape(f"{self.path}: dataset {self.dataset}", self.n, self.d)
-        self._require_readable(self._matrix)
         self._keys = self._find_keys(options.keys_dataset)
         if self._keys is not None:
             self._require_readable(self._keys)
         self.keys_name = None if self._keys is None else str(self._keys.name)
         self.has_keys = self._keys is not None
-        chunk_rows = self._matrix.chunks[0] if self._matrix.chunks else 1
+        chunk_rows = self._matrix.chunks[0] if is_packed(self._matrix) else 1
         self.unit = -(-unit_rows(self.d) // chunk_rows) * chunk_rows  # a packed chunk is not to be read twice
         self._rows = options.rows_per_slab(self.d * self.dtype.itemsize, self.unit, multiple_of=chunk_rows)
 
@@ -58,26 +70,25 @@ class Hdf5Source:
             if isinstance(item, h5py.Dataset):
                 found["/" + name] = item
 
-        try:
+        with damage(self.path):
             self.root.visititems(visit)
-        except (OSError, RuntimeError, KeyError) as error:
-            raise FormatError(f"{self.path}: damaged HDF5 file ({first_line(error)})") from error
         return found
 
     def _find_matrix(self, dataset: str | None) -> h5py.Dataset:
         if dataset is not None:
             matrix = self._named(dataset)
+            require_inside(f"{self.path}: dataset {dataset}", matrix)
             require_float_matrix(f"{self.path}: dataset {dataset}", matrix.shape or (), matrix.dtype)
             return matrix
         datasets = self._datasets()
-        matrices = {
-            name: item for name, item in datasets.items() if item.dtype.kind == "f" and len(item.shape or ()) == 2
-        }
+        matrices = {name: item for name, item in datasets.items() if _is_matrix(item)}
+        if not matrices and (views := [item for item in datasets.values() if item.is_virtual]):
+            self._require_readable(views[0])
         if len(matrices) == 1:
             return next(iter(matrices.values()))
         if matrices:
             raise FormatError(f"{self.path}: several matrices, {_listed(list(matrices))}: choose one with --dataset")
-        shapes = [f"{name} {item.dtype} {item.shape}" for name, item in datasets.items()]
+        shapes = [describe(name, item) for name, item in datasets.items()]
         raise FormatError(f"{self.path}: no 2-D float dataset among {_listed(shapes) or 'no datasets at all'}")
 
     def _named(self, name: str, depth: int = 0) -> h5py.Dataset:
@@ -101,32 +112,24 @@ class Hdf5Source:
         return found
 
     def _require_readable(self, dataset: h5py.Dataset) -> None:
-        """Refuse a dataset that lies in other files, or needs a filter that is not here."""
-        where = f"{self.path}: dataset {dataset.name}"
-        if dataset.is_virtual and any(source.file_name != "." for source in dataset.virtual_sources()):
-            raise FormatError(f"{where} is a view of other files, which are not followed")
-        if dataset.external:
-            raise FormatError(f"{where} keeps its data in another file, which is not followed")
-        plist = dataset.id.get_create_plist()
-        for i in range(plist.get_nfilters()):
-            code, _, _, name = plist.get_filter(i)
-            if not h5py.h5z.filter_avail(code):
-                label = name.decode("utf-8", "replace") if name else "unnamed"
-                raise FormatError(
-                    f"{where} needs HDF5 filter {code} ({label}), which is not installed: try `pip install hdf5plugin`"
-                )
+        require_readable(f"{self.path}: dataset {dataset.name}", dataset, self._file.size or 0)
+
+    def _named_keys(self, keys_dataset: str) -> h5py.Dataset:
+        keys = self._named(keys_dataset)
+        require_inside(f"{self.path}: dataset {keys_dataset}", keys)
+        if not _holds_strings(keys):
+            raise FormatError(
+                f"{self.path}: {keys_dataset} is {keys.dtype} of shape {keys.shape}, expected a list of strings"
+            )
+        if len(keys) != self.n:
+            raise FormatError(f"{self.path}: {len(keys)} keys in {keys_dataset}, {self.n} rows in {self.dataset}")
+        return keys
 
     def _find_keys(self, keys_dataset: str | None) -> h5py.Dataset | None:
         if keys_dataset is not None:
-            keys = self._named(keys_dataset)
-            if not _holds_strings(keys):
-                raise FormatError(
-                    f"{self.path}: {keys_dataset} is {keys.dtype} of shape {keys.shape}, expected a list of strings"
-                )
-            if len(keys) != self.n:
-                raise FormatError(f"{self.path}: {len(keys)} keys in {keys_dataset}, {self.n} rows in {self.dataset}")
-            return keys
-        strings = {name: item for name, item in self._datasets().items() if _holds_strings(item)}
+            return self._named_keys(keys_dataset)
+        datasets = self._datasets()
+        strings = {name: item for name, item in datasets.items() if _holds_strings(item)}
         fitting = {name: item for name, item in strings.items() if len(item) == self.n}
         named = {name: item for name, item in fitting.items() if name.rpartition("/")[2].lower() in KEY_NAMES}
         for candidates in (fitting, named):
@@ -137,6 +140,9 @@ class Hdf5Source:
                 f"{self.path}: several lists of {self.n} strings, {_listed(list(fitting))}: "
                 "choose one with --keys-dataset"
             )
+        for name, item in datasets.items():
+            if item.is_virtual and name.rpartition("/")[2].lower() in KEY_NAMES:
+                self._require_readable(item)
         for name, item in strings.items():
             if name.rpartition("/")[2].lower() in KEY_NAMES:
                 raise FormatError(f"{self.path}: {len(item)} keys in {name}, {self.n} rows in {self.dataset}")
@@ -155,7 +161,7 @@ class Hdf5Source:
     def _read(self, start: int, stop: int) -> Embeddings:
         try:
             vectors = self._matrix[start:stop]
-        except (OSError, RuntimeError) as error:
+        except FAULTS as error:
             raise FormatError(
                 f"{self.path}: dataset {self.dataset}, rows {start} to {stop - 1}: damaged ({first_line(error)})"
             ) from error
@@ -164,9 +170,11 @@ class Hdf5Source:
     def _keys_at(self, start: int, stop: int) -> tuple[str, ...] | None:
         if self._keys is None:
             return None
+        step = max(1, KEYS_BYTES // self._keys.dtype.itemsize)
         try:
-            return tuple(_text(key) for key in self._keys[start:stop])
-        except (OSError, RuntimeError) as error:
+            cuts = ((begin, min(begin + step, stop)) for begin in range(start, stop, step))
+            return tuple(_text(key) for begin, end in cuts for key in self._keys[begin:end])
+        except FAULTS as error:
             raise FormatError(f"{self.path}: dataset {self.keys_name}: damaged ({first_line(error)})") from error
 
     def key_batches(self) -> Iterator[tuple[str, ...]]:
@@ -196,12 +204,23 @@ def _link(group: Any, name: str) -> Any:
     """Give a member's link without following it; None if there is no such member."""
     try:
         return group.get(name, getlink=True) if isinstance(group, h5py.Group) else None
-    except KeyError:
+    except FAULTS:
         return None
 
 
+def _is_matrix(item: h5py.Dataset) -> bool:
+    try:  # to ask a virtual dataset for its shape would open the files it is a view of
+        return not item.is_virtual and item.dtype.kind == "f" and len(item.shape or ()) == 2
+    except FAULTS:  # a type that numpy does not have
+        return False
+
+
 def _holds_strings(item: h5py.Dataset) -> bool:
-    return len(item.shape or ()) == 1 and (h5py.check_string_dtype(item.dtype) is not None or item.dtype.kind == "S")
+    try:
+        is_text = h5py.check_string_dtype(item.dtype) is not None or item.dtype.kind == "S"
+        return is_text and not item.is_virtual and len(item.shape or ()) == 1 and item.dtype.itemsize <= KEYS_BYTES
+    except FAULTS:
+        return False
 
 
 def _text(key: Any) -> str:
@@ -209,4 +228,4 @@ def _text(key: Any) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    return ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
+    return ", ".join(name[:120] for name in names[:8]) + (" …" if len(names) > 8 else "")

@@ -7,6 +7,7 @@ import numpy as np
 
 from salcli.data.embeddings import Embeddings
 from salcli.formats.hdf5 import Hdf5Source
+from salcli.formats.hdf5_storage import damage
 from salcli.formats.writer import EmbeddingWriter
 
 DEFAULT_MATRIX, DEFAULT_KEYS = "vectors", "keys"
@@ -24,10 +25,12 @@ class Hdf5Writer(EmbeddingWriter):
         name = like.dataset if like else DEFAULT_MATRIX
         if like is not None:
             skipped = {like.dataset} if is_copy else {like.dataset, str(like.keys_name)}
-            _copy_siblings(like.root, self._file, skipped)
+            with damage(f"{like.path}: what stands beside dataset {like.dataset}"):
+                _copy_siblings(like.root, self._file, skipped)
         self._matrix = self._file.create_dataset(name, (n, d), dtype, **_storage(like, d))
         if like is not None:
-            _copy_attributes(like.root[like.dataset], self._matrix)
+            with damage(f"{like.path}: attributes of dataset {like.dataset}"):
+                _copy_attributes(like.root[like.dataset], self._matrix)
         self._keys = None
         if has_keys and not is_copy:
             keys_name = (like.keys_name if like else None) or DEFAULT_KEYS

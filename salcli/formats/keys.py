@@ -1,12 +1,15 @@
 """Keys: bytes to text and back without loss, and the census that finds duplicates in flat memory."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from salcli.errors import FormatError, warn
 from salcli.formats import text_rows
+
+MAX_KEY = 1 << 20
 
 
 def decoded(words: Sequence[bytes]) -> tuple[str, ...]:
@@ -99,12 +102,22 @@ def read_key_lines(path: str) -> tuple[str, ...]:
     """
     try:
         with open(path, "rb") as handle:
-            data = handle.read().removeprefix(text_rows.BOM)
+            lines = list(_bounded_lines(path, handle))
     except OSError as error:
         raise FormatError(f"{path}: cannot be read: {error.strerror}") from error
-    lines = data.removesuffix(b"\n").split(b"\n")
+    lines = lines or [b""]
+    lines[0] = lines[0].removeprefix(text_rows.BOM)
     if all(line.endswith(b"\r") for line in lines):
         lines = [line[:-1] for line in lines]
     if b"" in lines:
         raise FormatError(f"{path}: line {lines.index(b'') + 1}: an empty line, expected a key")
     return decoded(lines)
+
+
+def _bounded_lines(path: str, handle: IO[bytes]) -> Iterator[bytes]:
+    number = 0
+    while line := handle.readline(MAX_KEY + 1):
+        number += 1
+        if len(line) > MAX_KEY:
+            raise FormatError(f"{path}: line {number}: more than {MAX_KEY >> 20} MiB without a line feed: not keys")
+        yield line.removesuffix(b"\n")

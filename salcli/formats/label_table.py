@@ -5,6 +5,7 @@ import math
 import os
 import sys
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -109,14 +110,14 @@ def _require_distinct(path: str, asked: Sequence[str]) -> None:
 def _find_columns(path: str, header: Sequence[str], options: LabelOptions) -> _Columns:
     _require_distinct(path, (*options.attributes, *options.numeric))
     names = tuple(name.strip() for name in header)
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice or "" in names:
-        fault = f"column {twice[0]!r} stands twice" if twice else "a column has no name"
-        raise FormatError(f"{path}: line 1: {fault} in the header ({', '.join(names)})")
+        fault = f"column {twice[0][:40]!r} stands twice" if twice else "a column has no name"
+        raise FormatError(f"{path}: line 1: {fault} in the header ({_listed(names)})")
 
     def at(name: str, option: str) -> int:
         if name not in names:
-            raise LabelError(f"{path}: no column {name!r} ({option}); it has {', '.join(names)}")
+            raise LabelError(f"{path}: no column {name!r} ({option}); it has {_listed(names)}")
         return names.index(name)
 
     keys = [i for i, name in enumerate(names) if name.lower() in KEY_NAMES and name not in options.attributes]
@@ -125,7 +126,7 @@ def _find_columns(path: str, header: Sequence[str], options: LabelOptions) -> _C
     elif options.by_row:
         keys = []
     elif len(keys) > 1:
-        raise LabelError(f"{path}: several key columns, {', '.join(names[i] for i in keys)}: choose one with --key")
+        raise LabelError(f"{path}: several key columns, {_listed([names[i] for i in keys])}: choose one with --key")
     split = at(options.split_column, "--split-column") if options.split_column is not None else None
     if split is None and not options.no_split and SPLIT_NAME in names and SPLIT_NAME not in options.attributes:
         split = names.index(SPLIT_NAME)
@@ -143,7 +144,7 @@ def _only_column(path: str, names: Sequence[str], taken: set[int | None]) -> int
     """Find the only column that is not taken, and not called as keys are."""
     free = [i for i, name in enumerate(names) if i not in taken and name.lower() not in KEY_NAMES]
     if len(free) != 1:
-        listed = ", ".join(names[i] for i in free) or "none"
+        listed = _listed([names[i] for i in free]) or "none"
         raise LabelError(f"{path}: which column is the guarded attribute? {listed}: choose with --attribute")
     return free[0]
 
@@ -262,6 +263,10 @@ def _shown(attribute: Attribute, index: int) -> str:
     if attribute.classes is None:
         return repr(float(value))
     return repr(attribute.classes[int(value)]) if value >= 0 else "unlabelled"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(name[:40] for name in names[:20]) + (" …" if len(names) > 20 else "")
 
 
 def write_labels(handle: IO[str], columns: Sequence[str], rows: Iterator[Sequence[str]]) -> None:

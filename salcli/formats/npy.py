@@ -5,14 +5,14 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from tokenize import TokenError
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from salcli.data.embeddings import Embeddings, Floats
-from salcli.errors import FormatError, first_line
+from salcli.errors import FormatError
 from salcli.formats.bytefile import ByteFile
+from salcli.formats.npy_header import read_header
 from salcli.formats.source import Slab, require_shape, row_ranges
 from salcli.formats.writer import EmbeddingWriter
 from salcli.options import ReadOptions, unit_rows
@@ -42,21 +42,9 @@ def read_layout(head: bytes, name: str) -> NpyLayout:
     ------
     FormatError : not a 2-D array of floats
     """
-    start = io.BytesIO(head)
-    try:
-        version = np.lib.format.read_magic(start)
-        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
-        if read is None:
-            raise FormatError(
-                f"{name}: npy format version {version[0]}.{version[1]}: a structured dtype, not a matrix of floats"
-            )
-        shape, is_fortran, dtype = read(start)
-    except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError, TokenError) as error:
-        raise FormatError(f"{name}: damaged npy header: {first_line(error)}") from error
-    require_float_matrix(name, shape, dtype)
-    if any(size < 0 for size in shape):
-        raise FormatError(f"{name}: damaged npy header: negative shape {shape}")
-    return NpyLayout(shape[0], shape[1], dtype, is_fortran, start.tell())
+    header = read_header(head, name)
+    require_float_matrix(name, header.shape, header.dtype)
+    return NpyLayout(header.shape[0], header.shape[1], header.dtype, header.is_fortran, header.offset)
 
 
 def require_float_matrix(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -67,7 +55,7 @@ def require_float_matrix(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
         )
     if dtype.names is not None:
         raise FormatError(
-            f"{name}: a structured dtype with the fields {', '.join(dtype.names)}, expected one float dtype"
+            f"{name}: a structured dtype with the fields {', '.join(dtype.names)[:120]}, expected one float dtype"
         )
     if dtype == np.dtype("V2"):
         raise FormatError(f"{name}: dtype |V2 (bfloat16, which numpy has no name for): convert it to float32 first")
@@ -75,7 +63,7 @@ def require_float_matrix(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
         raise FormatError(f"{name}: dtype {dtype}, expected floats: convert it with .astype('float32')")
     if len(shape) != 2:
         hint = "pool or squeeze it first, that choice is yours" if len(shape) > 2 else "expected rows and dimensions"
-        raise FormatError(f"{name}: shape {shape} is not 2-D: {hint}")
+        raise FormatError(f"{name}: shape {str(shape)[:60]} is not 2-D: {hint}")
 
 
 class NpySource:
@@ -86,17 +74,22 @@ class NpySource:
     def __init__(self, file: ByteFile, options: ReadOptions, *, format_name: str = "npy") -> None:
         self.path, self.format = file.name, format_name
         layout = read_layout(file.head(), self.path)
-        self.file = file.plain() if layout.is_fortran else file
         self._layout, self.n, self.d, self.dtype = layout, layout.n, layout.d, layout.dtype
         self.is_fortran = layout.is_fortran
         require_shape(self.path, self.n, self.d)
-        size = self.file.size
+        size = file.size
+        if size is None and layout.offset + layout.n_bytes > file.most_bytes:
+            raise FormatError(
+                f"{self.path}: truncated: {self.n} x {self.d} {self.dtype} take {layout.n_bytes} bytes, more than "
+                f"{file.compression} can pack into this file"
+            )
         if size is not None and size != layout.offset + layout.n_bytes:
             fault = "truncated" if size < layout.offset + layout.n_bytes else "too long"
             raise FormatError(
                 f"{self.path}: {fault}: {self.n} x {self.d} {self.dtype} take {layout.n_bytes} bytes, "
                 f"{size - layout.offset} bytes follow the header"
             )
+        self.file = file.plain() if layout.is_fortran else file
         self.unit = unit_rows(self.d)
         self._rows = options.rows_per_slab(self.d * self.dtype.itemsize, self.unit)
 

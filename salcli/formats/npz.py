@@ -1,6 +1,5 @@
 """`.npz`: a zip of `.npy` arrays, of which one is the matrix and another may hold the keys."""
 
-import io
 import zipfile
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -8,10 +7,12 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from salcli.data.embeddings import Embeddings, Floats
-from salcli.errors import FormatError, first_line
+from salcli.errors import FormatError
+from salcli.formats.archive import Archive, shortened
 from salcli.formats.bytefile import ByteFile, Stream
+from salcli.formats.keys import MAX_KEY
 from salcli.formats.npy import NpySource, npy_header, read_layout
-from salcli.formats.signature import HEAD_BYTES
+from salcli.formats.npy_header import read_header, strings
 from salcli.formats.source import Slab, row_ranges
 from salcli.formats.writer import EmbeddingWriter
 from salcli.options import ReadOptions
@@ -19,17 +20,23 @@ from salcli.options import ReadOptions
 KEY_NAMES = ("keys", "words", "vocab", "tokens", "ids", "labels", "index")
 EPOCH = (1980, 1, 1, 0, 0, 0)  # so that equal content makes equal bytes
 COPY_PIECE = 1 << 20
+MAX_GROWTH, ANY_GROWTH_BYTES = 500, 64 << 20  # numpy pads strings, so that long lists of keys do shrink a hundredfold
 
 
 class _Member(ByteFile):
     """One array of a zip, read forward like a compressed file."""
 
-    def __init__(self, outer: ByteFile, archive: zipfile.ZipFile, member: str) -> None:
-        super().__init__(f"{outer.name}[{member.removesuffix('.npy')}]", outer.handle, compression="zip")
+    def __init__(self, outer: ByteFile, archive: Archive, member: str) -> None:
+        name = f"{outer.name}[{shortened(member.removesuffix('.npy'))}]"
+        super().__init__(name, outer.handle, compression="zip")
         self.outer, self.archive, self.member = outer, archive, member
 
+    @property
+    def size(self) -> int:
+        return self.archive.size(self.member)
+
     def stream(self) -> Stream:
-        return Stream(self.archive.open(self.member), self.name, "zip")
+        return self.archive.stream(self.member, self.name)
 
 
 class NpzSource(NpySource):
@@ -37,31 +44,36 @@ class NpzSource(NpySource):
 
     def __init__(self, file: ByteFile, options: ReadOptions) -> None:
         self._outer = file.plain()
-        try:
-            self.archive = zipfile.ZipFile(self._outer.handle)
-        except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-            raise FormatError(f"{file.name}: truncated or damaged npz: {error}") from error
-        names = self.archive.namelist()
+        self.archive = Archive(self._outer)
+        names = self.archive.names
         if not names or not all(name.endswith(".npy") for name in names):
-            inside = ", ".join(names[:4]) + (" …" if len(names) > 4 else "")
+            inside = ", ".join(map(shortened, names[:4])) + (" …" if len(names) > 4 else "")
             raise FormatError(
                 f"{file.name}: a zip archive (of {inside or 'nothing'}), not an npz: extract the vectors first"
             )
         self.member = self._matrix_member(file.name, names, options.dataset)
-        super().__init__(_Member(self._outer, self.archive, self.member), options, format_name="npz")
+        super().__init__(self._held(self.member), options, format_name="npz")
         self.path = file.name
         self.keys_member, self._all_keys = self._find_keys(names, options.keys_dataset)
         self.has_keys = self._all_keys is not None
+
+    def _held(self, member: str) -> _Member:
+        return _Member(self._outer, self.archive, member)
 
     def _matrix_member(self, path: str, names: list[str], dataset: str | None) -> str:
         if dataset is not None:
             if f"{dataset}.npy" not in names:
                 raise FormatError(f"{path}: no array {dataset!r}; it holds {_listed(names)}")
             return f"{dataset}.npy"
-        fitting, reasons = [], []
+        fitting, reasons, faults = [], [], []
         for name in names:
             try:
-                read_layout(_Member(self._outer, self.archive, name).stream().read(HEAD_BYTES), f"{path}[{name[:-4]}]")
+                head = self._held(name).head()
+            except FormatError as error:
+                faults.append(str(error))
+                continue
+            try:
+                read_layout(head, f"{path}[{shortened(name[:-4])}]")
                 fitting.append(name)
             except FormatError as error:
                 reasons.append(str(error))
@@ -69,7 +81,9 @@ class NpzSource(NpySource):
             return fitting[0]
         if not fitting:
             raise FormatError(
-                reasons[0] if len(names) == 1 else f"{path}: no 2-D float array; it holds {_listed(names)}"
+                (faults + reasons)[0]
+                if faults or len(names) == 1
+                else f"{path}: no 2-D float array; it holds {_listed(names)}"
             )
         raise FormatError(f"{path}: several matrices, {_listed(fitting)}: choose one with --dataset")
 
@@ -79,9 +93,9 @@ class NpzSource(NpySource):
             if name not in names:
                 raise FormatError(f"{self.path}: no array {keys_dataset!r}; it holds {_listed(names)}")
             return name, self._strings(name)
-        lists = [name for name in names if self._is_list_of_strings(name)]
-        known = [name for name in lists if name[:-4].lower() in KEY_NAMES]
-        fitting = [name for name in lists if len(self._strings(name, any_length=True)) == self.n]
+        lengths = {name: length for name in names if (length := self._list_length(name)) is not None}
+        fitting = [name for name, length in lengths.items() if length == self.n]
+        known = [name for name in lengths if name[:-4].lower() in KEY_NAMES]
         for candidates in (fitting, [name for name in fitting if name in known], [] if fitting else known):
             if len(candidates) == 1:
                 return candidates[0], self._strings(candidates[0])
@@ -91,38 +105,48 @@ class NpzSource(NpySource):
             )
         return None, None
 
-    def _is_list_of_strings(self, name: str) -> bool:
-        """Tell by its header alone; what claims a key's name must be one."""
-        with self.archive.open(name) as member:
-            head = io.BytesIO(member.read(HEAD_BYTES))
+    def _list_length(self, name: str) -> int | None:
+        """Tell by its header alone whether an array is a list of strings; what claims a key's name must be one."""
+        held = self._held(name)
+        head, claims_keys = held.head(), name[:-4].lower() in KEY_NAMES
         try:
-            read = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
-            shape, _, dtype = read[np.lib.format.read_magic(head)[0]](head)
-        except (ValueError, KeyError):
-            return False
-        if dtype.hasobject and name[:-4].lower() in KEY_NAMES:
-            raise FormatError(f"{self.path}[{name[:-4]}]: not an array of strings: objects are never unpickled")
-        return len(shape) == 1 and dtype.kind in "US"
+            header = read_header(head, held.name)
+        except FormatError:
+            if claims_keys:
+                raise
+            return None
+        if header.dtype.hasobject and claims_keys:
+            raise FormatError(f"{held.name}: not an array of strings: objects are never unpickled")
+        return header.shape[0] if len(header.shape) == 1 and header.dtype.kind in "US" else None
 
-    def _strings(self, name: str, *, any_length: bool = False) -> tuple[str, ...]:
-        try:
-            with self.archive.open(name) as member:
-                keys = np.lib.format.read_array(member, allow_pickle=False)
-        except (ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise FormatError(f"{self.path}[{name[:-4]}]: not an array of strings: {first_line(error)}") from error
-        if keys.ndim != 1 or keys.dtype.kind not in "US":
+    def _strings(self, name: str) -> tuple[str, ...]:
+        held = self._held(name)
+        header = read_header(held.head(), held.name)
+        if len(header.shape) != 1 or header.dtype.kind not in "US":
             raise FormatError(
-                f"{self.path}[{name[:-4]}]: {keys.dtype} of shape {keys.shape}, expected a list of strings"
+                f"{held.name}: {header.dtype} of shape {header.shape}, not an array of strings: "
+                "expected a list of strings"
             )
-        if len(keys) != self.n and not any_length:
-            raise FormatError(f"{self.path}: {len(keys)} keys in {name[:-4]!r}, {self.n} rows in {self.member[:-4]!r}")
-        if keys.dtype.kind == "U":
-            return tuple(keys.tolist())
-        return tuple(key.decode("utf-8", "surrogateescape") for key in keys.tolist())
+        if header.shape[0] != self.n:
+            raise FormatError(
+                f"{self.path}: {header.shape[0]} keys in {name[:-4]!r}, {self.n} rows in {self.member[:-4]!r}"
+            )
+        width = header.dtype.itemsize
+        if header.offset + header.n_bytes != held.size or not 0 < width <= MAX_KEY:
+            raise FormatError(
+                f"{held.name}: {self.n} strings of {width} bytes do not take the {held.size} bytes it has "
+                f"(at most {MAX_KEY} bytes a key are read)"
+            )
+        if held.size > ANY_GROWTH_BYTES and self.archive.growth(name) > MAX_GROWTH:
+            raise FormatError(f"{held.name}: would unpack to {held.size} bytes, over {MAX_GROWTH} times its size")
+        rows = max(1, COPY_PIECE // width)
+        places = ((header.offset + start * width, (stop - start) * width) for start, stop in row_ranges(self.n, rows))
+        pieces = (strings(read(), header.dtype, held.name) for read in held.spans(places, reads_to_end=True))
+        return tuple(key for piece in pieces for key in piece)
 
     def companions(self) -> list[str]:
         """Name the arrays beside the matrix and its keys."""
-        return [name[:-4] for name in self.archive.namelist() if name not in (self.member, self.keys_member)]
+        return [shortened(name[:-4]) for name in self.archive.names if name not in (self.member, self.keys_member)]
 
     def slabs(self) -> Iterator[Slab]:
         """Give the slabs in file order."""
@@ -158,7 +182,7 @@ class NpzWriter(EmbeddingWriter):
         self._dtype, self._like = dtype, like
         self._keys: list[str] | None = [] if has_keys and (like is None or n != like.n) else None
         name = like.member if like else "vectors.npy"
-        self._compression = like.archive.getinfo(like.member).compress_type if like else zipfile.ZIP_STORED
+        self._compression = like.archive.zip.getinfo(like.member).compress_type if like else zipfile.ZIP_STORED
         self._member = self._open(name)
         self._member.write(npy_header(n, d, dtype, is_fortran=False))
 
@@ -187,12 +211,17 @@ class NpzWriter(EmbeddingWriter):
             skipped.add(keys_name)
             with self._open(keys_name) as member:
                 np.lib.format.write_array(member, np.array(self._keys, dtype=np.str_), allow_pickle=False)
-        for info in self._like.archive.infolist() if self._like else ():
-            if info.filename not in skipped:
-                with self._like.archive.open(info) as source, self._open(info.filename) as target:  # type: ignore[union-attr]
-                    while piece := source.read(COPY_PIECE):
-                        target.write(piece)
+        for name in self._like.archive.names if self._like else ():
+            if name not in skipped:
+                self._copy(name)
         self._archive.close()
+
+    def _copy(self, name: str) -> None:
+        assert self._like is not None
+        source = self._like.archive.stream(name, f"{self._like.path}[{shortened(name.removesuffix('.npy'))}]")
+        with self._open(name) as target:
+            while piece := source.read(COPY_PIECE):
+                target.write(piece)
 
     def discard(self) -> None:
         """Close, so that nothing is written when this is collected."""
@@ -201,4 +230,4 @@ class NpzWriter(EmbeddingWriter):
 
 
 def _listed(names: list[str]) -> str:
-    return ", ".join(name.removesuffix(".npy") for name in names[:8]) + (" …" if len(names) > 8 else "")
+    return ", ".join(shortened(name.removesuffix(".npy")) for name in names[:8]) + (" …" if len(names) > 8 else "")

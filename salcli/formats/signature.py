@@ -29,8 +29,10 @@ REFUSED = (
     (GIT_LFS, "a Git LFS pointer, not the file itself: run `git lfs pull`"),
 )
 HTML = re.compile(rb"\s*(<!--.*?-->\s*)?<(!doctype\s+html|html|head|body|\?xml)", re.IGNORECASE | re.DOTALL)
-# The protocol opcode, then what a pickle of an object, dict, list or tuple starts with.
-PICKLE = re.compile(rb"\x80[\x02-\x05](\x95|[\}\]\)\(cX\x8c\x8a])")
+# The protocol opcode, then what a pickle of an object, dict, list or tuple starts with; before protocol 2, that alone.
+PICKLE = re.compile(
+    rb"\x80[\x02-\x05](\x95|[\}\]\)\(cX\x8c\x8a])|c[A-Za-z_][\w.]*\n[A-Za-z_][\w.]*\n[pq(]|\([dl]p0\n|[\]}]q\x00"
+)
 TAR_AT = 257
 HEADER = re.compile(rb"[ \t]*(\d{1,18})[ \t]+(\d{1,18})[ \t]*\r?(?:\n|\Z)")
 NUMBER_BYTES = frozenset(b"0123456789+-.eE \t")

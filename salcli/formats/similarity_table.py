@@ -1,6 +1,7 @@
 """Word-similarity gold sets: two words and a score a line, in any of the layouts they are published in."""
 
 import csv
+from collections import Counter
 from dataclasses import dataclass
 from importlib import resources
 
@@ -8,7 +9,7 @@ from salcli.errors import FormatError
 from salcli.formats.bytefile import ByteFile
 
 BUILT_IN = {"simlex999": "simlex999.txt", "wordsim353": "wordsim353.tsv"}
-MAX_BYTES = 256 << 20
+MAX_BYTES = 8 << 20  # the largest published set has 0.2
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ def _records(path: str, numbered: list[tuple[int, str]]) -> list[list[str]]:
 def _score_column(records: list[list[str]]) -> int | None:
     """Find the column most rows agree on, the first line aside: there, numbers may be names (of annotators, say)."""
     columns = [column for fields in records[1:] or records if (column := _first_number(fields)) is not None]
-    return max(sorted(set(columns)), key=columns.count, default=None)
+    counts = Counter(columns)
+    return min(counts, key=lambda column: (-counts[column], column), default=None)
 
 
 def _first_number(fields: list[str]) -> int | None:

@@ -10,6 +10,8 @@ from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError
 from salcli.spectral.linalg import all_finite
 
+MAX_DIMENSIONS = 1 << 20  # a row is read whole, so this bounds memory
+
 
 @dataclass(frozen=True, eq=False)
 class Slab:
@@ -89,9 +91,13 @@ def row_ranges(n: int, rows: int, unit: int) -> Iterator[tuple[int, int]]:
 
 
 def require_shape(path: str, n: int, d: int) -> None:
-    """Refuse a matrix without rows or columns."""
+    """Refuse a matrix without rows or columns, or whose single rows are too long to be read at once."""
     if n == 0 or d == 0:
         raise FormatError(f"{path}: no rows to read: the matrix is empty, {n} rows of {d} dimensions")
+    if d > MAX_DIMENSIONS:
+        raise FormatError(
+            f"{path}: {n} rows of {d} dimensions: at most {MAX_DIMENSIONS} dimensions are read; is it transposed?"
+        )
 
 
 def first_nonfinite(batch: Embeddings) -> int | None:

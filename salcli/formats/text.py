@@ -54,6 +54,8 @@ class TextSource:
         start += header.n_bytes if header else 0
         if signature.looks_binary(head[start:], header.d if header else None):
             raise FormatError(f"{self.path}: is binary, not text: try --format word2vec-bin, or leave --format out")
+        if header:
+            require_shape(self.path, header.n, header.d)
         self._first_line = 2 if header else 1
         survey = _survey(file, start, self._first_line, options.most_rows, None if header is None else header.d)
         self._spans, self.n, self._strips_cr, self.d, self.unit = survey
@@ -136,7 +138,7 @@ def _survey(
                 counts.update(Counter(list(Chunk(piece, strips_cr=may_strip).field_counts())))
             spans.append(Span(offset, len(piece), first_line + n_rows, n_rows, n_lines))
             offset, n_rows = offset + len(piece), n_rows + n_lines
-    return spans, n_rows, may_strip, most_frequent(counts) - 1 if d is None else d, unit or 1
+    return spans, n_rows, may_strip, max(0, most_frequent(counts) - 1) if d is None else d, unit or 1
 
 
 def most_frequent(counts: Counter[int]) -> int:

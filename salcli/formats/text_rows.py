@@ -21,6 +21,8 @@ BOM = b"\xef\xbb\xbf"
 FIELD = re.compile(rb"[^ \t]+")
 NUMBER = re.compile(rb"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|nan|inf|infinity)", re.IGNORECASE)
 
+MOST_AT_ONCE = 1 << 16  # dimensions; a table of more columns costs more than reading number by number
+
 Place = Callable[[int], str]  # names line i of a chunk, for messages
 
 
@@ -151,7 +153,7 @@ class Chunk:
         ------
         FormatError : a row is not a word and d numbers
         """
-        if self.is_regular and b"\r" not in self.data:
+        if self.is_regular and b"\r" not in self.data and d <= MOST_AT_ONCE:
             whole = _parsed(self.data, d)
             if whole is not None:
                 return whole

@@ -49,10 +49,11 @@ class Word2vecBinarySource:
         self.n, self.d = header.n, header.d
         require_shape(self.path, self.n, self.d)
         least = self.n * (2 + self.d * FLOAT32.itemsize)  # one letter, one space
-        if file.size is not None and file.size - header.n_bytes < least:
+        held = (file.most_bytes if file.size is None else file.size) - header.n_bytes
+        if held < least:
             raise FormatError(
                 f"{self.path}: truncated, or not float32: {self.n} records of {self.d} float32 take at least {least} "
-                f"bytes, {file.size - header.n_bytes} bytes follow the header"
+                f"bytes, {held} bytes {'at most ' if file.size is None else ''}follow the header"
             )
         self.unit = unit_rows(self.d)
         self._rows_per_slab = options.rows_per_slab(self.d * FLOAT32.itemsize, self.unit)

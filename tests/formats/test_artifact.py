@@ -21,9 +21,13 @@ def artifact(d: int = 6, k: int = 2) -> Artifact:
     rng = np.random.default_rng(0)
     u = np.linalg.qr(rng.normal(size=(d, k)))[0]
     header = {
-        "method": "sal", "d": d, "k": k, "rank": k, "is_centred": True, "k_rule": {"rank": True}, "inputs": {},
+        "method": "sal", "d": d, "k": k, "rank": k, "is_centred": True, "k_rule": {"rank": True},
+        "inputs": {"embeddings": {"sha256": "0"}, "labels": {"sha256": "0"}},
         "attributes": [{"name": "géndre", "classes": ["F", "M\udcff"], "counts": [3, 3], "sha256": ""}],
-        "rows": {"rule": {"fit_split": None, "holdout": 0.0, "sample": None, "seed": 0}},
+        "rows": {
+            "rule": {"fit_split": None, "holdout": 0.0, "sample": None, "seed": 0}, "joined_by": "key",
+            "key_column": "word", "split_column": None, "n_fitted": 6, "sha256": "0",
+        },
         "versions": {"salcli": "0.1.0"},
     }  # fmt: skip
     return Artifact(LinearEraser(rng.normal(size=d), u, u), np.array([1.0, 0.5]), header)
@@ -35,7 +39,7 @@ def kernel_artifacts() -> list[Artifact]:
     landmarks = rng.normal(size=(7, 3)).astype(np.float16)
     exact = KernelEraser(Kernel("rbf", 0.25), landmarks, rng.normal(size=(7, 2)), rng.normal(size=2))
     features = NystromMap(Kernel("poly", 2.0, 3, 0.5), landmarks, rng.normal(size=(7, 6)))
-    header = artifact().header | {"d": 3, "method": "ksal", "landmarks": {"n": 7}}
+    header = artifact().header | {"d": 3, "method": "ksal", "landmarks": {"n": 7, "rule": "all"}}
     return [
         replace(artifact(), eraser=eraser, header=header | {"kernel": kernel.to_dict()})
         for eraser, kernel in (
@@ -148,12 +152,12 @@ def test_a_file_cut_or_damaged_anywhere_is_refused_or_unchanged_in_its_numbers(p
         ({"header_fields": {"schema": "salcli.eraser/9"}}, "schema 'salcli.eraser/9' .written by salcli 0.1.0.*reads"),
         ({"header_fields": {"d": 7}}, "says d = 7, its arrays 6"),
         ({"header_fields": {"k": 1}}, "says k = 1, its arrays 2"),
-        ({"header_fields": {"rows": {}}}, "rule of fitted rows"),
-        ({"header_fields": {"rows": {"rule": {"surprise": 1}}}}, "rule of fitted rows"),
-        ({"header_fields": {"attributes": None}}, "list of attributes"),
+        ({"header_fields": {"rows": {}}}, "record of fitted rows lacks 'rule'"),
+        ({"header_fields": {"rows": artifact().header["rows"] | {"rule": {"surprise": 1}}}}, "rule of fitted rows"),
+        ({"header_fields": {"attributes": None}}, "has None for 'attributes'"),
         ({"header": np.array("{")}, "no JSON"),
         ({"header": np.array("[1]")}, "no JSON object"),
-        ({"header": np.zeros(3)}, "no JSON object"),
+        ({"header": np.zeros(3)}, "header is float64, expected one string"),
         ({"mean": np.full(6, np.nan)}, "finite"),
         ({"left": np.ones((6, 2))}, "not a projection"),
         ({"left": np.ones((6, 2), np.float32)}, "left is float32"),

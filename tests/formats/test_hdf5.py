@@ -178,7 +178,7 @@ def test_links_and_views_to_other_files_are_not_followed(tmp_path: Path) -> None
     with pytest.raises(FormatError, match="link to another file"):
         read_whole(group, dataset="g/secret")
     virtual = file_with(tmp_path, lambda f: f.create_virtual_dataset("x", layout), "virtual.h5")
-    with pytest.raises(FormatError, match="view of other files, which are not followed"):
+    with pytest.raises(FormatError, match="a view of other datasets or files, which are not followed"):
         read_whole(virtual)
     external = file_with(tmp_path, lambda f: f.create_dataset("x", X.shape, "f4", external=str(raw)), "external.h5")
     with pytest.raises(FormatError, match="data in another file, which is not followed"):

@@ -125,6 +125,8 @@ def files(draw: st.DrawFn) -> bytes:
 @example(b"ab nan\nc 1\n", None, 4 << 20, True)
 @example(b"1 0", None, 1, False)
 @example(b"0 123456789012345678901234567890", None, 1, False)
+@example(b"a 1 2\n\n\n\n", None, 4 << 20, False)
+@example(b"a 1 2\nb\nc\n", None, 4 << 20, False)
 @example(b"a 1 2 \r\nb 3 4 \r\nc 5 6", 1, 1, False)
 def test_any_file_reads_as_the_plain_reader_reads_it_for_any_size_of_batch(
     data: bytes, batch_rows: int | None, slab_bytes: int, drops_nonfinite: bool

@@ -1,0 +1,119 @@
+"""Small valid files of every kind that is read, built in code: what mutations start from."""
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import zipfile
+from collections.abc import Iterable
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.formats.artifact import SCHEMA, Artifact, _parts
+from salcli.spectral.eraser import LinearEraser
+from salcli.spectral.kernel_eraser import FeatureEraser, KernelEraser
+from salcli.spectral.kernels import Kernel, NystromMap
+
+BOM = b"\xef\xbb\xbf"
+X = np.arange(12, dtype=np.float32).reshape(4, 3) / 4
+KEYS = ("a", "b c", "é", "7")
+PART = b"\x00\xff\x00\xff"  # between the members of an archive that is zipped after it was mutated
+
+TEXT = (
+    b"4 3\na 1 2 3\nb c 4 5 6\n\xc3\xa9 .5 -1e-3 +7\n7 0 0 0\n",
+    b"a 1 2\r\nb 3 4\r\nc\t5 6 \r\n",
+    BOM + b"a 1 2\nb nan 4\n\xff inf 0\n",
+    b"2 1\nword 1 1\nb 1_0\n",
+    b"the 0.1 0.2 0.3 \nof 0.4 0.5 0.6 \n",
+)
+BINARY = (
+    b"4 3\n" + b"".join(b"w%d " % i + row.tobytes() for i, row in enumerate(X)),
+    b"2 1\na \x00\x00\x80?\nb \x00\x00\x00@\n",
+    BOM + b"1 2\na " + bytes(8),
+)
+LABELS = (
+    b"word,label\na,F\nb c,M\n\xc3\xa9,F\n7,M\n",
+    b'key;y;split\r\n"a;b";1;train\r\n"say ""x""";2;dev\r\nc;;test\r\n',
+    b"label\nF\n\nM\n",
+    BOM + b"id\tage\ta\n1\t3.5\tx\n2\t\ty\n3\t-1e5\tx\n",
+)
+SIMILARITY = (
+    b"word1\tword2\tscore\na\tb\t3.5\nc\td\t1\n",
+    b"# comment\na b 1\nc d 2\n",
+    b"n,word1,word2,score\n1,a,b,0.5\n2,c,d,9\n",
+)
+
+
+def npy(array: NDArray[Any], version: tuple[int, int] | None = None) -> bytes:
+    """Give an array's `.npy` bytes."""
+    held = io.BytesIO()
+    np.lib.format.write_array(held, array, version, allow_pickle=False)
+    return held.getvalue()
+
+
+def raw_npy(header: bytes, body: bytes = b"", *, version: tuple[int, int] = (1, 0), length: int | None = None) -> bytes:
+    """Put a header of any text (and any claimed length) before any bytes."""
+    width = 2 if version[0] == 1 else 4
+    size = min(len(header) if length is None else length, (1 << 8 * width) - 1)
+    return b"\x93NUMPY" + bytes(version) + size.to_bytes(width, "little") + header + body
+
+
+def zipped(members: Iterable[tuple[str, bytes]], compression: int = zipfile.ZIP_STORED) -> bytes:
+    """Zip members in order; names may repeat."""
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", compression) as archive:
+        for name, data in members:
+            archive.writestr(zipfile.ZipInfo(name), data, compress_type=compression)
+    return held.getvalue()
+
+
+def artifact_header(**more: Any) -> dict[str, Any]:
+    """Give the header of a valid linear eraser."""
+    return {
+        "schema": SCHEMA, "method": "sal", "d": 3, "k": 1, "rank": 1, "is_centred": True, "k_rule": {"given": 1},
+        "attributes": [{"name": "y", "classes": ["F", "M"], "counts": [2, 2], "sha256": "0"}],
+        "rows": {
+            "rule": {"fit_split": None, "holdout": 0.0, "sample": None, "seed": 0}, "n_fitted": 4, "sha256": "0",
+            "joined_by": "key", "key_column": "word", "split_column": None,
+        },
+        "inputs": {"embeddings": {"name": "x.npy", "sha256": "0", "n": 4}, "labels": {"name": "y.csv", "sha256": "0"}},
+        "versions": {"salcli": "0.1.0", "numpy": "2"},
+        **more,
+    }  # fmt: skip
+
+
+def _artifacts() -> tuple[Artifact, ...]:
+    u, dual = np.eye(3)[:, :1], np.ones((4, 1))
+    linear = LinearEraser(np.zeros(3), u, u)
+    features = NystromMap(Kernel("poly", 1.0, 2, 1.0), X, np.eye(4)[:, :3])
+    kernel = {"landmarks": {"n": 4, "rule": "sample", "n_features": 3}, "method": "ksal"}
+    exact = {"landmarks": {"n": 4, "rule": "all"}, "method": "ksal"}
+    erasers = (
+        (linear, artifact_header()),
+        (KernelEraser(Kernel("rbf", 0.5), X, dual, np.zeros(1)), artifact_header(kernel={"name": "rbf"}, **exact)),
+        (FeatureEraser(features, linear), artifact_header(kernel=features.kernel.to_dict(), **kernel)),
+    )
+    return tuple(Artifact(eraser, np.array([1.0, 0.0]), header) for eraser, header in erasers)
+
+
+def artifact_members(which: int = 0) -> dict[str, bytes]:
+    """Give the arrays of a valid artifact (linear, by inner products, by features) as `.npy` bytes."""
+    held = _artifacts()[which]
+    arrays = {"header": np.array(json.dumps(held.header)), "singular_values": held.singular_values}
+    return {name: npy(np.asarray(array)) for name, array in (arrays | _parts(held.eraser)).items()}
+
+
+def hdf5(**arrays: Any) -> bytes:
+    """Give an HDF5 file with these datasets."""
+    held = io.BytesIO()
+    with h5py.File(held, "w", libver="earliest") as file:
+        for name, array in arrays.items():
+            file[name] = array
+    return held.getvalue()
+
+
+PACKERS = (gzip.compress, bz2.compress, lzma.compress)
