@@ -17,9 +17,10 @@ from salcli.formats.artifact import FORMAT, is_artifact, read_artifact
 from salcli.formats.finite import FiniteSource
 from salcli.formats.keys import KeyCensus, is_utf8
 from salcli.formats.label_table import read_labels
+from salcli.formats.npy import npy_header
 from salcli.formats.registry import open_source
 from salcli.formats.similarity_table import SimilaritySet, read_similarity
-from salcli.options import InspectOptions
+from salcli.options import InspectOptions, ReadOptions
 from salcli.passes import join_labels
 from salcli.spectral.eraser import LinearEraser
 
@@ -45,6 +46,8 @@ def inspect(path: str, options: InspectOptions) -> dict[str, Any]:
 def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
     if options.labels or options.similarity:
         raise UsageError(f"{path} is an eraser: --labels and --similarity describe embeddings")
+    if options.read != ReadOptions():
+        raise UsageError(f"{path} is an eraser: options that say how to read embeddings do not apply to it")
     if options.projection is not None:
         atomic.check_output(options.projection, [path])
     artifact = read_artifact(path)
@@ -52,7 +55,9 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
         if not isinstance(artifact.eraser, LinearEraser):
             raise UsageError(f"--projection: {path} erases a kernel's features: there is no d×d matrix that does it")
         with atomic.replacing(options.projection) as temporary, open(temporary, "wb") as handle:
-            np.save(handle, artifact.eraser.projection(), allow_pickle=False)
+            projection = artifact.eraser.projection()
+            handle.write(npy_header(len(projection), len(projection), projection.dtype, is_fortran=False))
+            handle.write(projection.data)  # numpy.save does not notice a disk that is full
     header = artifact.header
     return {
         "path": path,

@@ -180,6 +180,8 @@ class ApplyOptions:
             raise UsageError(f"--strength {self.strength} is outside 0…1")
         if self.reduces and self.strength != 1:
             raise UsageError("--reduce leaves the directions out altogether: it cannot go with --strength")
+        if self.in_place and self.output_format is not None:
+            raise UsageError(f"--output-format {self.output_format}: --in-place keeps the file's format")
         if self.reduces and self.in_place:
             raise UsageError("--reduce changes the width of the file: it cannot go with --in-place")
         if self.dtype is not None and self.dtype not in DTYPES:
@@ -220,8 +222,8 @@ class LabelCommandOptions:
             raise UsageError("--split: expected three shares, train,dev,test, that add up to at most 1")
         if self.limit is not None and self.limit < 1:
             raise UsageError(f"--limit {self.limit}: at least one row")
-        if self.name in ("word", "split", "score"):
-            raise UsageError(f"--name {self.name}: that column is taken")
+        if self.name in ("word", "key", "id", "token", "split", "score") or not self.name.strip():
+            raise UsageError(f"--name {self.name!r}: that column would not be taken for labels: choose another name")
 
     @staticmethod
     def parse_split(text: str) -> tuple[float, ...]:

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from salcli.errors import OutputError, UsageError, first_line
+from salcli.errors import OutputError, UsageError, first_line, warn
 
 STDOUT = "-"
 PIECE, GIB = 1 << 20, 1 << 30
@@ -95,8 +95,13 @@ def replacing(path: str, *, compresses: bool = False) -> Iterator[str]:
             if is_special(path):
                 _pour(temporary, path)
             else:
-                if target.exists():  # what was private stays private
-                    os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
+                if target.exists():
+                    old = target.stat()
+                    os.chmod(temporary, stat.S_IMODE(old.st_mode))  # what was private stays private
+                    if old.st_nlink > 1:
+                        warn(
+                            f"{path}: is replaced; its other names (hard links: {old.st_nlink - 1}) keep what was there"
+                        )
                 with open(temporary, "rb") as handle:
                     os.fsync(handle.fileno())
                 os.replace(temporary, target)

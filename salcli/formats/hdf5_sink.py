@@ -7,7 +7,7 @@ from typing import Any
 import h5py
 
 
-class _Tolerant:
+class _Tolerant(io.RawIOBase):
     """The file beneath. HDF5 ends the process if it cannot flush what it holds, so refusals are kept for later."""
 
     def __init__(self, path: str) -> None:
@@ -63,6 +63,7 @@ class _Tolerant:
     def close(self) -> None:
         """Close the file."""
         self._raw.close()
+        super().close()
 
 
 class Hdf5Sink:

@@ -7,6 +7,7 @@ import numpy as np
 
 from salcli.data.embeddings import Embeddings
 from salcli.formats.hdf5 import Hdf5Source
+from salcli.formats.hdf5_sink import Hdf5Sink
 from salcli.formats.hdf5_storage import damage
 from salcli.formats.writer import EmbeddingWriter
 
@@ -19,7 +20,8 @@ class Hdf5Writer(EmbeddingWriter):
     def __init__(
         self, path: str, *, n: int, d: int, dtype: np.dtype[Any], like: Hdf5Source | None, has_keys: bool
     ) -> None:
-        self._file = h5py.File(path, "w", libver="earliest")
+        self._sink = Hdf5Sink(path)
+        self._file = self._sink.root
         self._dtype, self._row = dtype, 0
         is_copy = like is not None and like.n == n
         name = like.dataset if like else DEFAULT_MATRIX
@@ -47,14 +49,15 @@ class Hdf5Writer(EmbeddingWriter):
         if self._keys is not None:
             self._keys[self._row : stop] = [key.encode("utf-8", "surrogateescape") for key in piece.keys or ()]
         self._row = stop
+        self._sink.require()
 
     def close(self) -> None:
         """Flush and close."""
-        self._file.close()
+        self._sink.close()
 
     def discard(self) -> None:
         """Close."""
-        self._file.close()
+        self._sink.close()
 
 
 def _storage(like: Hdf5Source | None, d: int) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """K̂ in HDF5: an `[n, n]` dataset of inner products, written tile by tile."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import h5py
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from salcli.errors import UsageError
 from salcli.formats import atomic
 from salcli.formats.finite import FiniteSource
+from salcli.formats.hdf5_sink import Hdf5Sink
 
 DATASET, KEYS = "kernel_matrix", "keys"
 CHUNK = 256
@@ -20,13 +21,14 @@ SUFFIXES = (".h5", ".hdf5")
 class KernelMatrixWriter:
     """Takes tiles in any order."""
 
-    def __init__(self, file: Any, n: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, sink: Hdf5Sink, n: int, dtype: np.dtype[Any]) -> None:
         chunks = (min(n, CHUNK), min(n, CHUNK))
-        self._matrix = file.create_dataset(DATASET, (n, n), dtype, chunks=chunks)
+        self._sink, self._matrix = sink, sink.root.create_dataset(DATASET, (n, n), dtype, chunks=chunks)
 
     def write(self, rows: slice, columns: slice, tile: NDArray[np.float64]) -> None:
         """Write the inner products of `rows` with `columns`."""
         self._matrix[rows, columns] = tile
+        self._sink.require()
 
 
 def require_place(path: str, n: int, dtype: np.dtype[Any]) -> None:
@@ -56,8 +58,8 @@ def create_kernel_matrix(
     ------
     OutputError : it cannot be written
     """
-    with atomic.replacing(path) as temporary, h5py.File(temporary, "w", libver="earliest") as file:
-        writer = KernelMatrixWriter(file, source.n, dtype)
+    with atomic.replacing(path) as temporary, closing(Hdf5Sink(temporary)) as sink:
+        writer, file = KernelMatrixWriter(sink, source.n, dtype), sink.root
         for name, value in about.items():
             file[DATASET].attrs[name] = value
         if source.has_keys:

@@ -34,7 +34,7 @@ class KeyedSource:
 
     def key_batches(self) -> Iterator[tuple[str, ...]]:
         """Give all keys in file order."""
-        return (self._keys[start:stop] for start, stop in row_ranges(self.n, KEYS_AT_ONCE, KEYS_AT_ONCE))
+        return (self._keys[start:stop] for start, stop in row_ranges(self.n, KEYS_AT_ONCE))
 
     def place(self, row: int) -> str:
         """Say where a row stands."""

@@ -62,6 +62,9 @@ def _reader(file: ByteFile, options: ReadOptions) -> EmbeddingSource:
         raise FormatError(f"{file.name}: not {_called(wanted)}: its content is {_called(found)}")
     if found == "glove" and (suffix := Path(file.name).suffix) in (".npy", ".npz", ".h5", ".hdf5"):
         raise FormatError(f"{file.name}: not {_called(SUFFIXES[suffix])}, whatever its name says")
+    if wanted not in ("npz", "h5") and (options.dataset or options.keys_dataset):
+        name, given = ("--dataset", options.dataset) if options.dataset else ("--keys-dataset", options.keys_dataset)
+        raise UsageError(f"{name} {given}: {file.name} is {_called(wanted)}; only HDF5 and npz hold several arrays")
     if wanted == "npy":
         return NpySource(file, options)
     if wanted == "npz":

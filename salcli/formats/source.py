@@ -83,8 +83,9 @@ class EmbeddingSource(Protocol):
         """Close the file."""
 
 
-def row_ranges(n: int, rows: int, unit: int) -> Iterator[tuple[int, int]]:
+def row_ranges(n: int, rows: int, unit: int | None = None) -> Iterator[tuple[int, int]]:
     """Cut 0…n into (start, stop) of at most `rows` that do not reach over a multiple of `unit`."""
+    unit = unit or max(1, n)
     for first in range(0, n, unit):
         last = min(first + unit, n)
         yield from ((start, min(start + rows, last)) for start in range(first, last, rows))

@@ -105,7 +105,11 @@ def test_hostile_words_are_quoted_so_that_they_join_again(tmp_path: Path) -> Non
         (["--direction", "he:she", "--top", "2501"], 3, "5002"),
         (["--direction", "he:she", "--by", "sight"], 2, "--by sight"),
         (["--direction", "he:she", "--split", "0.9,0.9,0.9"], 2, "--split"),
-        (["--direction", "he:she", "--name", "word"], 2, "--name word"),
+        *(
+            (["--direction", "he:she", "--name", name], 2, f"--name '{name}'")
+            for name in ("word", "key", "id", "token")
+        ),
+        *((["--direction", "he:she", "--name", name], 2, "--name") for name in ("split", "score", "", " ")),
     ],
 )
 def test_what_cannot_be_labelled_is_refused_and_leaves_no_file(
