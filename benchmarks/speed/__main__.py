@@ -36,6 +36,7 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Row]]] = {
     "bounds": bounds.rows,
     "peers": peers.rows,  # last: it loads libraries that keep threads of their own
 }
+QUICK = 0.2  # scales up to this are for a look, not for the record
 MEMORY = Path("/dev/shm")
 DISK_BYTES, CACHED_BYTES, MEMORY_BYTES = 6e9, 5e9, 3e9  # at scale 1
 
@@ -96,15 +97,16 @@ def main() -> None:
         prog="benchmarks.speed", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--scale", type=float, default=1.0, help="of the sizes; 1: a whole run, 0.1: a quick one")
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=None, help="of each comparison; default: 5, in a quick run 3")
     parser.add_argument(
-        "--budget", type=float, default=None, help="seconds for one comparison; default: 60 x scale, at least 5"
+        "--budget", type=float, default=None, help="seconds for one comparison; default: 40 x scale, at least 4"
     )
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=None, help="sections; nothing is written")
     parser.add_argument("--check", action="store_true", help="compare with results.json instead of writing it")
     parser.add_argument("--folder", default=None, help="scratch folder, on the disk that is to be measured")
     given = parser.parse_args()
-    given.budget = given.budget or max(5.0, 60 * given.scale)
+    given.budget = given.budget or max(4.0, 40 * given.scale)
+    given.repeats = given.repeats or (5 if given.scale > QUICK else 3)
     warnings.simplefilter("ignore")  # generated data warn of what real ones should not have
     sections = given.only or list(SECTIONS)
     runs = read_runs(RESULTS)

@@ -16,9 +16,11 @@ from benchmarks.speed.bench import Bench
 from benchmarks.speed.results import Row
 from benchmarks.speed.timing import Measure, Usage, Work, interleaved, python
 from salcli.engine.local import one_blas_thread
+from salcli.formats.label_table import read_labels
+from salcli.options import LabelOptions
 
 BLOCK, FILE_BYTES, FRESH_BYTES, LEAST_BYTES = (512, 300), 2.5e8, 2.5e8, 8 << 20
-TEXT_ROWS, EXPONENTS, SVM_ROWS = 5_000, 1_000_000, 2_000
+TEXT_ROWS, EXPONENTS, SVM_ROWS, LABELS = 5_000, 1_000_000, 2_000, 100_000
 AGAINST = "bare read"
 
 
@@ -37,6 +39,7 @@ def rows(bench: Bench) -> Iterator[Row]:
                   rates[name].median / rates[AGAINST].median)  # fmt: skip
     path.unlink()
     yield from _counted(bench)
+    yield from _labels(bench)
     yield from _starts(bench)
 
 
@@ -127,6 +130,14 @@ def _counted(bench: Bench) -> Iterator[Row]:
     alone = Measure.of(interleaved({"svm": partial(_machine, x_hard, codes)}, 3)["svm"], "s")
     size, note = files.size_of(SVM_ROWS, BLOCK[1], "float64"), "RBF, C = 1, rows without a trace of the classes"
     yield Row("bounds", "one support vector machine", "itself", size, alone, alone, 1.0, note=note)
+
+
+def _labels(bench: Bench) -> Iterator[Row]:
+    """Measure our own reader of label CSVs, which a whole command waits for."""
+    path = files.write_labels(bench.folder / "many.csv", LABELS, 2)
+    seconds = interleaved({"ours": partial(read_labels, str(path), LabelOptions())}, max(3, bench.repeats))["ours"]
+    rate = Measure.of(seconds, "s").rate(LABELS / 1e6, "M rows/s")
+    yield Row("bounds", "our reader of label CSVs", "", f"{LABELS:,} rows", rate, None, None)
 
 
 def _hard_rows() -> tuple[NDArray[Any], NDArray[Any]]:

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.speed import files
 from benchmarks.speed.bench import Bench
 from benchmarks.speed.results import Row
-from benchmarks.speed.timing import Usage, salcli
+from benchmarks.speed.timing import salcli
 
 KERNEL_ROWS, KERNEL_D = 15_000, 768
 EVALUATED_ROWS, EVALUATED_D = 15_000, 300  # 7,350 of them train
@@ -30,8 +30,8 @@ def _kernels(bench: Bench) -> Iterator[Row]:
         ("kfit exact", "all", (SECONDS, MEGABYTES)),
         ("kfit, 2048 landmarks", str(min(2048, n)), (SECONDS, MEGABYTES)),
     ):
-        used = _repeated(
-            bench, "kfit", str(path), str(labels), "-o", str(bench.folder / "kernel.npz"),
+        used = bench.used(
+            "kfit", str(path), str(labels), "-o", str(bench.folder / "kernel.npz"),
             "--gamma", "0.001", "--landmarks", landmarks, "--no-split", "--attribute", "label", "--quiet",
         )  # fmt: skip
         size, bounds = files.size_of(n, d), ("float64 matrix product", "exp of float64")
@@ -46,19 +46,12 @@ def _evaluate(bench: Bench) -> Iterator[Row]:
     path, labels = _labelled(bench.folder, n, d)
     eraser = bench.folder / "eraser.npz"
     salcli("fit", str(path), str(labels), "-o", str(eraser), "--quiet")
-    used = _repeated(bench, "evaluate", str(path), str(labels), "--eraser", str(eraser), "--quiet")
+    used = bench.used("evaluate", str(path), str(labels), "--eraser", str(eraser), "--quiet")
     yield Row.within(
         "evaluate: 3 probes × before/after × 2 adversaries", [u.seconds for u in used], SECONDS, "s",
         section="kernels", size=f"{n:,} × {d} float32, {round(0.49 * n):,} train",
         note="limit without scikit-learn-intelex: 6 min", bounds=("one support vector machine",),
     )  # fmt: skip
-
-
-def _repeated(bench: Bench, *arguments: str) -> list[Usage]:
-    used: list[Usage] = []
-    while len(used) < min(3, bench.repeats) and sum(each.seconds for each in used) < bench.budget:
-        used.append(salcli(*arguments))
-    return used
 
 
 def _labelled(folder: Path, n: int, d: int) -> tuple[Path, Path]:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 Work = Callable[[], object]
+LEAST_ROUNDS = 2
 
 
 @dataclass(frozen=True)
@@ -53,19 +54,32 @@ def interleaved(works: Mapping[str, Work], repeats: int, budget: float = float("
     ----------
     works : one that returns `Usage` has timed itself
     repeats : rounds, at most
-    budget : seconds after which no further round starts
+    budget : seconds after which no further round starts, once there are two
     """
     seconds: dict[str, list[float]] = {name: [] for name in works}
     began = time.perf_counter()
-    for _ in range(repeats):
+    for done in range(1, repeats + 1):
         for name, work in works.items():
             start = time.perf_counter()
             given = work()
             taken = time.perf_counter() - start
             seconds[name].append(given.seconds if isinstance(given, Usage) else taken)
-        if time.perf_counter() - began > budget:
+        if done >= LEAST_ROUNDS and time.perf_counter() - began > budget:
             break
     return seconds
+
+
+class Kept:
+    """A work whose last result can be looked at after it was timed."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self.result: Any = None
+
+    def __call__(self) -> None:
+        """Do it; the result of the time before goes first, for two might not fit."""
+        self.result = None
+        self.result = self._work()
 
 
 # A process starts with the peak memory of the one it was forked from: a small one in between keeps ours out of it.
