@@ -19,7 +19,7 @@ def row(ratio: float, *, name: str = "work", limit: float | None = None) -> Row:
 
 
 def run_of(*rows: Row, cpu: str = "A") -> Run:
-    machine = {"cpu": cpu, "cores": "2", "memory": "1 GB", "kernel": "K"}
+    machine = {"cpu": cpu, "cores": "2", "memory": "1 GB", "kernel": "K", "load": "0.0"}
     return Run(0.1, "2026-01-01", 1.0, machine, {"Python": "3"}, rows)
 
 

@@ -36,6 +36,7 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Row]]] = {
     "bounds": bounds.rows,
     "peers": peers.rows,  # last: it loads libraries that keep threads of their own
 }
+BUSY = 0.5  # load of an idle machine stays below
 QUICK = 0.2  # scales up to this are for a look, not for the record
 MEMORY = Path("/dev/shm")
 DISK_BYTES, CACHED_BYTES, MEMORY_BYTES = 6e9, 5e9, 3e9  # at scale 1
@@ -62,7 +63,9 @@ def scratch(given: argparse.Namespace) -> Iterator[Bench]:
 
 def measure(bench: Bench, sections: Sequence[str]) -> Run:
     """Measure sections, telling of each row as it comes."""
-    n = 1000
+    n, about = 1000, machine()
+    if float(about["load"]) > BUSY:
+        print(f"the machine is busy (load {about['load']}): ratios of threads to one thread suffer", file=sys.stderr)
     ours.warm_up(files.write_npy(bench.folder / "warm.npy", n, 8), n)
     began, rows = time.perf_counter(), []
     for name in sections:
@@ -71,7 +74,7 @@ def measure(bench: Bench, sections: Sequence[str]) -> Run:
             print(f"{time.perf_counter() - began:6.0f} s  {table.line(row)}", file=sys.stderr, flush=True)
     seconds = round(time.perf_counter() - began, 1)
     now = datetime.now(UTC).strftime("%Y-%m-%d")
-    return Run(bench.scale, now, seconds, machine(), versions(), tuple(rows))
+    return Run(bench.scale, now, seconds, about, versions(), tuple(rows))
 
 
 def check(bench: Bench, before: Run, sections: Sequence[str]) -> bool:

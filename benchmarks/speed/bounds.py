@@ -16,6 +16,7 @@ from benchmarks.speed.bench import Bench
 from benchmarks.speed.results import Row
 from benchmarks.speed.timing import Measure, Usage, Work, interleaved, python
 from salcli.engine.local import one_blas_thread
+from salcli.evaluation.protocol import labels_digest, rows_digest
 from salcli.formats.label_table import read_labels
 from salcli.options import LabelOptions
 
@@ -133,11 +134,17 @@ def _counted(bench: Bench) -> Iterator[Row]:
 
 
 def _labels(bench: Bench) -> Iterator[Row]:
-    """Measure our own reader of label CSVs, which a whole command waits for."""
+    """Measure what a whole command does with labels, row by row."""
     path = files.write_labels(bench.folder / "many.csv", LABELS, 2)
-    seconds = interleaved({"ours": partial(read_labels, str(path), LabelOptions())}, max(3, bench.repeats))["ours"]
-    rate = Measure.of(seconds, "s").rate(LABELS / 1e6, "M rows/s")
-    yield Row("bounds", "our reader of label CSVs", "", f"{LABELS:,} rows", rate, None, None)
+    labels, index = read_labels(str(path), LabelOptions()), np.arange(LABELS)
+    works: dict[str, Work] = {
+        "our reader of label CSVs": partial(read_labels, str(path), LabelOptions()),
+        "our digest of the rows": partial(rows_digest, labels, index),
+        "our digest of the labels": partial(labels_digest, labels, labels.attributes[0], index),
+    }
+    for name, seconds in interleaved(works, max(3, bench.repeats)).items():
+        rate = Measure.of(seconds, "s").rate(LABELS / 1e6, "M rows/s")
+        yield Row("bounds", name, "", f"{LABELS:,} rows", rate, None, None)
 
 
 def _hard_rows() -> tuple[NDArray[Any], NDArray[Any]]:

@@ -13,12 +13,13 @@ PACKAGES = (
 
 
 def machine() -> dict[str, str]:
-    """Name processor, cores, memory, system and kernel."""
+    """Name processor, cores, memory, system and kernel, and how busy it is before we start."""
     return {
         "cpu": _field(Path("/proc/cpuinfo"), "model name") or platform.processor() or platform.machine(),
         "cores": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
         "memory": f"{_memory_bytes() / 1e9:.0f} GB",
         "kernel": f"{platform.system()} {platform.release()}",
+        "load": f"{os.getloadavg()[0]:.1f}",
     }
 
 

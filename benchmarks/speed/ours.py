@@ -1,5 +1,6 @@
 """salcli's side of every comparison, through its public functions."""
 
+import compileall
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import salcli
 from salcli import workflow
 from salcli.data.labelled import LabelledRows
 from salcli.data.labels import Attribute, GuardedLabels
@@ -39,7 +41,8 @@ class FitPass:
 
 
 def warm_up(path: Path, n: int) -> None:
-    """Import now what the first pass would, so that no timed one does."""
+    """Compile and import now what the first run would, so that no timed one does."""
+    compileall.compile_dir(str(Path(salcli.__file__).parent), quiet=1)
     fit_sal(FitPass(path, n, 2)())
 
 

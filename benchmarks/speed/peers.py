@@ -40,7 +40,7 @@ def inlp(x: Array, codes: Array, n_machines: int) -> Array:
     normals: list[Array] = []
     projector = np.eye(x.shape[1])
     for _ in range(n_machines):
-        machine = LinearSVC(dual=True, max_iter=1000).fit(x @ projector, codes)
+        machine = LinearSVC(dual="auto").fit(x @ projector, codes)
         normals.append(machine.coef_.T)
         basis, _ = np.linalg.qr(np.hstack(normals))
         projector = np.eye(x.shape[1]) - basis @ basis.T

@@ -23,14 +23,13 @@ HOLDS = {True: "yes", False: "**no**", None: ""}
 def markdown(run: Run) -> str:
     """Lay a run out as tables, a section each."""
     judged = [row.holds for row in run.rows if row.holds is not None]
-    machine = ", ".join(
-        (run.machine["cpu"], f"{run.machine['cores']} cores", run.machine["memory"], run.machine["kernel"])
-    )
+    about = run.machine
+    named = (about["cpu"], f"{about['cores']} cores", about["memory"], about["kernel"], f"load before {about['load']}")
     lines = [
         f"Measured {run.date} at scale {run.scale:g}{'' if run.scale == 1 else ', **a quick run: preliminary**'}, in "
         f"{run.seconds / 60:.0f} minutes; {sum(judged)} of {len(judged)} targets hold.",
         "",
-        f"- machine: {machine}",
+        f"- machine: {', '.join(named)}",
         f"- versions: {', '.join(f'{name} {number}' for name, number in run.versions.items())}",
     ]
     found = {row.name: row for row in run.rows if row.section == "bounds"}
