@@ -98,3 +98,12 @@ def test_peers_do_what_they_stand_for() -> None:
     projector = inlp(x, codes, 2)
     assert np.linalg.matrix_rank(projector) == 3
     assert np.allclose(projector @ projector, projector)
+
+
+def test_a_missed_target_names_the_step_that_misses_it_on_all_cores() -> None:
+    steps = (Row.alone("slow", Measure(1.0, 0.0, "GB/s")), Row.alone("halved", Measure(2.5, 0.0, "GB/s")))
+    missed = Row.rates(
+        "w", "p", [1.0], [0.25], 1e9, section="fit", size="", target=1.0, bounds=("slow", "halved", "unknown")
+    )
+    told = markdown(run_of(missed, *steps))
+    assert "slow 1 GB/s (**bounds it**: 0.25 of the reference), halved 2.5 GB/s |" in told

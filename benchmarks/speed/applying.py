@@ -14,7 +14,7 @@ FILE_BYTES, TEXT_BYTES, LEAST_BYTES = 1e9, 1e8, 4 << 20
 FIT_ROWS, D = 20_000, 300
 TARGETS = {1: 0.9, 2: 0.9, 30: 0.7}
 SYNCED, UNSYNCED, IN_MEMORY = "bare copy, fsync", "bare copy, no fsync", "bare copy in a memory file system"
-BOUNDS = ("write and fsync", "copy into a fresh array", "float32 → float64 in a cached block")
+BOUNDS = ("write and fsync", "copy into a fresh array (page faults)", "float32 → float64 in a cached block")
 POLICY = "both sides write a new file and fsync it; apply also renames it"
 
 

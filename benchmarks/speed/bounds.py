@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from benchmarks.speed import files
 from benchmarks.speed.bench import Bench
 from benchmarks.speed.results import Row
-from benchmarks.speed.timing import Measure, Usage, Work, interleaved, python
+from benchmarks.speed.timing import Measure, Work, interleaved, python
 from salcli.engine.local import one_blas_thread
 from salcli.evaluation.protocol import labels_digest, rows_digest
 from salcli.formats.label_table import read_labels
@@ -35,9 +35,10 @@ def rows(bench: Bench) -> Iterator[Row]:
     with one_blas_thread():
         seconds = interleaved(works | {name: work for name, (work, _) in steps.items()}, max(3, bench.repeats))
     rates = {name: Measure.of(seconds[name], "s").rate(sizes[name] / 1e9, "GB/s") for name in sizes}
-    for name in sizes:
-        yield Row("bounds", name, AGAINST, "", rates[name], rates[AGAINST],
-                  rates[name].median / rates[AGAINST].median)  # fmt: skip
+    read = rates.pop(AGAINST)
+    yield Row.alone(AGAINST, read)
+    for name, rate in rates.items():
+        yield Row("bounds", name, AGAINST, "", rate, read, rate.median / read.median)
     path.unlink()
     yield from _counted(bench)
     yield from _labels(bench)
@@ -90,7 +91,7 @@ def _over_memory(bench: Bench) -> dict[str, tuple[Work, float]]:
 
     return {
         "sha256": (hashed, float(size >> 20 << 20)),
-        "copy into a fresh array": (given.copy, float(given.nbytes)),
+        "copy into a fresh array (page faults)": (given.copy, float(given.nbytes)),
         "write and fsync": (written, float(size >> 20 << 20)),
     }
 
@@ -113,7 +114,7 @@ def _text() -> dict[str, tuple[Work, float]]:
 
 
 def _counted(bench: Bench) -> Iterator[Row]:
-    """Measure what is counted in operations, against multiply-adds of a matrix product."""
+    """Measure what is counted in operations, and a support vector machine."""
     x, y, z = np.ones((512, 768)), np.ones((768, 4096)), np.linspace(-1, 0, EXPONENTS)
     out = np.empty_like(z)
     works: dict[str, Work] = {
@@ -123,14 +124,12 @@ def _counted(bench: Bench) -> Iterator[Row]:
     counts = {"float64 matrix product": x.shape[0] * y.size, "exp of float64": EXPONENTS}
     with one_blas_thread():
         seconds = interleaved(works, max(3, bench.repeats))
-    rates = {name: Measure.of(seconds[name], "s").rate(counts[name] / 1e9, "G/s") for name in works}
-    product = rates["float64 matrix product"]
-    for name, rate in rates.items():
-        yield Row("bounds", name, "float64 matrix product", "", rate, product, rate.median / product.median)
+    for name in works:
+        yield Row.alone(name, Measure.of(seconds[name], "s").rate(counts[name] / 1e9, "G/s"))
     x_hard, codes = _hard_rows()
     alone = Measure.of(interleaved({"svm": partial(_machine, x_hard, codes)}, 3)["svm"], "s")
     size, note = files.size_of(SVM_ROWS, BLOCK[1], "float64"), "RBF, C = 1, rows without a trace of the classes"
-    yield Row("bounds", "one support vector machine", "itself", size, alone, alone, 1.0, note=note)
+    yield Row.alone("one support vector machine", alone, size, note)
 
 
 def _labels(bench: Bench) -> Iterator[Row]:
@@ -143,8 +142,7 @@ def _labels(bench: Bench) -> Iterator[Row]:
         "our digest of the labels": partial(labels_digest, labels, labels.attributes[0], index),
     }
     for name, seconds in interleaved(works, max(3, bench.repeats)).items():
-        rate = Measure.of(seconds, "s").rate(LABELS / 1e6, "M rows/s")
-        yield Row("bounds", name, "", f"{LABELS:,} rows", rate, None, None)
+        yield Row.alone(name, Measure.of(seconds, "s").rate(LABELS / 1e6, "M rows/s"), f"{LABELS:,} rows")
 
 
 def _hard_rows() -> tuple[NDArray[Any], NDArray[Any]]:
@@ -160,18 +158,13 @@ def _machine(x: NDArray[Any], codes: NDArray[Any]) -> None:
 
 def _starts(bench: Bench) -> Iterator[Row]:
     """Measure what imports cost, in time at start-up and in memory."""
-    heavy = "scipy.linalg and pyarrow are imported"
+    light, heavy = "import numpy, typer, rich.console, rich.table", ", scipy.linalg, pyarrow.csv"
     works: dict[str, Work] = {
         "python starts": partial(python, "-c", "pass"),
-        "numpy, typer and rich are imported": partial(python, "-c", "import numpy, typer, rich.console, rich.table"),
+        "numpy, typer and rich are imported": partial(python, "-c", light),
     }
     seconds = interleaved(works, max(5, bench.repeats))
-    start = Measure.of(seconds["python starts"], "s")
     for name in works:
-        measure = Measure.of(seconds[name], "s")
-        yield Row("bounds", name, "python starts", "", measure, start, start.median / measure.median)
-    bare: list[Usage] = [python("-c", "import numpy, typer, rich.console") for _ in range(3)]
-    full: list[Usage] = [python("-c", "import numpy, typer, rich.console, scipy.linalg, pyarrow.csv") for _ in range(3)]
-    more = Measure.of([a.peak_mb - b.peak_mb for a, b in zip(full, bare, strict=True)], "MB")
-    base = Measure.of([each.peak_mb for each in bare], "MB")
-    yield Row("bounds", heavy, "numpy, typer and rich", "", more, base, base.median / more.median)
+        yield Row.alone(name, Measure.of(seconds[name], "s"))
+    more = [python("-c", light + heavy).peak_mb - python("-c", light).peak_mb for _ in range(3)]
+    yield Row.alone("scipy.linalg and pyarrow are imported", Measure.of(more, "MB"))

@@ -34,10 +34,18 @@ class Row:
 
     @classmethod
     def rates(
-        cls, name: str, against: str, ours: list[float], reference: list[float], n_bytes: float, **more: Any
+        cls,
+        name: str,
+        against: str,
+        ours: list[float],
+        reference: list[float],
+        n_bytes: float,
+        reference_bytes: float | None = None,
+        **more: Any,
     ) -> Self:
-        """Compare the bytes a second of two works on the same bytes."""
-        mine, theirs = (Measure.of(seconds, "s").rate(n_bytes / 1e9, "GB/s") for seconds in (ours, reference))
+        """Compare the bytes a second of two works, on the same bytes unless the reference has its own."""
+        mine = Measure.of(ours, "s").rate(n_bytes / 1e9, "GB/s")
+        theirs = Measure.of(reference, "s").rate((reference_bytes or n_bytes) / 1e9, "GB/s")
         return cls(name=name, against=against, ours=mine, reference=theirs, ratio=mine.median / theirs.median, **more)
 
     @classmethod
@@ -69,6 +77,11 @@ class Row:
             is_absolute=True,
             **more,
         )
+
+    @classmethod
+    def alone(cls, name: str, measure: Measure, size: str = "", note: str = "") -> Self:
+        """Tell of one step by itself."""
+        return cls("bounds", name, "", size, measure, None, None, note=note)
 
     @property
     def key(self) -> tuple[str, str, str]:

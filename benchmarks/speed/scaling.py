@@ -40,7 +40,7 @@ def _timed(bench: Bench, shapes: dict[int, tuple[int, int]]) -> dict[int, list[f
 
 
 def _row(varied: str, seconds: dict[int, list[float]], expected: float, size: str) -> Row:
-    """Compare the time a unit of work takes at both ends; the exponent is fitted over all sizes."""
+    """Compare the time a unit of work takes at both ends, at most 1; the exponent is fitted over all sizes."""
     measures = {x: Measure.of(each, "s") for x, each in seconds.items()}
     exponent = fitted_exponent({x: each.median for x, each in measures.items()})
     (first, smallest), *_, (last, largest) = measures.items()
@@ -53,7 +53,7 @@ def _row(varied: str, seconds: dict[int, list[float]], expected: float, size: st
         size=size,
         ours=largest,
         reference=Measure(smallest.median * growth, smallest.spread, "s", smallest.repeats),
-        ratio=smallest.median * growth / largest.median,
+        ratio=min(1.0, smallest.median * growth / largest.median),
         target=TARGET,
         note=f"exponent {exponent:.2f}; {points}",
     )

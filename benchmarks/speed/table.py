@@ -36,18 +36,18 @@ def markdown(run: Run) -> str:
     for section, title in TITLES.items():
         rows = [row for row in run.rows if row.section == section]
         if rows:
-            lines += ["", f"### {title}", "", *_table(rows, found)]
+            lines += ["", f"### {title}", "", *_table(rows, found, int(about["cores"]))]
     return "\n".join(lines) + "\n"
 
 
-def _table(rows: Sequence[Row], bounds: dict[str, Row]) -> Iterable[str]:
+def _table(rows: Sequence[Row], bounds: dict[str, Row], cores: int) -> Iterable[str]:
     yield "| work | size | against | ratio | target | holds | ours | reference | remarks |"
     yield "|---|---|---|---|---|---|---|---|---|"
     for row in rows:
-        yield "| " + " | ".join(_cells(row, bounds)) + " |"
+        yield "| " + " | ".join(_cells(row, bounds, cores)) + " |"
 
 
-def _cells(row: Row, bounds: dict[str, Row]) -> list[str]:
+def _cells(row: Row, bounds: dict[str, Row], cores: int) -> list[str]:
     reference = "" if row.is_absolute or row.reference is None else shown(row.reference)
     return [
         row.name,
@@ -58,16 +58,24 @@ def _cells(row: Row, bounds: dict[str, Row]) -> list[str]:
         HOLDS[row.holds],
         shown(row.ours),
         reference,
-        "; ".join(part for part in (row.note, _bound(row, bounds)) if part),
+        "; ".join(part for part in (row.note, _bound(row, bounds, cores)) if part),
     ]
 
 
-def _bound(row: Row, bounds: dict[str, Row]) -> str:
-    """Say what bounds a row that misses its target."""
+def _bound(row: Row, bounds: dict[str, Row], cores: int) -> str:
+    """Say what the steps of a row that misses its target reach alone, and which of them would miss it on all cores."""
     if row.holds is not False:
         return ""
-    found = [f"{name} {_amount(bounds[name].ours)}" for name in row.bounds if name in bounds]
-    return f"what bounds it: {', '.join(found)}" if found else ""
+    steps = [bounds[name] for name in row.bounds if name in bounds]
+    told = ", ".join(f"{step.name} {_amount(step.ours)}{_verdict(row, step, cores)}" for step in steps)
+    return f"steps alone, on one thread: {told}" if told else ""
+
+
+def _verdict(row: Row, step: Row, cores: int) -> str:
+    if row.reference is None or row.target is None or row.is_absolute or row.reference.unit != step.ours.unit:
+        return ""
+    share = step.ours.median / row.reference.median
+    return f" (**bounds it**: {share:.2g} of the reference)" if cores * share < row.target else ""
 
 
 def shown(measure: Measure) -> str:
