@@ -16,6 +16,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -79,14 +80,14 @@ def measure(bench: Bench, sections: Sequence[str]) -> Run:
 
 def check(bench: Bench, before: Run, sections: Sequence[str]) -> bool:
     """Print what became of an earlier run's ratios; what seems lost is measured once more, for noise is not a loss."""
-    before = Run(**{**vars(before), "rows": tuple(row for row in before.rows if row.section in sections)})
+    before = replace(before, rows=tuple(row for row in before.rows if row.section in sections))
     now = measure(bench, [name for name in sections if name != "bounds"])
     suspect = {change.before.section for change in changes(before, now) if change.is_lost}
     if suspect:
         print(f"measured once more: {', '.join(sorted(suspect))}", file=sys.stderr)
         again = {row.key: row for row in measure(bench, sorted(suspect)).rows}
         better = (max(row, again.get(row.key, row), key=lambda row: row.ratio or 0) for row in now.rows)
-        now = Run(**{**vars(now), "rows": tuple(better)})
+        now = replace(now, rows=tuple(better))
     found = changes(before, now)
     print(table.comparison(found))
     n_lost = sum(change.is_lost for change in found)
@@ -102,13 +103,13 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="of the sizes; 1: a whole run, 0.1: a quick one")
     parser.add_argument("--repeats", type=int, default=None, help="of each comparison; default: 5, in a quick run 3")
     parser.add_argument(
-        "--budget", type=float, default=None, help="seconds for one comparison; default: 40 x scale, at least 4"
+        "--budget", type=float, default=None, help="seconds for one comparison; default: 30 x scale, at least 4"
     )
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=None, help="sections; nothing is written")
     parser.add_argument("--check", action="store_true", help="compare with results.json instead of writing it")
     parser.add_argument("--folder", default=None, help="scratch folder, on the disk that is to be measured")
     given = parser.parse_args()
-    given.budget = given.budget or max(4.0, 40 * given.scale)
+    given.budget = given.budget or max(4.0, 30 * given.scale)
     given.repeats = given.repeats or (5 if given.scale > QUICK else 3)
     warnings.simplefilter("ignore")  # generated data warn of what real ones should not have
     sections = given.only or list(SECTIONS)
