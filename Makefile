@@ -7,7 +7,8 @@ DEMO := demo
 TIME ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help install format check test fuzz demo bench reproduce-words reproduce-kernels reproduce-fairness clean
+.PHONY: help install format check test fuzz demo bench bench-check reproduce-words reproduce-kernels \
+	reproduce-fairness clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -44,8 +45,13 @@ demo: $(BIN)/salcli ## label, fit, apply and evaluate on sample_data, into demo/
 		--similarity wordsim353 --report $(DEMO)/report.html --report $(DEMO)/report.md
 	@ls -l $(DEMO)
 
-bench: $(VENV)/.dev ## Measure speed, as ratios within one run
-	$(BIN)/python benchmarks/speed.py
+bench: SCALE = 1
+bench: $(VENV)/.dev ## Measure speed into benchmarks/results.json and the README (SCALE=0.1: a quick run)
+	$(BIN)/python -m benchmarks.speed --scale $(SCALE)
+
+bench-check: SCALE = 0.1
+bench-check: $(VENV)/.dev ## Measure speed again: fail if a ratio lost a quarter (SCALE as in benchmarks/results.json)
+	$(BIN)/python -m benchmarks.speed --scale $(SCALE) --check
 
 reproduce-words: $(VENV)/.dev ## Reproduce the word-embedding figures (GLOVE=folder with vectors.npy and vocab.txt, WORDSIM=folder of gold sets)
 	$(BIN)/python benchmarks/reproduce_words.py $(GLOVE) $(WORDSIM)

@@ -1,0 +1,1 @@
+"""How fast salcli is, as ratios within one run: `make bench`."""

@@ -1,0 +1,170 @@
+"""What the machine allows: the rates of single steps, each alone on one thread, that stand beside missed targets."""
+
+import hashlib
+import io
+import os
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from benchmarks.speed import files
+from benchmarks.speed.bench import Bench
+from benchmarks.speed.results import Row
+from benchmarks.speed.timing import Measure, Work, interleaved, python
+from salcli.engine.local import one_blas_thread
+from salcli.evaluation.protocol import labels_digest, rows_digest
+from salcli.formats.label_table import read_labels
+from salcli.options import LabelOptions
+
+BLOCK, FILE_BYTES, FRESH_BYTES, LEAST_BYTES = (512, 300), 2.5e8, 2.5e8, 8 << 20
+TEXT_ROWS, EXPONENTS, SVM_ROWS, LABELS = 5_000, 1_000_000, 2_000, 100_000
+AGAINST = "bare read"
+
+
+def rows(bench: Bench) -> Iterator[Row]:
+    """Measure every step as often as anything else."""
+    n = bench.sized(FILE_BYTES, LEAST_BYTES) // 1200
+    path = files.write_npy(bench.folder / "x.npy", n, 300)
+    steps = {**_in_cache(), **_over_memory(bench), **_text()}
+    sizes = {AGAINST: path.stat().st_size, **{name: n_bytes for name, (_, n_bytes) in steps.items()}}
+    works: dict[str, Work] = {AGAINST: partial(files.bare_read, path)}
+    with one_blas_thread():
+        seconds = interleaved(works | {name: work for name, (work, _) in steps.items()}, max(3, bench.repeats))
+    rates = {name: Measure.of(seconds[name], "s").rate(sizes[name] / 1e9, "GB/s") for name in sizes}
+    read = rates.pop(AGAINST)
+    yield Row.alone(AGAINST, read)
+    for name, rate in rates.items():
+        yield Row("bounds", name, AGAINST, "", rate, read, rate.median / read.median)
+    path.unlink()
+    yield from _counted(bench)
+    yield from _labels(bench)
+    yield from _starts(bench)
+
+
+def _in_cache() -> dict[str, tuple[Work, float]]:
+    """Give steps on one block that stays in a core's own cache, again and again: (work, bytes of float32)."""
+    block = np.random.default_rng(0).standard_normal(BLOCK, dtype=np.float32)
+    wide, design, times = np.empty(BLOCK), np.eye(2, dtype=np.float32)[np.arange(len(block)) % 2], 200
+    z = design.T.astype(np.float64)
+
+    def widened() -> None:
+        for _ in range(times):
+            np.copyto(wide, block)
+
+    def summed() -> None:
+        for _ in range(times):
+            design.T @ block
+
+    def multiplied() -> None:
+        for _ in range(times):
+            z @ wide
+
+    n_bytes = float(times * block.nbytes)
+    return {
+        "float32 → float64 in a cached block": (widened, n_bytes),
+        "float32 sums of a cached block": (summed, n_bytes),
+        "float64 sums of a cached block": (multiplied, 2 * n_bytes),
+    }
+
+
+def _over_memory(bench: Bench) -> dict[str, tuple[Work, float]]:
+    """Give steps over more bytes than any cache holds."""
+    size = bench.sized(FRESH_BYTES, LEAST_BYTES, power=0.5)
+    given, piece = np.ones(size // 4, np.float32), memoryview(bytes(1 << 20))
+    target = bench.folder / "written"
+
+    def hashed() -> None:
+        digest = hashlib.sha256()
+        for _ in range(size >> 20):
+            digest.update(piece)
+
+    def written() -> None:
+        with target.open("wb", buffering=0) as out:
+            for _ in range(size >> 20):
+                out.write(piece)
+            os.fsync(out.fileno())
+        target.unlink()
+
+    return {
+        "sha256": (hashed, float(size >> 20 << 20)),
+        "copy into a fresh array (page faults)": (given.copy, float(given.nbytes)),
+        "write and fsync": (written, float(size >> 20 << 20)),
+    }
+
+
+def _text() -> dict[str, tuple[Work, float]]:
+    """Give the parser and the speller alone, counted in bytes of text."""
+    from pyarrow import csv
+
+    vectors = np.random.default_rng(0).standard_normal((TEXT_ROWS, BLOCK[1]), dtype=np.float32)
+    text = orjson.dumps(vectors, option=orjson.OPT_SERIALIZE_NUMPY)[2:-2].replace(b"],[", b"\n").replace(b",", b" ")
+
+    def parsed() -> None:
+        read = csv.ReadOptions(use_threads=False, autogenerate_column_names=True)
+        csv.read_csv(io.BytesIO(text), read, csv.ParseOptions(delimiter=" "))
+
+    def spelled() -> None:
+        orjson.dumps(vectors, option=orjson.OPT_SERIALIZE_NUMPY)
+
+    return {"parse text": (parsed, float(len(text))), "spell float32 as text": (spelled, float(len(text)))}
+
+
+def _counted(bench: Bench) -> Iterator[Row]:
+    """Measure what is counted in operations, and a support vector machine."""
+    x, y, z = np.ones((512, 768)), np.ones((768, 4096)), np.linspace(-1, 0, EXPONENTS)
+    out = np.empty_like(z)
+    works: dict[str, Work] = {
+        "float64 matrix product": partial(np.matmul, x, y),
+        "exp of float64": partial(np.exp, z, out=out),
+    }
+    counts = {"float64 matrix product": x.shape[0] * y.size, "exp of float64": EXPONENTS}
+    with one_blas_thread():
+        seconds = interleaved(works, max(3, bench.repeats))
+    for name in works:
+        yield Row.alone(name, Measure.of(seconds[name], "s").rate(counts[name] / 1e9, "G/s"))
+    x_hard, codes = _hard_rows()
+    alone = Measure.of(interleaved({"svm": partial(_machine, x_hard, codes)}, 3)["svm"], "s")
+    size, note = files.size_of(SVM_ROWS, BLOCK[1], "float64"), "RBF, C = 1, rows without a trace of the classes"
+    yield Row.alone("one support vector machine", alone, size, note)
+
+
+def _labels(bench: Bench) -> Iterator[Row]:
+    """Measure what a whole command does with labels, row by row."""
+    path = files.write_labels(bench.folder / "many.csv", LABELS, 2)
+    labels, index = read_labels(str(path), LabelOptions()), np.arange(LABELS)
+    works: dict[str, Work] = {
+        "our reader of label CSVs": partial(read_labels, str(path), LabelOptions()),
+        "our digest of the rows": partial(rows_digest, labels, index),
+        "our digest of the labels": partial(labels_digest, labels, labels.attributes[0], index),
+    }
+    for name, seconds in interleaved(works, max(3, bench.repeats)).items():
+        yield Row.alone(name, Measure.of(seconds, "s").rate(LABELS / 1e6, "M rows/s"), f"{LABELS:,} rows")
+
+
+def _hard_rows() -> tuple[NDArray[Any], NDArray[Any]]:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(SVM_ROWS, 300)), np.arange(SVM_ROWS) % 2
+
+
+def _machine(x: NDArray[Any], codes: NDArray[Any]) -> None:
+    from sklearn.svm import SVC
+
+    SVC(C=1.0, gamma=1 / x.shape[1]).fit(x, codes)
+
+
+def _starts(bench: Bench) -> Iterator[Row]:
+    """Measure what imports cost, in time at start-up and in memory."""
+    light, heavy = "import numpy, typer, rich.console, rich.table", ", scipy.linalg, pyarrow.csv"
+    works: dict[str, Work] = {
+        "python starts": partial(python, "-c", "pass"),
+        "numpy, typer and rich are imported": partial(python, "-c", light),
+    }
+    seconds = interleaved(works, max(5, bench.repeats))
+    for name in works:
+        yield Row.alone(name, Measure.of(seconds[name], "s"))
+    more = [python("-c", light + heavy).peak_mb - python("-c", light).peak_mb for _ in range(3)]
+    yield Row.alone("scipy.linalg and pyarrow are imported", Measure.of(more, "MB"))

@@ -1,0 +1,82 @@
+"""salcli's side of every comparison, through its public functions."""
+
+import compileall
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import salcli
+from salcli import workflow
+from salcli.data.labelled import LabelledRows
+from salcli.data.labels import Attribute, GuardedLabels
+from salcli.engine.local import one_blas_thread, ordered_map
+from salcli.engine.progress import Silent
+from salcli.formats.registry import create, open_source
+from salcli.options import ApplyOptions
+from salcli.passes import fold_moments, stream_through
+from salcli.spectral.moments import CrossMoments
+from salcli.spectral.sal import SpectralFit, fit_sal
+
+
+def labels_of(n: int, n_classes: int) -> GuardedLabels:
+    """Make labels that take turns, row by row."""
+    codes = (np.arange(n) % n_classes).astype(np.int32)
+    return GuardedLabels("generated", (Attribute("g", codes, tuple(f"{i:04}" for i in range(n_classes))),), None)
+
+
+class FitPass:
+    """The streaming pass of `fit` over a file, labels at hand."""
+
+    def __init__(self, path: Path, n: int, n_classes: int) -> None:
+        self._path, self._labels = path, labels_of(n, n_classes)
+        self._chosen = LabelledRows.of(np.arange(n))
+
+    def __call__(self) -> CrossMoments:
+        """Fold the file into moments."""
+        with closing(open_source(str(self._path))) as source:
+            return fold_moments(source, self._labels, self._chosen, Silent())
+
+
+def warm_up(path: Path, n: int) -> None:
+    """Compile and import now what the first run would, so that no timed one does."""
+    compileall.compile_dir(str(Path(salcli.__file__).parent), quiet=1)
+    fit_sal(FitPass(path, n, 2)())
+
+
+def fit_in_memory(x: NDArray[Any], z: NDArray[Any]) -> SpectralFit[Any]:
+    """Fit rows that are at hand."""
+    with one_blas_thread():
+        return fit_sal(CrossMoments.of(x, z))
+
+
+def apply(eraser: Path, path: Path, target: Path | None) -> None:
+    """Send a file through a saved eraser into a new file, or (None) in place. The output is synced to disk."""
+    if target is not None:
+        target.unlink(missing_ok=True)
+    options = ApplyOptions(in_place=target is None)
+    workflow.apply(str(eraser), str(path), None if target is None else str(target), options)
+
+
+def load(path: Path) -> tuple[list[str], NDArray[Any]]:
+    """Read keys and vectors of a whole file into memory."""
+    with closing(open_source(str(path))) as source:
+        keys: list[str] = []
+        vectors, row = np.empty((source.n, source.d), source.dtype), 0
+        for batch in ordered_map(lambda slab: slab.read(), source.slabs()):
+            vectors[row : row + len(batch)] = batch.vectors
+            keys.extend(batch.keys or ())
+            row += len(batch)
+    return keys, vectors
+
+
+def write_text(path: Path, target: Path) -> None:
+    """Write every row of a keyed file as text."""
+    target.unlink(missing_ok=True)
+    with (
+        closing(open_source(str(path))) as source,
+        create(str(target), source, d=source.d, dtype=source.dtype, format_name="word2vec-text") as writer,
+    ):
+        stream_through(source, writer, lambda x: x, Silent())

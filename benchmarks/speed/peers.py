@@ -1,0 +1,177 @@
+"""Other ways to an eraser, on the same data: the paper's recipe, concept-erasure, INLP, and a dense projection."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.speed import files
+from benchmarks.speed.bench import Bench
+from benchmarks.speed.ours import FitPass, apply, fit_in_memory
+from benchmarks.speed.results import Row
+from benchmarks.speed.timing import Work, salcli
+from salcli.engine.local import one_blas_thread
+from salcli.spectral.eraser import LinearEraser
+from salcli.spectral.sal import fit_sal
+
+Array = NDArray[Any]
+PAPER_ROWS, PAPER_D, MACHINES = 7_350, 300, 35
+WHOLE_ROWS, WHOLE_D, CLASSES = 200_000, 768, (2, 30)
+AGREEMENT = 1e-5
+WINS = 1.0  # the target of every peer: ours is the faster
+APPLY_BOUNDS = ("float32 → float64 in a cached block", "copy into a fresh array (page faults)")
+MISSING = "not installed: pip install '.[bench]'"
+
+
+def paper_recipe(x: Array, z: Array, k: int) -> Array:
+    """Fit as the paper's authors do: X'Z / n, a full SVD, and the projector `[d, d]` on the remaining columns."""
+    u, _, _ = np.linalg.svd(x.T @ z / len(x), full_matrices=True)
+    projector: Array = u[:, k:] @ u[:, k:].T
+    return projector
+
+
+def inlp(x: Array, codes: Array, n_machines: int) -> Array:
+    """Fit by iterative null space projection (Ravfogel et al. 2020): the projector `[d, d]` off all normals."""
+    from sklearn.svm import LinearSVC
+
+    normals: list[Array] = []
+    projector = np.eye(x.shape[1])
+    for _ in range(n_machines):
+        machine = LinearSVC(dual="auto").fit(x @ projector, codes)
+        normals.append(machine.coef_.T)
+        basis, _ = np.linalg.qr(np.hstack(normals))
+        projector = np.eye(x.shape[1]) - basis @ basis.T
+    return projector
+
+
+def concept_erasure() -> Callable[[Array, Array], Array] | None:
+    """Give concept-erasure's orthogonal fit, rows and design to a projector; None if it is not installed."""
+    if find_spec("concept_erasure") is None:
+        return None
+    import torch
+    from concept_erasure import LeaceFitter  # type: ignore[import-untyped]
+
+    def fit(x: Array, z: Array) -> Array:
+        fitted = LeaceFitter.fit(torch.from_numpy(x), torch.from_numpy(z), method="orth")
+        return np.asarray(fitted.eraser.P.numpy())
+
+    return fit
+
+
+def rows(bench: Bench) -> Iterator[Row]:
+    """Measure fits in memory, fits from a file, INLP, and applying."""
+    shapes = [("the paper's size", PAPER_ROWS, PAPER_D, 2)]
+    shapes += [(f"{c} classes", bench.sized(WHOLE_ROWS, 2000), WHOLE_D, c) for c in CLASSES]
+    for name, n, d, n_classes in shapes:
+        yield from _fits(bench, name, *files.separated(n, d, n_classes))
+    yield from _from_file(bench)
+    yield _inlp(bench)
+    yield from _applied(bench)
+
+
+def _fits(bench: Bench, name: str, x: Array, codes: Array) -> Iterator[Row]:
+    z = np.eye(int(codes.max()) + 1, dtype=np.float32)[codes]
+    k = z.shape[1] - 1
+    peer = concept_erasure()
+    works: dict[str, Work] = {
+        "ours": partial(fit_in_memory, x, z),
+        "recipe": partial(paper_recipe, x, z, k),
+        **({} if peer is None else {"peer": partial(peer, x, z)}),
+    }
+    seconds = bench.timed(works)
+    size = f"{files.size_of(*x.shape)}, {z.shape[1]} classes"
+    fit = f"SAL fit in memory, {name}"
+    note, bounds = "rows and design at hand; ours: centred, float64, one thread", ("float64 sums of a cached block",)
+    yield Row.times(fit, "the paper's recipe in numpy", seconds["ours"], seconds["recipe"],
+                    section="peers", size=size, target=WINS, note=note, bounds=bounds)  # fmt: skip
+    note = MISSING if peer is None else f"{note}; same projector to {_difference(peer, x, z):.0e}"
+    yield Row.times(fit, "concept-erasure, orth", seconds["ours"], seconds.get("peer"),
+                    section="peers", size=size, target=WINS, note=note)  # fmt: skip
+
+
+def _difference(peer: Callable[[Array, Array], Array], x: Array, z: Array) -> float:
+    found = float(np.abs(peer(x, z) - fit_in_memory(x, z).eraser.projection()).max())
+    if found > AGREEMENT:
+        raise AssertionError(f"salcli and concept-erasure differ by {found:.2g} in the projector")
+    return found
+
+
+def _from_file(bench: Bench) -> Iterator[Row]:
+    n, d = bench.sized(WHOLE_ROWS, 2000), WHOLE_D
+    path = files.write_npy(bench.folder / "x.npy", n, d)
+    for n_classes in CLASSES:
+        z = np.eye(n_classes, dtype=np.float32)[np.arange(n) % n_classes]
+        works: dict[str, Work] = {
+            "ours": partial(_fold_and_fit, FitPass(path, n, n_classes)),
+            "recipe": partial(_load_and_fit, path, z),
+        }
+        seconds = bench.timed(works)
+        yield Row.times(
+            f"SAL fit from .npy, {n_classes} classes", "numpy.load and the paper's recipe",
+            seconds["ours"], seconds["recipe"],
+            section="peers", size=files.size_of(n, d), target=WINS, bounds=("float32 → float64 in a cached block",),
+        )  # fmt: skip
+    path.unlink()
+
+
+def _fold_and_fit(fold: FitPass) -> None:
+    fit_sal(fold())
+
+
+def _load_and_fit(path: Path, z: Array) -> None:
+    paper_recipe(np.load(path), z, z.shape[1] - 1)
+
+
+def _inlp(bench: Bench) -> Row:
+    n = bench.sized(PAPER_ROWS, 1000, power=0.5)
+    n_machines = bench.sized(MACHINES, 5, power=0.5)
+    x, codes = files.separated(n, PAPER_D, 2)
+    z = np.eye(2)[codes]
+    works: dict[str, Work] = {"ours": partial(fit_in_memory, x, z), "inlp": partial(inlp, x, codes, n_machines)}
+    seconds = bench.timed(works)
+    return Row.times(
+        "SAL fit in memory", f"INLP, {n_machines} linear SVMs", seconds["ours"], seconds["inlp"],
+        section="peers", size=files.size_of(n, PAPER_D), target=WINS, note="paper: 0.03 s against 50 s",
+    )  # fmt: skip
+
+
+def _applied(bench: Bench) -> Iterator[Row]:
+    n, d = bench.sized(WHOLE_ROWS, 2000), WHOLE_D
+    folder = bench.folder
+    for n_classes in CLASSES:
+        x, codes = files.separated(n, d, n_classes)
+        eraser: LinearEraser = fit_in_memory(x, np.eye(n_classes)[codes]).eraser
+        dense = eraser.projection().astype(np.float32)
+        size = f"{files.size_of(n, d)}, k = {eraser.k}"
+        works: dict[str, Work] = {"ours": partial(_erased, eraser, x), "dense": partial(np.matmul, x, dense)}
+        seconds = bench.timed(works)
+        yield Row.times(f"apply in memory, k = {eraser.k}", "dense X @ P", seconds["ours"], seconds["dense"],
+                        section="peers", size=size, target=WINS, note="ours: float64 inside, one thread",
+                        bounds=APPLY_BOUNDS)  # fmt: skip
+        path, labels, target = folder / "x.npy", folder / "labels.csv", folder / "out.npy"
+        np.save(path, x)
+        files.settle(path)
+        made = folder / "eraser.npz"
+        salcli("fit", str(path), str(files.write_labels(labels, n, n_classes)), "-o", str(made), "--quiet")
+        works = {"ours": partial(apply, made, path, target), "dense": partial(_dense_pass, path, target, dense)}
+        seconds = bench.timed(works)
+        yield Row.times(f"apply .npy → .npy, k = {eraser.k}", "numpy.load, dense X @ P, numpy.save",
+                        seconds["ours"], seconds["dense"], section="peers", size=size, target=WINS,
+                        note="both sides sync their output", bounds=("write and fsync", *APPLY_BOUNDS))  # fmt: skip
+        path.unlink()
+        target.unlink()
+
+
+def _erased(eraser: LinearEraser, x: Array) -> Array:
+    with one_blas_thread():
+        return eraser(x)
+
+
+def _dense_pass(path: Path, target: Path, dense: Array) -> None:
+    target.unlink(missing_ok=True)
+    np.save(target, np.load(path) @ dense)
+    files.sync(target)

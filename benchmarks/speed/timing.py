@@ -1,0 +1,111 @@
+"""Repeats that take turns, so that a noisy moment of the machine hits both sides of a ratio."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+Work = Callable[[], object]
+LEAST_ROUNDS = 2
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A median of repeats."""
+
+    median: float
+    spread: float
+    """Half of (max − min), as a share of the median."""
+    unit: str
+    repeats: int = 1
+
+    @classmethod
+    def of(cls, values: Sequence[float], unit: str) -> Self:
+        """Summarise repeats."""
+        middle = statistics.median(values)
+        spread = (max(values) - min(values)) / 2 / abs(middle) if middle else 0.0
+        return cls(middle, spread, unit, len(values))
+
+    def rate(self, amount: float, unit: str) -> Self:
+        """Turn seconds into `amount` a second."""
+        return type(self)(amount / self.median, self.spread, unit, self.repeats)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give what stands in results.json."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a process took."""
+
+    seconds: float
+    peak_mb: float
+
+
+def interleaved(works: Mapping[str, Work], repeats: int, budget: float = float("inf")) -> dict[str, list[float]]:
+    """Time works in turn, A B C A B C …: seconds of each repeat.
+
+    Parameters
+    ----------
+    works : one that returns `Usage` has timed itself
+    repeats : rounds, at most
+    budget : seconds after which no further round starts, once there are two
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in works}
+    began = time.perf_counter()
+    for done in range(1, repeats + 1):
+        for name, work in works.items():
+            start = time.perf_counter()
+            given = work()
+            taken = time.perf_counter() - start
+            seconds[name].append(given.seconds if isinstance(given, Usage) else taken)
+        if done >= LEAST_ROUNDS and time.perf_counter() - began > budget:
+            break
+    return seconds
+
+
+class Kept:
+    """A work whose last result can be looked at after it was timed."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self.result: Any = None
+
+    def __call__(self) -> None:
+        """Do it; the result of the time before goes first, for two might not fit."""
+        self.result = None
+        self.result = self._work()
+
+
+# A process starts with the peak memory of the one it was forked from: a small one in between keeps ours out of it.
+BETWEEN = """
+import json, os, subprocess, sys, time
+start = time.perf_counter()
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+said = process.stderr.read()
+_, status, used = os.wait4(process.pid, 0)
+seconds = time.perf_counter() - start
+print(json.dumps([os.waitstatus_to_exitcode(status), seconds, used.ru_maxrss * 1024 / 1e6, said.decode()]))
+"""
+
+
+def python(*arguments: str) -> Usage:
+    """Run this Python on arguments, in a process of its own that keeps compiled modules, as Python does by default."""
+    command = [sys.executable, "-S", "-E", "-c", BETWEEN, sys.executable, *arguments]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    status, seconds, peak, said = json.loads(done.stdout)
+    if status != 0:
+        raise RuntimeError(f"python {' '.join(arguments)}: exit status {status}\n{said}")
+    return Usage(seconds, peak)
+
+
+def salcli(*arguments: str) -> Usage:
+    """Run a command of salcli, start-up included."""
+    return python("-m", "salcli", *arguments)

@@ -1,0 +1,109 @@
+"""The benchmark's own sums: medians, turns, the block in the README, and what counts as a loss."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.speed.peers import inlp, paper_recipe
+from benchmarks.speed.results import Row, Run, changes, read_runs, write_runs
+from benchmarks.speed.scaling import fitted_exponent
+from benchmarks.speed.table import comparison, markdown, rewrite
+from benchmarks.speed.timing import Measure, Usage, interleaved
+
+
+def row(ratio: float, *, name: str = "work", limit: float | None = None) -> Row:
+    if limit is not None:
+        return Row.within(name, [limit / ratio], limit, "s", section="fit", size="")
+    return Row.times(name, "peer", [1.0], [ratio], section="fit", size="", target=1.0)
+
+
+def run_of(*rows: Row, cpu: str = "A") -> Run:
+    machine = {"cpu": cpu, "cores": "2", "memory": "1 GB", "kernel": "K", "load": "0.0"}
+    return Run(0.1, "2026-01-01", 1.0, machine, {"Python": "3"}, rows)
+
+
+def test_a_measure_is_the_median_and_half_the_range() -> None:
+    measure = Measure.of([2.0, 1.0, 4.0], "s")
+    assert (measure.median, measure.spread, measure.repeats) == (2.0, 0.75, 3)
+    assert measure.rate(4.0, "GB/s").median == 2.0
+
+
+def test_works_take_turns_until_the_budget_is_spent() -> None:
+    heard: list[str] = []
+    seconds = interleaved({"a": lambda: heard.append("a"), "b": lambda: heard.append("b")}, 2)
+    assert heard == ["a", "b", "a", "b"]
+    assert [len(each) for each in seconds.values()] == [2, 2]
+    assert len(interleaved({"a": lambda: None}, 5, budget=0.0)["a"]) == 2
+
+
+def test_a_work_that_times_itself_is_believed() -> None:
+    assert interleaved({"a": lambda: Usage(7.0, 1.0)}, 1)["a"] == [7.0]
+
+
+def test_a_ratio_above_one_is_to_our_advantage() -> None:
+    times = Row.times("w", "p", [1.0], [3.0], section="fit", size="", target=2.0)
+    rates = Row.rates("w", "p", [1.0], [3.0], 1e9, section="fit", size="", target=4.0)
+    limit = Row.within("w", [20.0], 60.0, "s", section="fit", size="")
+    assert (times.ratio, rates.ratio, limit.ratio) == pytest.approx((3.0, 3.0, 3.0))
+    assert (times.holds, rates.holds, limit.holds) == (True, False, True)
+    assert Row.times("w", "p", [1.0], None, section="fit", size="", target=2.0).holds is None
+
+
+def test_results_keep_one_run_for_each_scale(tmp_path: Path) -> None:
+    path, run = tmp_path / "results.json", run_of(row(2.0), row(3.0, limit=60.0))
+    assert read_runs(path) == {}
+    write_runs(path, [run])
+    assert read_runs(path) == {0.1: run}
+    assert '"holds": true' in path.read_text("utf-8")
+
+
+def test_only_more_than_a_quarter_is_a_loss() -> None:
+    before = run_of(row(2.0), row(2.0, name="other"), row(2.0, name="gone"))
+    lost = [change.is_lost for change in changes(before, run_of(row(1.6), row(1.4, name="other")))]
+    assert lost == [False, True, True]
+    assert comparison(changes(before, before)).count("**LOST**") == 0
+
+
+def test_limits_are_compared_on_the_same_machine_only() -> None:
+    before = run_of(row(3.0, limit=60.0))
+    assert [change.is_lost for change in changes(before, run_of(row(1.0, limit=60.0)))] == [True]
+    assert [change.is_lost for change in changes(before, run_of(row(1.0, limit=60.0), cpu="B"))] == [False]
+
+
+def test_a_run_rewrites_its_block_and_nothing_else(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- bench -->\nstale\n<!-- /bench -->\nafter\n", "utf-8")
+    rewrite(page, markdown(run_of(row(0.5))))
+    text = page.read_text("utf-8")
+    assert text.startswith("before\n<!-- bench -->\n")
+    assert text.endswith("<!-- /bench -->\nafter\n")
+    assert "stale" not in text
+    assert "| work |" in text
+    assert "**no**" in text
+    with pytest.raises(ValueError, match="no block"):
+        rewrite(Path(__file__).with_name("conftest.py"), "")
+
+
+def test_the_exponent_is_that_of_a_power() -> None:
+    assert fitted_exponent({10: 3.0 * 10**1.5, 100: 3.0 * 100**1.5}) == pytest.approx(1.5)
+
+
+def test_peers_do_what_they_stand_for() -> None:
+    rng = np.random.default_rng(0)
+    codes = np.arange(200) % 2
+    x = rng.normal(size=(200, 5)) + 3 * codes[:, None]
+    after = x @ paper_recipe(x, np.eye(2)[codes], 2)
+    assert np.abs(after[codes == 0].mean(axis=0) - after[codes == 1].mean(axis=0)).max() < 1e-12
+    projector = inlp(x, codes, 2)
+    assert np.linalg.matrix_rank(projector) == 3
+    assert np.allclose(projector @ projector, projector)
+
+
+def test_a_missed_target_names_the_step_that_misses_it_on_all_cores() -> None:
+    steps = (Row.alone("slow", Measure(1.0, 0.0, "GB/s")), Row.alone("halved", Measure(2.5, 0.0, "GB/s")))
+    missed = Row.rates(
+        "w", "p", [1.0], [0.25], 1e9, section="fit", size="", target=1.0, bounds=("slow", "halved", "unknown")
+    )
+    told = markdown(run_of(missed, *steps))
+    assert "slow 1 GB/s (**bounds it**: 0.25 of the reference), halved 2.5 GB/s |" in told
