@@ -1,9 +1,10 @@
 """Which rows do what: the fitted rows, the fresh attacker's, and the test rows."""
 
 import hashlib
-import json
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from json.encoder import encode_basestring_ascii
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from salcli.data.labels import Attribute, GuardedLabels, Index
 from salcli.data.selection import RowRule, marked, seeded_shares
 
 TEST, DEV = "test", "dev"
+LINES_AT_ONCE = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,28 +55,30 @@ def _halves(labels: GuardedLabels, index: Index, seed: int) -> tuple[Index, Inde
 
 def rows_digest(labels: GuardedLabels, index: Index) -> str:
     """Hash which rows these are (their keys, or their numbers), whatever their order."""
-    return _digest([labels.identity(i)] for i in _by_identity(labels, index))
+    return _digest(f"[{name}]\n" for name, _ in _by_identity(labels, index))
 
 
 def labels_digest(labels: GuardedLabels, attribute: Attribute, index: Index) -> str:
     """Hash which rows these are and the label of each, whatever their order."""
-    classes, values = attribute.classes, attribute.values
+    values = attribute.values
+    if attribute.classes is None:
+        return _digest(f'[{name}, "{float(values[i])!r}"]\n' for name, i in _by_identity(labels, index))
+    classes = [encode_basestring_ascii(name) for name in attribute.classes]
+    return _digest(f"[{name}, {classes[values[i]]}]\n" for name, i in _by_identity(labels, index))
 
-    def named(i: int) -> str:
-        return repr(float(values[i])) if classes is None else classes[int(values[i])]
 
-    return _digest([labels.identity(i), named(i)] for i in _by_identity(labels, index))
-
-
-def _by_identity(labels: GuardedLabels, index: Index) -> Iterator[int]:
-    """Give the labels in an order that is theirs alone, without copying what they hold."""
+def _by_identity(labels: GuardedLabels, index: Index) -> Iterator[tuple[str, int]]:
+    """Give the JSON of each label's key or row number and the label, in an order that is theirs alone."""
     if labels.keys is None:
-        return map(int, np.sort(index))
-    return iter(sorted(index.tolist(), key=labels.keys.__getitem__))
+        return ((f'"{i}"', i) for i in np.sort(index).tolist())
+    keys = labels.keys
+    return ((encode_basestring_ascii(keys[i]), i) for i in sorted(index.tolist(), key=keys.__getitem__))
 
 
-def _digest(records: Iterable[list[str]]) -> str:
+def _digest(records: Iterable[str]) -> str:
+    """Hash lines of JSON, many at a time."""
     digest = hashlib.sha256()
-    for record in records:
-        digest.update(json.dumps(record).encode() + b"\n")
+    records = iter(records)
+    while lines := "".join(itertools.islice(records, LINES_AT_ONCE)):
+        digest.update(lines.encode())
     return digest.hexdigest()
