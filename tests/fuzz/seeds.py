@@ -37,8 +37,8 @@ BINARY = (
 )
 LABELS = (
     b"word,label\na,F\nb c,M\n\xc3\xa9,F\n7,M\n",
-    b'key;y;split\r\n"a;b";1;train\r\n"say ""x""";2;dev\r\nc;;test\r\n',
-    b"label\nF\n\nM\n",
+    b'key;y;split\r\n"a;b";1;train\r\n"say ""x""";2;dev\r\nc;;test\r\nd;1;test\r\n',
+    b"label\nF\n\nM\nF\n",
     BOM + b"id\tage\ta\n1\t3.5\tx\n2\t\ty\n3\t-1e5\tx\n",
 )
 SIMILARITY = (
