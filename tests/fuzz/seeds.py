@@ -67,7 +67,7 @@ def zipped(members: Iterable[tuple[str, bytes]], compression: int = zipfile.ZIP_
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w", compression) as archive:
         for name, data in members:
-            archive.writestr(zipfile.ZipInfo(name), data, compress_type=compression)
+            archive.writestr(zipfile.ZipInfo(name), data, compress_type=compression, compresslevel=1)
     return held.getvalue()
 
 
