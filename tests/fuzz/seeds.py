@@ -62,12 +62,12 @@ def raw_npy(header: bytes, body: bytes = b"", *, version: tuple[int, int] = (1, 
     return b"\x93NUMPY" + bytes(version) + size.to_bytes(width, "little") + header + body
 
 
-def zipped(members: Iterable[tuple[str, bytes]], compression: int = zipfile.ZIP_STORED) -> bytes:
+def zipped(members: Iterable[tuple[str, bytes]], compression: int = zipfile.ZIP_STORED, level: int = 6) -> bytes:
     """Zip members in order; names may repeat."""
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w", compression) as archive:
         for name, data in members:
-            archive.writestr(zipfile.ZipInfo(name), data, compress_type=compression, compresslevel=1)
+            archive.writestr(zipfile.ZipInfo(name), data, compress_type=compression, compresslevel=level)
     return held.getvalue()
 
 
