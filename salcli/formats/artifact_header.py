@@ -92,7 +92,7 @@ ATTRIBUTE: dict[str, Check] = {
     "counts": _or_none(_is_list(_is_count)),
     "sha256": _is_text,
 }
-KERNEL: dict[str, Check] = {"name": _is_text}
+KERNEL: dict[str, Check] = {"name": lambda value: isinstance(value, str) and len(value) <= 40}
 KERNEL_VALUES: dict[str, Check] = {"gamma": _is_number, "degree": _is_count, "coef0": _is_number}
 LANDMARKS: dict[str, Check] = {"n": _is_count, "rule": _is_text}
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-MOST_MEMORY = 500 << 20
+MOST_MEMORY = 300 << 20
 # Imports once what commands need, then forks for each line of arguments; `wait4` tells the peak of that child alone.
 SERVER = """
 import json, os, signal, sys

@@ -24,7 +24,18 @@ from salcli.spectral.kernel_eraser import KernelEraser
 
 from .seeds import PART, zipped
 
-ARTIFACT_MEMBERS = ("header", "singular_values", "mean", "left", "right", "landmarks", "dual", "offset")
+ARTIFACT_MEMBERS = (
+    "header",
+    "singular_values",
+    "mean",
+    "left",
+    "right",
+    "landmarks",
+    "dual",
+    "offset",
+    "whitener",
+    "feature_mean",
+)
 MAX_MESSAGE = 2_000
 NPZ_MEMBERS = ("vectors", "keys", "more")
 

@@ -37,8 +37,8 @@ BINARY = (
 )
 LABELS = (
     b"word,label\na,F\nb c,M\n\xc3\xa9,F\n7,M\n",
-    b'key;y;split\r\n"a;b";1;train\r\n"say ""x""";2;dev\r\nc;;test\r\n',
-    b"label\nF\n\nM\n",
+    b'key;y;split\r\n"a;b";1;train\r\n"say ""x""";2;dev\r\nc;;test\r\nd;1;test\r\n',
+    b"label\nF\n\nM\nF\n",
     BOM + b"id\tage\ta\n1\t3.5\tx\n2\t\ty\n3\t-1e5\tx\n",
 )
 SIMILARITY = (
@@ -62,12 +62,12 @@ def raw_npy(header: bytes, body: bytes = b"", *, version: tuple[int, int] = (1, 
     return b"\x93NUMPY" + bytes(version) + size.to_bytes(width, "little") + header + body
 
 
-def zipped(members: Iterable[tuple[str, bytes]], compression: int = zipfile.ZIP_STORED) -> bytes:
+def zipped(members: Iterable[tuple[str, bytes]], compression: int = zipfile.ZIP_STORED, level: int = 6) -> bytes:
     """Zip members in order; names may repeat."""
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w", compression) as archive:
         for name, data in members:
-            archive.writestr(zipfile.ZipInfo(name), data, compress_type=compression)
+            archive.writestr(zipfile.ZipInfo(name), data, compress_type=compression, compresslevel=level)
     return held.getvalue()
 
 
