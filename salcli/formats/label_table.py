@@ -1,13 +1,13 @@
 """The label CSV: which columns it has, and its rows as `GuardedLabels`."""
 
 import csv
+import itertools
 import math
 import os
-import sys
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import IO
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.errors import FormatError, LabelError, UsageError, warn
-from salcli.formats.csv_records import csv_records, opened_lines
+from salcli.formats.csv_records import Batch, csv_batches
 from salcli.options import LabelOptions
 
 KEY_NAMES = frozenset({"word", "key", "id", "token"})
@@ -35,15 +35,31 @@ class _Columns:
     has_task: bool
 
 
+class _Trimmed(dict[str, str]):
+    """One copy of each distinct cell, without the spaces around it."""
+
+    def __missing__(self, cell: str) -> str:
+        self[cell] = cell.strip()
+        return self[cell]
+
+
+class _Codes(dict[str, int]):
+    """A number for each distinct cell, in the order in which they came."""
+
+    def __missing__(self, cell: str) -> int:
+        self[cell] = len(self)
+        return self[cell]
+
+
 class _Classes:
     """A column of classes: a code for each row, and each distinct cell once, as it stands in the file."""
 
     def __init__(self) -> None:
-        self.codes, self.cells = array("i"), dict[str, int]()
+        self.codes, self.cells = array("i"), _Codes()
 
-    def add(self, cell: str) -> None:
-        """Take the next row's cell."""
-        self.codes.append(self.cells.setdefault(cell, len(self.cells)))
+    def add(self, cells: Sequence[str]) -> None:
+        """Take the next rows' cells."""
+        self.codes.extend(map(self.cells.__getitem__, cells))
 
 
 @dataclass
@@ -72,14 +88,13 @@ def read_labels(path: str, options: LabelOptions | None = None) -> GuardedLabels
     """
     if path == "-":
         raise UsageError("labels are read more than once and cannot come from stdin: give a file")
-    with opened_lines(path) as lines:
-        records = csv_records(path, lines)
-        try:
-            _, header = next(records)
-        except StopIteration:
-            raise FormatError(f"{path}: no header line, expected column names") from None
-        columns = _find_columns(path, header, options or LabelOptions())
-        rows = _read_rows(path, records, columns)
+    with closing(csv_batches(path)) as batches:
+        first = next(batches, None)
+        if first is None:
+            raise FormatError(f"{path}: no header line, expected column names")
+        columns = _find_columns(path, [cells[0] for cells in first.columns], options or LabelOptions())
+        below = Batch(first.lines[1:], [cells[1:] for cells in first.columns])
+        rows = _read_rows(path, itertools.chain([below], batches), columns)
     of_classes = [
         _class_attribute(path, columns.names[c], rows, held)
         for c, held in zip(columns.classes, rows.classes, strict=True)
@@ -149,21 +164,20 @@ def _only_column(path: str, names: Sequence[str], taken: set[int | None]) -> int
     return free[0]
 
 
-def _read_rows(path: str, records: Iterator[tuple[int, list[str]]], columns: _Columns) -> _Rows:
+def _read_rows(path: str, batches: Iterable[Batch], columns: _Columns) -> _Rows:
     rows = _Rows(classes=[_Classes() for _ in columns.classes], numbers=[array("d") for _ in columns.numeric])
-    width = len(columns.names)
-    for line, record in records:
-        if len(record) != width:
-            raise FormatError(f"{path}: line {line}: {len(record)} fields, the header has {width}")
-        rows.lines.append(line)
+    trimmed = _Trimmed()
+    for lines, cells in batches:
+        rows.lines.extend(lines)
         if columns.key is not None:
-            rows.keys.append(record[columns.key])
+            rows.keys.extend(cells[columns.key])
         if columns.split is not None:
-            rows.splits.append(sys.intern(record[columns.split].strip()))
+            rows.splits.extend(map(trimmed.__getitem__, cells[columns.split]))
         for held, column in zip(rows.classes, columns.classes, strict=True):
-            held.add(record[column])
+            held.add(cells[column])
         for numbers, column in zip(rows.numbers, columns.numeric, strict=True):
-            numbers.append(_number(path, line, columns.names[column], record[column]))
+            name = columns.names[column]
+            numbers.extend(_number(path, line, name, cell) for line, cell in zip(lines, cells[column], strict=True))
     if not rows.lines:
         raise FormatError(f"{path}: no rows below the header")
     if "" in rows.keys:
