@@ -96,5 +96,11 @@ def _told_of_inputs(artifact: Artifact | None, inputs: dict[str, Fields]) -> lis
     if artifact is None:
         return []
     fitted = artifact.header["inputs"]
-    changed = [n for n in ("embeddings", "labels") if n in inputs and fitted[n]["sha256"] != inputs[n]["sha256"]]
-    return [f"the {name} are not the file that the eraser was fitted on (another SHA-256)" for name in changed]
+    notes = []
+    for name in ("embeddings", "labels"):
+        known = fitted[name]["sha256"]
+        if known is None:
+            notes.append(f"whether the {name} are the file that the eraser was fitted on is not known (--no-sha256)")
+        elif name in inputs and known != inputs[name]["sha256"]:
+            notes.append(f"the {name} are not the file that the eraser was fitted on (another SHA-256)")
+    return notes

@@ -115,6 +115,7 @@ class FitOptions:
     alpha: float | None = None
     is_centred: bool = True
     method: str = "sal"
+    hashes_embeddings: bool = True
     METHODS: ClassVar[tuple[str, ...]] = ("sal",)
 
     def __post_init__(self) -> None:

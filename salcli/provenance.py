@@ -22,7 +22,7 @@ def describe_fit(
     fitted: Index,
     fit: SpectralFit[AnyEraser],
     rule: RowRule,
-    digests: tuple[str, str],
+    digests: tuple[str | None, str | None],
 ) -> dict[str, Any]:
     """Say what was fitted, on which rows of which files, by which versions: plain values, no row, key or time."""
     chosen = labels.restricted_to(fitted)

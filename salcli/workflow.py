@@ -79,7 +79,7 @@ def _fit(embeddings: str, labels: str, output: str, options: FitOptions, solve: 
     table = read_labels(labels, options.labels)
     with (
         closing(open_source(embeddings, options.read)) as source,
-        _hashing(source, labels) as digests,
+        _hashing(source if options.hashes_embeddings else None, labels) as digests,
         one_blas_thread(),
     ):
         join = join_labels(source, table)
@@ -243,13 +243,17 @@ def _kept_dtype(
     return dtype
 
 
+def _sha256(file: FiniteSource | ByteFile | None) -> str | None:
+    return None if file is None else file.sha256()
+
+
 @contextmanager
-def _hashing(source: FiniteSource, *others: str) -> Iterator[list[Future[str]]]:
-    """Hash the embeddings, and other inputs by name, on a thread while they are being worked on."""
+def _hashing(source: FiniteSource | None, *others: str) -> Iterator[list[Future[str | None]]]:
+    """Hash the embeddings (None: leave them out), and other inputs by name, on a thread while they are worked on."""
     files = [ByteFile.open(path) for path in others]
     pool = ThreadPoolExecutor(1)
     try:
-        yield [pool.submit(source.sha256), *(pool.submit(file.sha256) for file in files)]
+        yield [pool.submit(_sha256, file) for file in (source, *files)]
     finally:
         pool.shutdown(cancel_futures=True)
         for file in files:

@@ -30,6 +30,7 @@ def fit(
     format: o.Format = None,
     allow_nonfinite: o.AllowNonfinite = False,
     batch_rows: o.BatchRows = None,
+    sha256: o.Sha256 = True,
     seed: o.Seed = 0,
     json: o.Json = False,
     quiet: o.Quiet = False,
@@ -42,7 +43,7 @@ def fit(
     options = FitOptions(
         ReadOptions(format, dataset, keys_dataset, keys, batch_rows, allow_nonfinite),
         LabelOptions(tuple(attribute or ()), tuple(numeric or ()), key, by_row, split_column, no_split),
-        fit_split, holdout, sample, seed, k, alpha, center, method,
+        fit_split, holdout, sample, seed, k, alpha, center, method, sha256,
     )  # fmt: skip
     made = workflow.fit(embeddings, labels, output, options, console.ConsoleProgress(is_quiet=quiet))
     console.show_fit(output, made.header, made.singular_values.tolist(), made.n_bytes, is_json=json, is_quiet=quiet)

@@ -45,6 +45,7 @@ def kfit(
     format: o.Format = None,
     allow_nonfinite: o.AllowNonfinite = False,
     batch_rows: o.BatchRows = None,
+    sha256: o.Sha256 = True,
     seed: o.Seed = 0,
     json: o.Json = False,
     quiet: o.Quiet = False,
@@ -57,7 +58,7 @@ def kfit(
     options = KernelFitOptions(
         ReadOptions(format, dataset, keys_dataset, keys, batch_rows, allow_nonfinite),
         LabelOptions(tuple(attribute or ()), tuple(numeric or ()), key, by_row, split_column, no_split),
-        fit_split, holdout, sample, seed, k, alpha, center, method,
+        fit_split, holdout, sample, seed, k, alpha, center, method, sha256,
         kernel, gamma, degree, coef0, KernelFitOptions.parse_landmarks(landmarks),
     )  # fmt: skip
     made = workflow.kfit(embeddings, labels, output, options, console.ConsoleProgress(is_quiet=quiet))

@@ -47,6 +47,14 @@ Holdout = Annotated[
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no summary; warnings and errors stay.")]
+Sha256 = Annotated[
+    bool,
+    typer.Option(
+        "--sha256/--no-sha256",
+        help="Record the embeddings' SHA-256 in the eraser, by which evaluate tells another file. It takes longer than "
+        "the fit of a large file.",
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of every random choice.", min=0, max=2**32 - 1)]
 
 Format = Annotated[

@@ -52,8 +52,9 @@ def _is_number_or_flag(value: Any) -> bool:
 
 
 def _are_inputs(value: Any) -> bool:
-    names = ("embeddings", "labels")
-    return isinstance(value, dict) and all(_is_record(value.get(n)) and _is_text(value[n].get("sha256")) for n in names)
+    if not isinstance(value, dict) or not all(_is_record(value.get(name)) for name in ("embeddings", "labels")):
+        return False
+    return _or_none(_is_text)(value["embeddings"].get("sha256")) and _is_text(value["labels"].get("sha256"))
 
 
 def _are_versions(value: Any) -> bool:

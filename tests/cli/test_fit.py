@@ -1,5 +1,6 @@
 """`salcli fit` in a process of its own: what lies in the artifact, and which rows made it."""
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -243,3 +244,19 @@ def test_the_sample_word_vectors_fit_as_the_oracle_says(tmp_path: Path) -> None:
     keys = (SAMPLE / "glove-sample.keys.txt").read_text(encoding="utf-8").split("\n")
     x = np.load(SAMPLE / "glove-sample.npy")[[keys.index(word) for word in sex]]
     assert_fitted(tmp_path / "e.npz", x, one_hot(list(sex.values())), 1)
+
+
+def test_without_its_hash_a_file_is_fitted_the_same_and_evaluate_says_that_it_cannot_tell(tmp_path: Path) -> None:
+    x, labels = planted(400, 6)
+    path = save_npy(tmp_path / "x.npy", x)
+    parts = [("train", "dev", "test", "test")[i % 4] for i in range(400)]
+    given = write_csv(tmp_path / "y.csv", ["y", "split"], zip(labels, parts, strict=True))
+    succeed("fit", path, given, "-o", tmp_path / "with.npz")
+    succeed("fit", path, given, "-o", tmp_path / "without.npz", "--no-sha256")
+    one, other = load_eraser(tmp_path / "with.npz"), load_eraser(tmp_path / "without.npz")
+    assert all(np.array_equal(one[name], other[name]) for name in ("mean", "left", "right", "singular_values"))
+    hashes = [header_of(tmp_path / name)["inputs"]["embeddings"]["sha256"] for name in ("with.npz", "without.npz")]
+    assert hashes == [hashlib.sha256(path.read_bytes()).hexdigest(), None]
+    for name, is_told in (("with.npz", False), ("without.npz", True)):
+        done = succeed("evaluate", path, given, "--eraser", tmp_path / name, "--probes", "linear", "--json")
+        assert ("--no-sha256" in done.out + done.err) is is_told
