@@ -1,7 +1,6 @@
 """Which rows do what: the fitted rows, the fresh attacker's, and the test rows."""
 
 import hashlib
-import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii
@@ -55,30 +54,41 @@ def _halves(labels: GuardedLabels, index: Index, seed: int) -> tuple[Index, Inde
 
 def rows_digest(labels: GuardedLabels, index: Index) -> str:
     """Hash which rows these are (their keys, or their numbers), whatever their order."""
-    return _digest(f"[{name}]\n" for name, _ in _by_identity(labels, index))
+    return _digest(map("[%s]\n".__mod__, _named(labels, part)) for part in _in_order(labels, index))
 
 
 def labels_digest(labels: GuardedLabels, attribute: Attribute, index: Index) -> str:
     """Hash which rows these are and the label of each, whatever their order."""
-    values = attribute.values
-    if attribute.classes is None:
-        return _digest(f'[{name}, "{float(values[i])!r}"]\n' for name, i in _by_identity(labels, index))
-    classes = [encode_basestring_ascii(name) for name in attribute.classes]
-    return _digest(f"[{name}, {classes[values[i]]}]\n" for name, i in _by_identity(labels, index))
+    told = (
+        '"%r"'.__mod__
+        if attribute.classes is None
+        else list(map(encode_basestring_ascii, attribute.classes)).__getitem__
+    )
+
+    def lines(part: Index) -> Iterable[str]:
+        pairs = zip(_named(labels, part), map(told, attribute.values[part].tolist()), strict=True)
+        return map("[%s, %s]\n".__mod__, pairs)
+
+    return _digest(lines(part) for part in _in_order(labels, index))
 
 
-def _by_identity(labels: GuardedLabels, index: Index) -> Iterator[tuple[str, int]]:
-    """Give the JSON of each label's key or row number and the label, in an order that is theirs alone."""
-    if labels.keys is None:
-        return ((f'"{i}"', i) for i in np.sort(index).tolist())
+def _in_order(labels: GuardedLabels, index: Index) -> Iterator[Index]:
+    """Put labels into an order that is theirs alone, and give them part by part: as text they take much memory."""
     keys = labels.keys
-    return ((encode_basestring_ascii(keys[i]), i) for i in sorted(index.tolist(), key=keys.__getitem__))
+    order = np.sort(index) if keys is None else np.array(sorted(index.tolist(), key=keys.__getitem__), np.int64)
+    return (order[start : start + LINES_AT_ONCE] for start in range(0, len(order), LINES_AT_ONCE))
 
 
-def _digest(records: Iterable[str]) -> str:
+def _named(labels: GuardedLabels, part: Index) -> Iterable[str]:
+    """Give the JSON of each label's key or row number."""
+    if labels.keys is None:
+        return map('"%d"'.__mod__, part.tolist())
+    return map(encode_basestring_ascii, map(labels.keys.__getitem__, part.tolist()))
+
+
+def _digest(parts: Iterable[Iterable[str]]) -> str:
     """Hash lines of JSON, many at a time."""
     digest = hashlib.sha256()
-    records = iter(records)
-    while lines := "".join(itertools.islice(records, LINES_AT_ONCE)):
-        digest.update(lines.encode())
+    for lines in parts:
+        digest.update("".join(lines).encode())
     return digest.hexdigest()
