@@ -209,7 +209,7 @@ def _link(group: Any, name: str) -> Any:
 
 
 def _is_matrix(item: h5py.Dataset) -> bool:
-    try:  # to ask a virtual dataset for its shape would open the files it is a view of
+    try:  # HDF5 opens the files of a view when asked for its shape; through a file object, following one can crash
         return not item.is_virtual and item.dtype.kind == "f" and len(item.shape or ()) == 2
     except FAULTS:  # a type that numpy does not have
         return False

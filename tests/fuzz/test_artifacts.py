@@ -1,5 +1,6 @@
 """An artifact in which anything was changed is refused in one line, or can be used for all that it is read for."""
 
+import io
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -92,7 +93,7 @@ def header_of(which: int) -> dict[str, Any]:
 
 
 def header_text(which: int) -> str:
-    held = np.load(__import__("io").BytesIO(artifact_members(which)["header"]))
+    held = np.load(io.BytesIO(artifact_members(which)["header"]))
     return str(held)
 
 
@@ -161,3 +162,9 @@ def test_a_changed_header_ends_the_command_in_one_line(commands: Commands, tmp_p
         args = ["apply", tmp_path / "e.npz", tmp_path / "x.npy", "-o", tmp_path / "o.npy", "--quiet"]
         commands.refuse(*args, says="e.npz: ")
         assert not (tmp_path / "o.npy").exists()
+
+
+def test_a_number_that_overflows_is_refused() -> None:
+    text = header_text(0).replace('"given": 1', '"given": 1e999')
+    assert "1e999" in text
+    assert not survive("artifact", with_header(0, text))

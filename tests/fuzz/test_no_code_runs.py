@@ -204,7 +204,7 @@ ARCHIVES: dict[str, tuple[bytes, str]] = {
     "a path with backslashes": (zipped([*WHOLE, ("..\\escaped.npy", npy(X[0]))]), "a path out of the archive"),
     "an absolute path": (zipped([("/escaped.npy", npy(X))]), "a path out of the archive"),
     "the same name twice": (TWICE, "several members called x.npy"),
-    "encrypted members": (patched(zipped(WHOLE), flag=1), "is encrypted"),
+    "encrypted members": (patched(zipped(WHOLE), flag=1), "save it without a password"),
     "an unknown method": (patched(zipped(WHOLE), method=99), "compressed by method 99"),
     "a method that takes any memory": (patched(zipped(WHOLE, zipfile.ZIP_LZMA)), "compressed by method 14"),
 }
@@ -226,7 +226,7 @@ def test_an_odd_archive_is_refused_and_names_no_place(
 def test_an_odd_archive_is_no_eraser(commands: Commands, tmp_path: Path, case: str) -> None:
     whole = [(f"{name}.npy", data) for name, data in artifact_members().items()]
     odd = {
-        "encrypted members": (patched(zipped(whole), flag=1), "is encrypted"),
+        "encrypted members": (patched(zipped(whole), flag=1), "save it without a password"),
         "an unknown method": (patched(zipped(whole), method=99), "method 99"),
         "a path out of the archive": (zipped([*whole, ("../x.npy", b"")]), "a path out"),
     }
