@@ -25,10 +25,11 @@ class Hdf5Writer(EmbeddingWriter):
         self._dtype, self._row = dtype, 0
         is_copy = like is not None and like.n == n
         name = like.dataset if like else DEFAULT_MATRIX
+        others: list[tuple[str, str]] = []
         if like is not None:
             skipped = {like.dataset} if is_copy else {like.dataset, str(like.keys_name)}
             with damage(f"{like.path}: what stands beside dataset {like.dataset}"):
-                _copy_siblings(like.root, self._file, skipped)
+                others = _copy_siblings(like.root, self._file, skipped)
         self._matrix = self._file.create_dataset(name, (n, d), dtype, **_storage(like, d))
         if like is not None:
             with damage(f"{like.path}: attributes of dataset {like.dataset}"):
@@ -37,6 +38,8 @@ class Hdf5Writer(EmbeddingWriter):
         if has_keys and not is_copy:
             keys_name = (like.keys_name if like else None) or DEFAULT_KEYS
             self._keys = self._file.create_dataset(keys_name, (n,), h5py.string_dtype())
+        for other, path in others:  # hard links: the old matrix must not live on under another name
+            self._file[other] = self._file[path]
 
     def encode(self, batch: Embeddings) -> Embeddings:
         """Lay rows out as they will be written; safe on any thread."""
@@ -68,6 +71,7 @@ def _storage(like: Hdf5Source | None, d: int) -> dict[str, Any]:
     rows, columns = source.chunks
     return {
         "chunks": (min(rows, source.shape[0]), min(columns, d)),
+        "maxshape": (source.maxshape[0], source.maxshape[1] if d == source.shape[1] else d),
         "compression": source.compression,
         "compression_opts": source.compression_opts,
         "shuffle": source.shuffle,
@@ -75,18 +79,45 @@ def _storage(like: Hdf5Source | None, d: int) -> dict[str, Any]:
     }
 
 
-def _copy_siblings(source: h5py.Group, target: h5py.Group, skipped: set[str]) -> None:
-    """Copy everything but the datasets at `skipped`; links stay links."""
-    _copy_attributes(source, target)
-    for name in source:
-        path = f"{source.name.rstrip('/')}/{name}"
-        link = source.get(name, getlink=True)
-        if isinstance(link, (h5py.SoftLink, h5py.ExternalLink)):
-            target[name] = link
-        elif any(other.startswith(path + "/") for other in skipped):
-            _copy_siblings(source[name], target.create_group(name), skipped)
-        elif path not in skipped:
-            source.copy(name, target, name)
+def _copy_siblings(source: h5py.File, target: h5py.File, skipped: set[str]) -> list[tuple[str, str]]:
+    """Copy everything but the datasets at `skipped`, under whatever names they stand; links stay links.
+
+    Returns
+    -------
+    (name, path) of each other name of a skipped dataset
+    """
+    places = {_address(source[path]): path for path in skipped if path in source}
+    others: list[tuple[str, str]] = []
+    made: dict[Any, str] = {_address(source): "/"}
+
+    def copy(group: h5py.Group, into: h5py.Group) -> None:
+        _copy_attributes(group, into)
+        for name in group:
+            path = f"{into.name.rstrip('/')}/{name}"
+            link = group.get(name, getlink=True)
+            if not isinstance(link, h5py.HardLink):
+                into[name] = link
+                continue
+            item = group[name]
+            address = _address(item)
+            if address in places:
+                others.extend([(path, places[address])] if path != places[address] else [])
+            elif address in made:
+                into[name] = target[made[address]]
+            elif isinstance(item, h5py.Group):
+                made[address] = path
+                copy(item, into.create_group(name))
+            else:
+                made[address] = path
+                group.copy(name, into, name)
+
+    copy(source, target)
+    return others
+
+
+def _address(item: Any) -> Any:
+    """Tell one object of a file from others, whatever its name."""
+    return h5py.h5o.get_info(item.id).addr
 
 
 def _copy_attributes(source: Any, target: Any) -> None:

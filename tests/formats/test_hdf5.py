@@ -1,5 +1,6 @@
 """HDF5: finding matrix and keys, reading every kind of storage, and a copy that keeps the rest."""
 
+import contextlib
 import gzip
 import hashlib
 from collections.abc import Callable
@@ -287,6 +288,37 @@ def test_a_rewritten_file_keeps_everything_but_the_numbers(tmp_path: Path, stora
         assert [key.decode() for key in file["words"][:]] == KEYS
         assert file.get("soft", getlink=True).path == "/g/x"
         assert file.get("out", getlink=True).filename == "nowhere.h5"
+
+
+@pytest.mark.parametrize("drops", [False, True], ids=["whole", "dropping"])
+def test_under_whatever_other_name_the_old_numbers_do_not_live_on(tmp_path: Path, drops: bool) -> None:
+    """Hard links: of the matrix, of the group it lies in, of a group within itself, of something else, of the keys."""
+    x = X.copy()
+    x[2] = np.nan if drops else x[2]
+
+    def build(file: h5py.File) -> None:
+        file.create_dataset("g/x", data=x, chunks=(5, 6), maxshape=(None, 6))
+        file["again"], file["h"] = file["g/x"], file["g"]
+        file["g/loop"] = file["g"]
+        file["counts"] = np.arange(3)
+        file["g/counts"] = file["counts"]
+        file["words"] = KEYS
+        file["tokens"] = file["words"]
+
+    source = file_with(tmp_path, build)
+    with pytest.warns(UserWarning, match="dropped") if drops else contextlib.nullcontext():
+        target = rewritten(source, tmp_path / "out.h5", allow_nonfinite=drops, dataset="/g/x", keys_dataset="/words")
+    kept = [i for i in range(len(x)) if not (drops and i == 2)]
+    found: dict[str, h5py.Dataset] = {}
+    with h5py.File(target) as file:
+        for name in ("g/x", "again", "h/x", "g/loop/x", "h/loop/loop/x"):
+            np.testing.assert_array_equal(file[name][:], x[kept] * 2, err_msg=name)
+            assert file[name].maxshape == (None, 6)
+        for name in ("words", "tokens"):
+            assert [key.decode() for key in file[name][:]] == [KEYS[i] for i in kept]
+        assert file["g/counts"] == file["counts"]
+        file.visititems(lambda name, item: found.update({name: item}) if isinstance(item, h5py.Dataset) else None)
+        assert len(found) == 3  # each object is visited once: matrix, counts, keys
 
 
 def test_a_narrower_matrix_is_written_in_narrower_chunks(tmp_path: Path) -> None:
