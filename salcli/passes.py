@@ -79,25 +79,31 @@ def fold_moments(
         sums = zero()
         for block in itertools.chain.from_iterable(slab.blocks(rows) for slab in unit):
             x, index = chosen.within(block)
+            if len(x) < len(block):
+                source.check(block)
             design = SparseDesign(*labels.entries(index), labels.n_columns, labels.n_one_hot)
             sums.add(x if features is None else features(x), design)
+        if not sums.is_finite:  # NaN and Inf never leave a sum
+            for slab in unit:
+                source.check(slab.read())
         return sums
 
     total = zero()
     with progress.stage("fit", len(chosen)) as advance:
-        for sums in ordered_map(sums_of, _units(source, chosen, width * labels.n_columns)):
+        for sums in ordered_map(sums_of, _units(source, chosen, width * labels.n_columns, checks=features is not None)):
             total += sums
             advance(len(sums))
     return total.moments()
 
 
-def _units(source: FiniteSource, chosen: LabelledRows, n_sums: int) -> Iterator[list[Slab]]:
+def _units(source: FiniteSource, chosen: LabelledRows, n_sums: int, *, checks: bool) -> Iterator[list[Slab]]:
     """Give the slabs that hold chosen rows, unit by unit: sums of a unit are added up before they join the others.
 
     Joining takes its time for each unit, so with many classes a unit is several of the source's.
     """
     per_unit = source.unit * (1 + JOINING * n_sums // UNIT_ELEMENTS)
-    touched = (slab for slab in source.slabs() if chosen.touch(slab.start, slab.n_rows))
+    slabs_of = source.slabs if checks else source.unchecked_slabs
+    touched = (slab for slab in slabs_of() if chosen.touch(slab.start, slab.n_rows))
     for _, slabs in itertools.groupby(touched, lambda slab: slab.start // per_unit):
         yield list(slabs)
 

@@ -41,6 +41,19 @@ class FiniteSource:
         for slab in self.inner.slabs():
             yield slab.then(self._checked)
 
+    def unchecked_slabs(self) -> Iterator[Slab]:
+        """Give the slabs for a pass that notices NaN and Inf by itself, and then asks `check` where they are."""
+        return self.inner.slabs() if self._dropped is None else self.slabs()
+
+    def check(self, batch: Embeddings) -> None:
+        """Refuse rows with NaN or Inf.
+
+        Raises
+        ------
+        FormatError : there are some
+        """
+        self._checked(batch)
+
     def _checked(self, batch: Embeddings) -> Embeddings:
         bad = first_nonfinite(batch)
         if bad is None:

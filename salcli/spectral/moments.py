@@ -97,6 +97,11 @@ class RowSums:
         self._power_z += other._power_z
         return self
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether neither NaN nor Inf was added, nor squares that overflow."""
+        return bool(np.isfinite(self._power_x))
+
     def __len__(self) -> int:
         return self._n
 
