@@ -6,12 +6,13 @@ from functools import partial
 from typing import Any
 
 import h5py
+import numpy as np
 
 from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError, first_line, warn
 from salcli.formats.bytefile import ByteFile
 from salcli.formats.hdf5_storage import FAULTS, damage, describe, is_packed, require_inside, require_readable
-from salcli.formats.npy import require_float_matrix
+from salcli.formats.npy import read_blocks, require_float_matrix
 from salcli.formats.source import Slab, require_shape, row_ranges
 from salcli.options import ReadOptions, unit_rows
 
@@ -59,6 +60,7 @@ class Hdf5Source:
         chunk_rows = self._matrix.chunks[0] if is_packed(self._matrix) else 1
         self.unit = -(-unit_rows(self.d) // chunk_rows) * chunk_rows  # a packed chunk is not to be read twice
         self._rows = options.rows_per_slab(self.d * self.dtype.itemsize, self.unit, multiple_of=chunk_rows)
+        self._offset = self._offset_of_matrix()
 
     def _is_stub(self) -> bool:
         return (self._file.size or 0) < 2048
@@ -156,7 +158,28 @@ class Hdf5Source:
     def slabs(self) -> Iterator[Slab]:
         """Give the slabs in file order, each of whole chunks."""
         for start, stop in row_ranges(self.n, self._rows, self.unit):
-            yield Slab(start, stop - start, partial(self._read, start, stop))
+            stream = None if self._offset is None else partial(self._blocks, start, stop, self._offset)
+            yield Slab(start, stop - start, partial(self._read, start, stop), stream)
+
+    def _blocks(self, start: int, stop: int, offset: int, rows: int) -> Iterator[Embeddings]:
+        for block in read_blocks(self._file, offset, self.dtype, self.d, range(start, stop, rows), stop):
+            first = int(block.rows[0])
+            yield Embeddings(block.vectors, block.rows, self._keys_at(first, first + len(block)))
+
+    def _offset_of_matrix(self) -> int | None:
+        """Find where the numbers lie, if they lie there in one piece as numpy would write them; None if not."""
+        offset = None if self._matrix.chunks is not None else self._matrix.id.get_offset()
+        if offset is None:
+            return None
+        for row in (0, self.n - 1):
+            found = np.empty((1, self.d), self.dtype)
+            try:
+                self._file.read_into(found, offset + row * found.nbytes)
+            except FormatError:
+                return None
+            if found.tobytes() != self._read(row, row + 1).vectors.tobytes():
+                return None
+        return int(offset)
 
     def _read(self, start: int, stop: int) -> Embeddings:
         try:

@@ -257,6 +257,21 @@ def test_a_compressed_file_is_read_and_hashed_as_it_lies_on_disk(tmp_path: Path,
         assert source.sha256() == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+@pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f8", "<f2"])
+def test_a_matrix_in_one_piece_is_read_from_its_place(tmp_path: Path, dtype: str) -> None:
+    path = tmp_path / "v.h5"
+    with h5py.File(path, "w") as file:
+        file["other"] = np.arange(7)
+        file["x"], file["words"] = X.astype(dtype), KEYS
+    with closing(open_source(str(path), ReadOptions(dataset="/x", batch_rows=7))) as source:
+        slabs = list(source.slabs())
+        assert all(slab.stream is not None for slab in slabs)
+        blocks = [(np.array(block.vectors), block.keys) for slab in slabs for block in slab.blocks(3)]
+    assert max(len(x) for x, _ in blocks) == 3
+    assert np.concatenate([x for x, _ in blocks]).tobytes() == X.astype(dtype).tobytes()
+    assert [key for _, keys in blocks for key in keys or ()] == KEYS
+
+
 # --- writing ------------------------------------------------------------------------------------------------------
 
 
