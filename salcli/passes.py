@@ -1,7 +1,7 @@
 """Passes over a source: joining labels, folding moments, gathering rows, erasing into a writer."""
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from salcli.spectral.kernel_eraser import FeatureEraser
 from salcli.spectral.kernels import NystromMap
 from salcli.spectral.moments import CrossMoments, RowSums, SparseDesign, anchor_of
 
+Change = Callable[[NDArray[Any], NDArray[Any] | None], NDArray[Any]]
 JOINING = 8  # a unit has at least so many numbers for each number of its sums
 COARSE = 5e-3  # rounding that brings back more than this share of the strongest removed direction is too coarse
 
@@ -170,8 +171,12 @@ def erased_dtype(
     return next((dtype for dtype in finer[:-1] if eraser.residue(first, dtype) <= allowed), finer[-1])
 
 
-def stream_through(source: FiniteSource, writer: EmbeddingWriter, change: Any, progress: Progress) -> int:
+def stream_through(source: FiniteSource, writer: EmbeddingWriter, change: Change, progress: Progress) -> int:
     """Send every slab through `change` into `writer`, in file order; tell of duplicate keys.
+
+    Parameters
+    ----------
+    change : takes rows, and an earlier result (or None) whose memory it may use again
 
     Returns
     -------
@@ -181,12 +186,14 @@ def stream_through(source: FiniteSource, writer: EmbeddingWriter, change: Any, p
 
     def changed(slab: Slab) -> tuple[Any, tuple[str, ...] | None, int]:
         batch = slab.read()
-        return writer.encode(batch.with_vectors(change(batch.vectors))), batch.keys, len(batch)
+        return writer.encode(batch.with_vectors(change(batch.vectors, None))), batch.keys, len(batch)
 
     def placed(slab: Slab) -> tuple[None, tuple[str, ...] | None, int]:
         keys: list[str] = []
+        changed: NDArray[Any] | None = None
         for block in slab.blocks(rows):
-            writer.place(int(block.rows[0]), change(block.vectors))
+            changed = change(block.vectors, changed)
+            writer.place(int(block.rows[0]), changed)
             keys.extend(block.keys or ())
         return None, tuple(keys), slab.n_rows
 

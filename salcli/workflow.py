@@ -128,10 +128,10 @@ def apply(
         dtype = wanted or _kept_dtype(change, artifact, source, options)
         d = change.width - (change.k if options.reduces else 0)
 
-        def changed(x: np.ndarray) -> np.ndarray:
+        def changed(x: np.ndarray, out: np.ndarray | None) -> np.ndarray:
             if options.reduces:
-                return change.reduce(x, dtype=dtype)
-            return change(x, strength=options.strength, dtype=dtype)
+                return change.reduce(x, dtype=dtype, out=out)
+            return change(x, strength=options.strength, dtype=dtype, out=out)
 
         with create(target, source, d=d, dtype=dtype, format_name=name) as writer:
             n = stream_through(source, writer, changed, progress or Silent())

@@ -79,4 +79,4 @@ def write_text(path: Path, target: Path) -> None:
         closing(open_source(str(path))) as source,
         create(str(target), source, d=source.d, dtype=source.dtype, format_name="word2vec-text") as writer,
     ):
-        stream_through(source, writer, lambda x: x, Silent())
+        stream_through(source, writer, lambda x, _: x, Silent())

@@ -1,5 +1,7 @@
 """`LinearEraser`: what remains of a fit, a rank-k change that any row can be sent through."""
 
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,8 +13,22 @@ from salcli.errors import RangeError, ShapeError, UsageError
 from salcli.spectral.linalg import Reflections, all_finite, completing_reflections, orthonormality_error
 
 Array = NDArray[np.float64]
+Change = Callable[[Array, Array], Array]  # of a block, with another one to work in
 WIDE_ELEMENTS = 1 << 15  # numbers widened to float64 at once: 256 KiB, which stay in a core's own cache
 ORTHONORMAL = 1e-8  # written and read in float64, directions are orthonormal to about 1e-15
+
+
+_held = threading.local()
+
+
+def _scratch(rows: int, d: int) -> tuple[Array, Array]:
+    """Give this thread's two blocks `[rows, d]`: fresh memory would cost more than the work that is done in it."""
+    size = max(WIDE_ELEMENTS, rows * d)
+    held = getattr(_held, "blocks", None)
+    if held is None or held.shape[1] < size:
+        held = _held.blocks = np.empty((2, size))
+    one, other = held[:, : rows * d].reshape(2, rows, d)
+    return one, other
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +74,14 @@ class LinearEraser:
         """Whether it is an orthogonal projection: left = right, orthonormal."""
         return bool(np.array_equal(self.left, self.right)) and orthonormality_error(self.left) <= ORTHONORMAL
 
-    def __call__(self, x: NDArray[Any], *, strength: float = 1.0, dtype: DTypeLike | None = None) -> NDArray[Any]:
+    def __call__(
+        self,
+        x: NDArray[Any],
+        *,
+        strength: float = 1.0,
+        dtype: DTypeLike | None = None,
+        out: NDArray[Any] | None = None,
+    ) -> NDArray[Any]:
         """Erase, or take λ = strength of the way there (paper, "Perturbed Inputs"; λ < 1 can be inverted).
 
         Parameters
@@ -66,6 +89,7 @@ class LinearEraser:
         x : `[n, d]`
         strength : λ ∈ [0, 1]
         dtype : of the result, default: x's; the arithmetic is float64
+        out : an earlier result that is not wanted any more: its memory is used, if it suffices
 
         Returns
         -------
@@ -79,28 +103,27 @@ class LinearEraser:
         """
         if not 0 <= strength <= 1:
             raise UsageError(f"--strength {strength} is outside 0…1")
-        right, left_t = self.right, strength * self.left.T
-
-        def change(block: Array, centred: Array) -> Array:
-            block -= (centred @ right) @ left_t
-            return block
-
-        def change_narrow(block: Array) -> Array:  # float64 holds the digits of 32 bits: μ may come off afterwards
-            block -= (block @ right - of_mean) @ left_t
-            return block
-
+        right, left_t = self._at_least_two(self.right), self._at_least_two(strength * self.left).T.copy()
         of_mean = self.mean @ right
-        if x.dtype.itemsize <= 4:
-            return self._in_blocks(x, self.d, dtype, change_narrow)
-        return self._in_blocks(x, self.d, dtype, lambda block: change(block, block - self.mean))
+        is_narrow = x.dtype.itemsize <= 4  # float64 holds the digits of 32 bits: μ may come off afterwards
 
-    def reduce(self, x: NDArray[Any], *, dtype: DTypeLike | None = None) -> NDArray[Any]:
+        def change(block: Array, spare: Array) -> Array:
+            coordinates = block @ right - of_mean if is_narrow else np.subtract(block, self.mean, out=spare) @ right
+            block -= np.matmul(coordinates, left_t, out=spare)
+            return block
+
+        return self._in_blocks(x, self.d, dtype, change, out)
+
+    def reduce(
+        self, x: NDArray[Any], *, dtype: DTypeLike | None = None, out: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
         """Give the coordinates of x − mean in the complement of the removed directions (paper: Ūᵀx).
 
         Parameters
         ----------
         x : `[n, d]`
         dtype : of the result, default: x's
+        out : an earlier result that is not wanted any more
 
         Returns
         -------
@@ -118,11 +141,16 @@ class LinearEraser:
         v, t = self._reflections
         vt, rest_t = v @ t, v[self.k :].T
 
-        def reduced(centred: Array) -> Array:
+        def change(block: Array, _: Array) -> Array:
+            centred = np.subtract(block, self.mean, out=block)
             rest: Array = centred[:, self.k :] - (centred @ vt) @ rest_t
             return rest
 
-        return self._in_blocks(x, self.d - self.k, dtype, lambda block: reduced(block - self.mean))
+        return self._in_blocks(x, self.d - self.k, dtype, change, out)
+
+    def _at_least_two(self, directions: Array) -> Array:
+        """Put a column of zeros beside a single one: products of [n, 1] by [1, d] are far slower than by [2, d]."""
+        return directions if self.k > 1 else np.column_stack([directions, np.zeros(self.d)])
 
     @cached_property
     def _reflections(self) -> Reflections:
@@ -137,22 +165,28 @@ class LinearEraser:
         after = (self(x, dtype=dtype).astype(np.float64) - self.mean) @ self.right
         return float(np.sqrt(np.mean(after**2, axis=0)).max())
 
-    def _in_blocks(self, x: NDArray[Any], width: int, dtype: DTypeLike | None, change: Any) -> NDArray[Any]:
+    def _in_blocks(
+        self, x: NDArray[Any], width: int, dtype: DTypeLike | None, change: Change, out: NDArray[Any] | None
+    ) -> NDArray[Any]:
         if x.ndim != 2 or x.shape[1] != self.d:
             raise ShapeError(f"the eraser takes rows of {self.d} dimensions, not {x.shape}")
-        result = np.empty((len(x), width), dtype=x.dtype if dtype is None else dtype)
+        kind = x.dtype if dtype is None else np.dtype(dtype)
+        if out is not None and out.dtype == kind and len(out) >= len(x) and out.shape[1:] == (width,):
+            result = out[: len(x)]
+        else:
+            result = np.empty((len(x), width), kind)
         rows = max(1, WIDE_ELEMENTS // self.d)
-        wide = np.empty((min(rows, len(x)), self.d))
-        for start in range(0, len(x), rows):
-            block, part = wide[: len(x) - start], result[start : start + rows]
-            np.copyto(block, x[start : start + rows], casting="same_kind")
-            changed = change(block)
-            with np.errstate(over="ignore"):
-                part[...] = changed
-            if result.dtype.itemsize < 8 and not all_finite(part):
-                row, column = np.argwhere(~np.isfinite(part))[0]
+        wide, spare = _scratch(rows, self.d)
+        with np.errstate(over="ignore"):
+            for start in range(0, len(x), rows):
+                block = wide[: len(x) - start]
+                np.copyto(block, x[start : start + rows], casting="same_kind")
+                result[start : start + rows] = change(block, spare[: len(block)])
+            if kind.itemsize < 8 and not all_finite(result):
+                row, column = (int(i) for i in np.argwhere(~np.isfinite(result))[0])
+                value = change(x[row : row + 1].astype(np.float64), spare[:1])[0, column]
                 raise RangeError(
-                    f"{changed[row, column]:.6g} (row {start + row} of its batch, dimension {column}) does not fit "
-                    f"{result.dtype}: choose a wider --dtype"
+                    f"{value:.6g} (row {row} of its batch, dimension {column}) does not fit {kind}: "
+                    "choose a wider --dtype"
                 )
         return result

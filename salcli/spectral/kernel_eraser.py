@@ -136,14 +136,27 @@ class FeatureEraser:
         """Width r of the vectors it gives."""
         return self.linear.d
 
-    def __call__(self, x: NDArray[Any], *, strength: float = 1.0, dtype: DTypeLike = np.float64) -> NDArray[Any]:
+    def __call__(
+        self,
+        x: NDArray[Any],
+        *,
+        strength: float = 1.0,
+        dtype: DTypeLike = np.float64,
+        out: NDArray[Any] | None = None,  # noqa: ARG002 (a linear eraser makes use of it)
+    ) -> NDArray[Any]:
         """Map rows `[n, d]` to features `[n, r]` and erase those (see `LinearEraser`)."""
         erased = np.empty((len(x), self.width), dtype)
         for rows in blocks(len(x), self.width):
             erased[rows] = self.linear(self.features(x[rows]), strength=strength, dtype=dtype)
         return erased
 
-    def reduce(self, x: NDArray[Any], *, dtype: DTypeLike = np.float64) -> NDArray[Any]:
+    def reduce(
+        self,
+        x: NDArray[Any],
+        *,
+        dtype: DTypeLike = np.float64,
+        out: NDArray[Any] | None = None,  # noqa: ARG002 (a linear eraser makes use of it)
+    ) -> NDArray[Any]:
         """Map rows `[n, d]` to the r − k coordinates that remain (see `LinearEraser.reduce`)."""
         erased = np.empty((len(x), self.width - self.k), dtype)
         for rows in blocks(len(x), self.width):
