@@ -172,6 +172,26 @@ class ByteFile:
             offset, wanted = offset + len(piece), wanted - len(piece)
         return self._whole(pieces[0] if len(pieces) == 1 else b"".join(pieces), size)
 
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Read from a place in a plain file; safe on any thread.
+
+        Raises
+        ------
+        FormatError : the file ends too early
+        """
+        return self._at(offset, size)
+
+    def filler(self, offset: int) -> Callable[[memoryview], int]:
+        """Give what fills buffers from a plain file, one after the other, and says with how many bytes."""
+
+        def fill(view: memoryview) -> int:
+            nonlocal offset
+            n = os.preadv(self.handle.fileno(), [view], offset)
+            offset += n
+            return n
+
+        return fill
+
     def read_into(self, buffer: Any, offset: int) -> None:
         """Fill an array from a place in a plain file; safe on any thread.
 

@@ -1,6 +1,6 @@
 """word2vec binary: a text header, then for each row its word, one space and d float32."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO
@@ -19,7 +19,8 @@ from salcli.options import ReadOptions, unit_rows
 
 FLOAT32 = np.dtype("<f4")
 MAX_WORD = 65_536
-PIECE = 8 << 20
+PIECE = 4 << 20
+LINE_FEED = ord("\n")
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,8 @@ class Span:
     offset: int
     n_bytes: int
     first_row: int
-    starts: tuple[int, ...]
-    ends: tuple[int, ...]
+    starts: list[int]
+    ends: list[int]
 
 
 class Word2vecBinarySource:
@@ -59,80 +60,98 @@ class Word2vecBinarySource:
         self._rows_per_slab = options.rows_per_slab(self.d * FLOAT32.itemsize, self.unit)
         self._header_bytes = header.n_bytes
 
-    def _spans(self) -> Iterator[tuple[Span, bytes]]:
-        """Walk over the records in bounded reads, giving spans with their bytes."""
-        stream, width = self.file.stream(), self.d * FLOAT32.itemsize
-        stream.read(self._header_bytes)
-        offset, held, row = self._header_bytes, b"", 0
-        starts: list[int] = []
-        ends: list[int] = []
-        position = 0
-        while row + len(starts) < self.n:
-            start = position
-            while held[start : start + 1] == b"\n":  # the original tool ends each record with a line feed
-                start += 1
-            end = held.find(b" ", start)
-            if end < 0 or end + 1 + width > len(held):
-                self._require_word(held, start, end, row + len(starts))
-                more = stream.read(PIECE)
-                if not more:
+    def _spans(self, *, copies: bool) -> Iterator[tuple[Span, bytes]]:
+        """Walk over the records through one buffer, giving spans (with a copy of their bytes, or none).
+
+        Raises
+        ------
+        FormatError : what is there are not n records of a word and d float32, and nothing else
+        """
+        width = self.d * FLOAT32.itemsize
+        buffer = bytearray(max(PIECE, 2 * MAX_WORD + width))
+        view, fill = memoryview(buffer), self._filler()
+        offset, row, have, position = self._header_bytes, 0, 0, 0  # the buffer holds `have` bytes from `offset`
+        while row < self.n:
+            most = min(self._rows_per_slab, self.unit - row % self.unit, self.n - row)
+            begin = _skip_line_feeds(buffer, position, have)
+            starts, ends, position = _scan(buffer, begin, have, width, most)
+            if starts:
+                span = Span(
+                    offset + begin, position - begin, row, [s - begin for s in starts], [e - begin for e in ends]
+                )
+                yield span, bytes(view[begin:position]) if copies else b""
+                row += len(starts)
+            if len(starts) < most:  # the next record is not whole
+                position = _skip_line_feeds(buffer, position, have)
+                self._require_word(buffer, position, have, row)
+                left = have - position
+                view[:left] = bytes(view[position:have])
+                offset, have, position = offset + position, left, 0
+                if not (got := fill(view[have:])):
                     raise FormatError(
-                        f"{self.path}: truncated in record {row + len(starts)} of {self.n} (counting from 0): "
-                        f"{self.d} float32 expected, {len(held) - start} bytes left; not float32, or cut short"
+                        f"{self.path}: truncated in record {row} of {self.n} (counting from 0): "
+                        f"{self.d} float32 expected, {have} bytes left; not float32, or cut short"
                     )
-                if starts:  # what is complete goes out first, so that held bytes stay few
-                    yield Span(offset, position, row, tuple(starts), tuple(ends)), held[:position]
-                row, offset, held, position = row + len(starts), offset + position, held[position:] + more, 0
-                starts, ends = [], []
-                continue
-            self._require_word(held, start, end, row + len(starts))
-            starts.append(start)
-            ends.append(end)
-            position = end + 1 + width
-            if len(starts) == self._rows_per_slab or (row + len(starts)) % self.unit == 0:
-                yield Span(offset, position, row, tuple(starts), tuple(ends)), held[:position]
-                row, offset, held, position = row + len(starts), offset + position, held[position:], 0
-                starts, ends = [], []
-        if starts:
-            yield Span(offset, position, row, tuple(starts), tuple(ends)), held[:position]
-        left = held[position:] + stream.read(PIECE)
-        if left.strip(b"\n"):
+                have += got
+        left = len(bytes(view[position:have]).strip(b"\n"))
+        while not left and (have := fill(view)):
+            left = len(bytes(view[:have]).strip(b"\n"))
+        if left:
             raise FormatError(
-                f"{self.path}: line 1 announces {self.n} records, but {len(left)} bytes or more follow record "
+                f"{self.path}: line 1 announces {self.n} records, but {left} bytes or more follow record "
                 f"{self.n - 1} (counting from 0): the count is too small, or the numbers are not float32"
             )
 
-    def _require_word(self, held: bytes, start: int, end: int, record: int) -> None:
-        if end == start:
+    def _filler(self) -> Callable[[memoryview], int]:
+        """Give what fills a buffer with the next bytes after the header."""
+        if self.file.is_plain:
+            return self.file.filler(self._header_bytes)
+        stream = self.file.stream()
+        stream.read(self._header_bytes)
+
+        def fill(view: memoryview) -> int:
+            data = stream.read(len(view))
+            view[: len(data)] = data
+            return len(data)
+
+        return fill
+
+    def _require_word(self, buffer: bytearray, position: int, have: int, record: int) -> None:
+        """Refuse a word that is empty or has no end, as far as can be seen."""
+        end = buffer.find(b" ", position, have)
+        fault = ""
+        if end == position:
+            fault = "has an empty word; not float32, or corrupt"
+        elif (have if end < 0 else end) - position > MAX_WORD:
+            fault = f"no space within {MAX_WORD} bytes; corrupt, or not float32"
+        if fault:
             raise FormatError(
-                f"{self.path}: record {record} (counting from 0) has an empty word; not float32, or corrupt"
-            )
-        if (end if end >= 0 else len(held)) - start > MAX_WORD:
-            raise FormatError(
-                f"{self.path}: record {record} (counting from 0): no space within {MAX_WORD} bytes; "
-                "corrupt, or not float32"
+                f"{self.path}: record {record} (counting from 0){': ' if fault[0] == 'n' else ' '}{fault}"
             )
 
     def slabs(self) -> Iterator[Slab]:
         """Give the slabs in file order; the walk over the records happens as this iterates."""
-        for span, data in self._spans():
-            yield Slab(span.first_row, len(span.starts), partial(self._read, span, data))
+        for span, copied in self._spans(copies=not self.file.is_plain):
+            yield Slab(span.first_row, len(span.starts), partial(self._read, span, copied))
 
-    def _read(self, span: Span, data: bytes) -> Embeddings:
-        view, width = memoryview(data), self.d * FLOAT32.itemsize
-        numbers = b"".join([view[end + 1 : end + 1 + width] for end in span.ends])
-        vectors: Floats = np.frombuffer(numbers, FLOAT32).reshape(len(span.ends), self.d)
+    def _read(self, span: Span, copied: bytes) -> Embeddings:
+        data = copied or self.file.read_at(span.offset, span.n_bytes)
+        held = np.frombuffer(data, np.uint8)
+        # Each row of this view begins one byte after the last; only those that are records are copied.
+        windows = np.lib.stride_tricks.sliding_window_view(held, self.d * FLOAT32.itemsize)
+        vectors: Floats = windows[np.array(span.ends) + 1].view(FLOAT32)
         return Embeddings.starting_at(span.first_row, vectors, self._keys(span, data))
 
     def _keys(self, span: Span, data: bytes) -> tuple[str, ...]:
         words = [data[start:end] for start, end in zip(span.starts, span.ends, strict=True)]
-        if any(b"\n" in word for word in words):
+        joined = b"".join(words)
+        if b"\n" in joined:
             row = span.first_row + next(i for i, word in enumerate(words) if b"\n" in word)
             raise FormatError(
                 f"{self.path}: record {row} (counting from 0): a line feed inside a word; corrupt, or not float32"
             )
         keys = decoded(words)
-        if not b"".join(words).isascii():
+        if not joined.isascii():
             for i, key in enumerate(keys):
                 if not is_utf8(key):
                     told = (
@@ -143,7 +162,7 @@ class Word2vecBinarySource:
 
     def key_batches(self) -> Iterator[tuple[str, ...]]:
         """Give all keys in file order."""
-        for span, data in self._spans():
+        for span, data in self._spans(copies=True):
             yield self._keys(span, data)
 
     def place(self, row: int) -> str:
@@ -190,6 +209,31 @@ class Word2vecBinaryWriter(EmbeddingWriter):
     def write(self, piece: bytes) -> None:
         """Append an encoded batch."""
         self._handle.write(piece)
+
+
+def _skip_line_feeds(buffer: bytearray, position: int, have: int) -> int:
+    """Pass over line feeds: the original tool ends each record with one."""
+    while position < have and buffer[position] == LINE_FEED:
+        position += 1
+    return position
+
+
+def _scan(buffer: bytearray, position: int, have: int, width: int, most: int) -> tuple[list[int], list[int], int]:
+    """Find where words begin and end, in at most `most` whole records, and where the last record ends."""
+    starts: list[int] = []
+    ends: list[int] = []
+    find, last = buffer.find, have - width
+    while len(ends) < most:
+        start = position
+        while start < have and buffer[start] == LINE_FEED:
+            start += 1
+        end = find(b" ", start, have)
+        if not start < end < last or end - start > MAX_WORD:
+            break
+        starts.append(start)
+        ends.append(end)
+        position = end + 1 + width
+    return starts, ends, position
 
 
 def _require_readable(words: Sequence[bytes], target: str) -> None:
