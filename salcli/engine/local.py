@@ -11,6 +11,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
+from salcli.engine.memory import keep_freed_memory
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 N_THREADS = max(1, min(4, os.cpu_count() or 1))
@@ -27,6 +29,7 @@ def one_blas_thread() -> Iterator[None]:
 
 def ordered_map(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """Apply `work` to items on threads, a few ahead of whoever takes the results, which come in order."""
+    keep_freed_memory()
     with one_blas_thread(), ThreadPoolExecutor(N_THREADS) as pool:
         waiting: deque[Future[Result]] = deque()
         try:
