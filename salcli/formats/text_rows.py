@@ -112,17 +112,15 @@ class Chunk:
 
     def field_counts(self) -> list[int] | NDArray[np.int64]:
         """Count the fields of every line."""
-        return self._regular_layout()[1] if self.is_regular else [count_fields(line) for line in self.lines()]
+        return self._regular_layout()[3] if self.is_regular else [count_fields(line) for line in self.lines()]
 
-    def _regular_layout(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Give each line's start, its number of fields and where its first field ends."""
+    def _regular_layout(self) -> tuple[NDArray[np.int64], ...]:
+        """Give all separators, and for each line the first of its own, where it starts and its number of fields."""
         separators = np.flatnonzero(self._separators)
         feeds = np.flatnonzero(np.frombuffer(self.data, np.uint8)[separators] == LF)
         first = np.concatenate([[0], feeds + 1])  # each line's first separator, as a position among separators
-        ends = np.append(separators, len(self.data))[first]
         starts = np.concatenate([[0], separators[feeds] + 1])
-        counts = np.diff(np.append(first, len(separators) + 1))
-        return starts, counts, ends
+        return separators, first, starts, np.diff(np.append(first, len(separators) + 1))
 
     def words(self, d: int, place: Place) -> list[bytes]:
         """Read the words alone.
@@ -133,7 +131,8 @@ class Chunk:
         """
         if not self.is_regular:
             return [split_row(line, d, place(i))[0] for i, line in enumerate(self.lines())]
-        starts, counts, ends = self._regular_layout()
+        separators, first, starts, counts = self._regular_layout()
+        ends = np.append(separators, len(self.data))[first]
         words = [self.data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
         ragged = np.flatnonzero(counts != d + 1).tolist()
         if ragged:
@@ -157,29 +156,22 @@ class Chunk:
             whole = _parsed(self.data, d)
             if whole is not None:
                 return whole
-            if (parted := self._rows_apart(d, place)) is not None:
+            if (parted := self._rows_apart(d)) is not None:
                 return parted
         return _stacked([parse_row(line, d, place(i)) for i, line in enumerate(self.lines())], d)
 
-    def _rows_apart(self, d: int, place: Place) -> tuple[list[bytes], NDArray[np.float64]] | None:
-        """Read the few rows whose words hold spaces one by one, and the rest at once."""
-        counts = self._regular_layout()[1]
-        ragged = np.flatnonzero(counts != d + 1)
-        if not len(ragged) or len(ragged) == len(counts):
+    def _rows_apart(self, d: int) -> tuple[list[bytes], NDArray[np.float64]] | None:
+        """Cut words that hold spaces from their rows, and read the numbers at once; None if a row is too short."""
+        separators, first, starts, counts = self._regular_layout()
+        if counts.min() <= d:
             return None
-        lines = self.lines()
-        few = [parse_row(lines[i], d, place(i)) for i in ragged.tolist()]
-        most = np.flatnonzero(counts == d + 1)
-        parsed = _parsed(b"\n".join([lines[i] for i in most.tolist()]), d)
-        if parsed is None:
-            return None
-        words: list[bytes] = [b""] * len(lines)
-        matrix = np.empty((len(lines), d))
-        for group, (found, vectors) in ((most, parsed), (ragged, _stacked(few, d))):
-            matrix[group] = vectors
-            for i, word in zip(group.tolist(), found, strict=True):
-                words[i] = word
-        return words, matrix
+        ends = np.append(separators, len(self.data))[first + counts - 1]
+        cuts = separators[first + counts - 1 - d]
+        data = self.data
+        words = [data[start:cut] for start, cut in zip(starts.tolist(), cuts.tolist(), strict=True)]
+        numbers = b"\n".join([data[cut + 1 : end] for cut, end in zip(cuts.tolist(), ends.tolist(), strict=True)])
+        parsed = _parsed(numbers, d, has_words=False)
+        return None if parsed is None else (words, parsed[1])
 
 
 def _stacked(rows: Sequence[tuple[bytes, list[float]]], d: int) -> tuple[list[bytes], NDArray[np.float64]]:
@@ -187,19 +179,21 @@ def _stacked(rows: Sequence[tuple[bytes, list[float]]], d: int) -> tuple[list[by
 
 
 @cache
-def _csv_options(d: int) -> tuple[list[str], Any, Any]:
+def _csv_options(d: int, *, has_words: bool) -> tuple[list[str], Any, Any]:
     import pyarrow as pa
     from pyarrow import csv
 
-    names = ["word", *map(str, range(d))]
-    types = {name: pa.float64() for name in names[1:]} | {"word": pa.binary()}
+    names = [*(["word"] if has_words else []), *map(str, range(d))]
+    types = {name: pa.binary() if name == "word" else pa.float64() for name in names}
     convert = csv.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False)
     parse = csv.ParseOptions(delimiter=" ", quote_char=False, escape_char=False, newlines_in_values=False)
     return names, parse, convert
 
 
-def _parsed(data: bytes, d: int) -> tuple[list[bytes], NDArray[np.float64]] | None:
-    """Read regular lines at once; None when a line is ragged or a field is not a plain finite number.
+def _parsed(data: bytes, d: int, *, has_words: bool = True) -> tuple[list[bytes], NDArray[np.float64]] | None:
+    """Read regular lines of a word and numbers, or of numbers alone, at once.
+
+    None when a line is ragged or a field is not a plain finite number: the exact reading decides.
 
     Numbers are parsed as float64 and rounded once by whoever needs float32, which is what gensim does; parsing
     straight to float32 can differ in the last bit.
@@ -209,7 +203,7 @@ def _parsed(data: bytes, d: int) -> tuple[list[bytes], NDArray[np.float64]] | No
 
     if data.startswith(BOM):  # pyarrow would drop it, but here it belongs to a word
         return None
-    names, parse, convert = _csv_options(d)
+    names, parse, convert = _csv_options(d, has_words=has_words)
     read = csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names)
     try:
         table = csv.read_csv(pa.BufferReader(data), read, parse, convert)
@@ -219,7 +213,7 @@ def _parsed(data: bytes, d: int) -> tuple[list[bytes], NDArray[np.float64]] | No
         return None
     matrix = np.empty((d, len(table)))
     for j in range(d):
-        matrix[j] = table.column(j + 1).to_numpy()
+        matrix[j] = table.column(j + has_words).to_numpy()
     if not np.isfinite(matrix).all():  # pyarrow also takes `nan(1)`; the exact reading decides
         return None
-    return table.column(0).to_pylist(), np.ascontiguousarray(matrix.T)
+    return table.column(0).to_pylist() if has_words else [], np.ascontiguousarray(matrix.T)

@@ -176,7 +176,7 @@ def test_carriage_returns_go_only_when_told(spacing: bytes, trailing: bytes) -> 
         Chunk(data, strips_cr=False).rows(2, place)
 
 
-def test_the_fast_reading_is_taken_for_regular_rows_and_for_a_few_ragged_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fast_reading_is_taken_for_regular_rows_and_for_words_with_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(line: bytes, d: int, where: str) -> tuple[bytes, list[float]]:
         raise AssertionError(f"{where}: {line!r} went the slow way")
 
@@ -184,15 +184,16 @@ def test_the_fast_reading_is_taken_for_regular_rows_and_for_a_few_ragged_ones(mo
     monkeypatch.setattr(text_rows, "parse_row", refuse)
     assert Chunk(regular, strips_cr=False).rows(2, place)[0] == [b"a", b"b"]
     assert Chunk(regular.replace(b"\n", b" \n"), strips_cr=False).rows(2, place)[0] == [b"a", b"b"]
-    slow: list[bytes] = []
-
-    def note(line: bytes, d: int, where: str) -> tuple[bytes, list[float]]:
-        slow.append(line)
-        return parse_row(line, d, where)
-
-    monkeypatch.setattr(text_rows, "parse_row", note)
-    assert Chunk(regular + b"new york 5 6\n", strips_cr=False).rows(2, place)[0] == [b"a", b"b", b"new york"]
-    assert slow == [b"new york 5 6"]
+    for spaced in (b"new york 5 6\n", b"new  york 5 6\n"):
+        is_fast = b"  " not in spaced
+        data = regular + spaced + b"x 7 8\n" + b"a b c 9 1"
+        if is_fast:
+            words, vectors = Chunk(data, strips_cr=False).rows(2, place)
+            assert words == [b"a", b"b", b"new york", b"x", b"a b c"]
+            assert vectors.tolist() == [[1, 2], [3, 4], [5, 6], [7, 8], [9, 1]]
+        else:
+            with pytest.raises(AssertionError, match="went the slow way"):
+                Chunk(data, strips_cr=False).rows(2, place)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
