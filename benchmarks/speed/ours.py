@@ -49,7 +49,7 @@ def warm_up(path: Path, n: int) -> None:
 def fit_in_memory(x: NDArray[Any], z: NDArray[Any]) -> SpectralFit[Any]:
     """Fit rows that are at hand."""
     with one_blas_thread():
-        return fit_sal(CrossMoments.of(x, z))
+        return fit_sal(CrossMoments.of(x, z, spread=ordered_map))
 
 
 def apply(eraser: Path, path: Path, target: Path | None) -> None:

@@ -85,7 +85,10 @@ def _fits(bench: Bench, name: str, x: Array, codes: Array) -> Iterator[Row]:
     seconds = bench.timed(works)
     size = f"{files.size_of(*x.shape)}, {z.shape[1]} classes"
     fit = f"SAL fit in memory, {name}"
-    note, bounds = "rows and design at hand; ours: centred, float64, one thread", ("float64 sums of a cached block",)
+    note, bounds = (
+        "rows and design at hand; ours: centred, float64; the peer: float32, threaded BLAS",
+        ("float64 sums of a cached block",),
+    )
     yield Row.times(fit, "the paper's recipe in numpy", seconds["ours"], seconds["recipe"],
                     section="peers", size=size, target=WINS, note=note, bounds=bounds)  # fmt: skip
     note = MISSING if peer is None else f"{note}; same projector to {_difference(peer, x, z):.0e}"

@@ -1,7 +1,8 @@
 """`CrossMoments`: what fitting needs to know of X and Z, as a monoid that folds over any split of the rows."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from salcli.errors import RangeError, ShapeError
 
 Array = NDArray[np.float64]
 WIDE_ELEMENTS = 1 << 15  # numbers widened to float64 at once: 256 KiB, which stay in a core's own cache
+PART_ELEMENTS = 1 << 22  # of rows in memory, added up before they join the others
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -28,8 +30,12 @@ class SparseDesign:
 
     @classmethod
     def of(cls, z: NDArray[Any]) -> Self:
-        """Take a dense Z."""
+        """Take a dense Z, noticing if it is one-hot."""
         n, c = z.shape
+        z = np.asarray(z)
+        codes = z.argmax(axis=1) if c else np.zeros(n, np.int64)
+        if n and np.count_nonzero(z) == n and bool((z[np.arange(n), codes] == 1).all()):
+            return cls(codes.astype(np.int32)[:, None], np.ones((n, 1)), c, c)
         return cls(np.broadcast_to(np.arange(c, dtype=np.int32), (n, c)), np.asarray(z, dtype=np.float64), c)
 
     def __len__(self) -> int:
@@ -38,6 +44,13 @@ class SparseDesign:
     def take(self, rows: Any) -> Self:
         """Keep the rows that `rows` (positions or a slice) selects."""
         return type(self)(self.columns[rows], self.values[rows], self.width, self.n_one_hot)
+
+
+class Spread(Protocol):
+    """Like `map`, perhaps on threads."""
+
+    def __call__(self, work: Callable[[slice], "RowSums"], parts: Iterable[slice], /) -> Iterable["RowSums"]:
+        """Give `work` of each part, in order."""
 
 
 class RowSums:
@@ -159,13 +172,14 @@ class CrossMoments:
         return cls(0, np.zeros(d), np.zeros(c), np.zeros((d, c)), 0.0, 0.0)
 
     @classmethod
-    def of(cls, x: NDArray[Any], z: NDArray[Any]) -> "CrossMoments":
+    def of(cls, x: NDArray[Any], z: NDArray[Any], *, spread: Spread = map) -> "CrossMoments":
         """Take the moments of rows.
 
         Parameters
         ----------
         x : `[n, d]` of any float dtype
         z : `[n, c]`
+        spread : maps parts of the rows to their sums, in order, perhaps on threads
 
         Raises
         ------
@@ -173,9 +187,18 @@ class CrossMoments:
         """
         if x.ndim != 2 or z.ndim != 2 or len(x) != len(z):
             raise ShapeError(f"x {x.shape} and z {z.shape} are not [n, d] and [n, c]")
-        sums = RowSums(x.shape[1], z.shape[1], anchor=anchor_of(x))
-        sums.add(x, SparseDesign.of(z))
-        return sums.moments()
+        design, anchor = SparseDesign.of(z), anchor_of(x)
+
+        def sums_of(part: slice) -> RowSums:
+            sums = RowSums(x.shape[1], z.shape[1], n_one_hot=design.n_one_hot, anchor=anchor)
+            sums.add(x[part], design.take(part))
+            return sums
+
+        rows = max(1, PART_ELEMENTS // max(1, x.shape[1]))
+        total = sums_of(slice(0, 0))
+        for sums in spread(sums_of, [slice(start, start + rows) for start in range(0, len(x), rows)]):
+            total += sums
+        return total.moments()
 
     def __add__(self, other: Self) -> Self:
         """Merge the moments of disjoint rows: exact in real arithmetic (Chan, Golub & LeVeque 1983)."""
