@@ -12,7 +12,7 @@ from salcli.data.labels import Attribute, GuardedLabels, Index
 from salcli.engine.local import N_THREADS, ordered_map
 from salcli.engine.memory import require_room
 from salcli.engine.progress import Progress
-from salcli.errors import UsageError
+from salcli.errors import AlignmentError, UsageError
 from salcli.evaluate_options import SAME_KERNEL, VECTOR_PROBES, EvaluateOptions
 from salcli.evaluation.attackers import TUNING_ROWS, VALIDATION, Attacker, Settings, grid, kernel_bytes, tuned, untold
 from salcli.evaluation.deviation import deviation
@@ -25,6 +25,7 @@ from salcli.spectral.eraser import LinearEraser
 from salcli.staging import Stages
 
 LONG = 60.0  # seconds; a probe that will take longer is announced
+FARTHEST = 1e6  # spreads of the rows before
 GROWTH = 2.2  # how a kernel machine's time grows with its rows
 
 Answers = Iterator[tuple[str, NDArray[Any], bool, Settings]]
@@ -127,6 +128,7 @@ def _answers_by_vectors(job: _Job, stages: Stages, seed: int, progress: Progress
     scalings = {stage: Scaling.of(x[job.at_train]) for stage, x in named.items()}
     if not stages.is_foreign and judged.shape[1] == stages.before.shape[1]:
         scalings = dict.fromkeys(named, scalings["before"])  # so that C means the same before and after
+        _require_same_scale(scalings["before"](judged[job.at_train]))
     start = perf_counter()
     of_judged = scalings["after" if "after" in named else "before"]
     settings = tuned(job.probe, of_judged(judged[job.at_train]), job.y_train, seed=seed)
@@ -136,6 +138,21 @@ def _answers_by_vectors(job: _Job, stages: Stages, seed: int, progress: Progress
             scaling = scalings[stage]
             attacker = Attacker.train(job.probe, scaling(x[job.at_train]), job.y_train, settings, seed=seed)
             yield stage, attacker.predict(scaling(x[job.at_test])), attacker.converged, settings
+
+
+def _require_same_scale(scaled: NDArray[np.float64]) -> None:
+    """Refuse rows that erasure has taken far away: no attacker's solver comes to an end on them.
+
+    Raises
+    ------
+    AlignmentError : they are
+    """
+    size = float(np.max(np.abs(scaled), initial=0.0))
+    if size > FARTHEST:
+        raise AlignmentError(
+            f"erasing moves the rows {size:.2g} times as far as they lie apart: "
+            "the eraser was fitted on rows of another size than these"
+        )
 
 
 def _answers_by_kernel(job: _Job, stages: Stages, _: int, __: Progress, only: str | None) -> Answers:

@@ -200,6 +200,15 @@ def test_another_width_is_refused_with_both_numbers(folder: Path, tmp_path: Path
     refuse(3, "evaluate", *given, "--quiet", says="has 7 dimensions")
 
 
+def test_an_eraser_of_rows_of_another_size_is_refused_and_not_attacked_for_ever(tmp_path: Path) -> None:
+    x, labels = planted(200, 4)
+    y = write_csv(tmp_path / "y.csv", ["y"], [[label] for label in labels])
+    large, small = save_npy(tmp_path / "large.npy", x), save_npy(tmp_path / "small.npy", x * np.float32(1e-40))
+    succeed("fit", large, y, "-o", tmp_path / "e.npz")
+    done = refuse(3, "evaluate", small, y, "--eraser", tmp_path / "e.npz", "--probes", "linear", says="of another size")
+    assert "as they lie apart" in done.err
+
+
 def test_the_cap_on_training_rows_is_stated_when_it_bites(folder: Path) -> None:
     done = succeed("evaluate", *inputs(folder), "--json", "--quiet", "--probe-rows", "300")
     found = done.json()
