@@ -146,13 +146,14 @@ class LinearEraser:
         for start in range(0, len(x), rows):
             block, part = wide[: len(x) - start], result[start : start + rows]
             np.copyto(block, x[start : start + rows], casting="same_kind")
-            changed = change(block)
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore", invalid="ignore"):
+                changed = change(block)
                 part[...] = changed
-            if result.dtype.itemsize < 8 and not all_finite(part):
+            if not all_finite(part):
                 row, column = np.argwhere(~np.isfinite(part))[0]
+                value, number = changed[row, column], start + row
                 raise RangeError(
-                    f"{changed[row, column]:.6g} (row {start + row} of its batch, dimension {column}) does not fit "
-                    f"{result.dtype}: choose a wider --dtype"
+                    f"{value:.6g} (row {number} of its batch, dimension {column}) does not fit {result.dtype}: "
+                    + ("choose a wider --dtype" if np.isfinite(value) else "scale the embeddings down")
                 )
         return result
