@@ -7,7 +7,7 @@ DEMO := demo
 TIME ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help install format check test fuzz demo bench bench-check reproduce-words reproduce-kernels \
+.PHONY: help install format check test fuzz demo audit bench bench-check reproduce-words reproduce-kernels \
 	reproduce-fairness clean
 
 help: ## Show this list
@@ -35,6 +35,13 @@ test: $(VENV)/.dev ## Run all tests
 fuzz: $(VENV)/.dev ## Fuzz the readers (TIME=seconds for each); what is found is kept in .fuzz/
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
 	$(BIN)/python -m tests.fuzz.fuzz_readers --seconds $(TIME) $(READERS)
+
+$(VENV)/audit/bin/pip-audit: $(BIN)/salcli
+	$(BIN)/python -m venv $(VENV)/audit
+	$(VENV)/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
+
+audit: $(VENV)/audit/bin/pip-audit ## Ask for known vulnerabilities of what salcli needs at run time
+	@$(BIN)/python tests/audit.py $(VENV)/audit
 
 demo: $(BIN)/salcli ## label, fit, apply and evaluate on sample_data, into demo/
 	@mkdir -p $(DEMO)

@@ -1,5 +1,6 @@
 """The README is executed: every console block is run in a real shell, and its stdout compared."""
 
+import fnmatch
 import os
 import re
 import subprocess
@@ -58,3 +59,12 @@ def test_no_option_in_the_readme_is_unknown() -> None:
 def test_links_to_files_of_the_repository_lead_somewhere() -> None:
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
         assert (ROOT / target).exists(), target
+
+
+def test_every_test_that_shows_a_promise_exists() -> None:
+    section = README[README.index("## What is promised") :]
+    named = re.findall(r"`(tests/[\w/]+\.py)::([\w*]+)`", section[: section.index("\n## ", 3)])
+    assert len(named) > 10
+    for file, pattern in named:
+        found = re.findall(r"^def (test_\w+)\(", (ROOT / file).read_text("utf-8"), re.MULTILINE)
+        assert fnmatch.filter(found, pattern), f"{file}::{pattern}"

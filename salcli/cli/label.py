@@ -1,5 +1,6 @@
 """`salcli label`."""
 
+import os
 from typing import Annotated
 
 import typer
@@ -49,9 +50,14 @@ def label(
     o.require_one_use_of_stdout(output, is_json=json)
     read = ReadOptions(format, dataset, keys_dataset, keys, None, allow_nonfinite)
     shares = LabelCommandOptions.parse_split(split)
-    options = LabelCommandOptions(read, tuple(direction), top, by, limit, shares, seed, name, scores)
+    options = LabelCommandOptions(read, tuple(map(as_text, direction)), top, by, limit, shares, seed, name, scores)
     made = labelling.label(embeddings, output, options)
     if json:
         console.print_json({"schema": "salcli.label/1", **made.to_dict()})
     elif not quiet and output != "-":
         console.print_fields(made.lines())
+
+
+def as_text(argument: str) -> str:
+    """Read an argument's bytes as files' bytes are read: as UTF-8, whatever the locale took them for."""
+    return os.fsencode(argument).decode("utf-8", "surrogateescape")

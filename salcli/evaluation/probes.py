@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.errors import RangeError
+
 Z95 = 1.959963984540054  # standard normal quantile of .975
 MOST_STEPS = 10_000
 TOLERANCE = 1e-2
@@ -81,7 +83,11 @@ class Scaling:
         largest = float(np.max(np.abs(deviation), initial=0.0))  # taken out first, so that no square overflows
         if largest == 0:
             return cls(mean, 1.0)
-        return cls(mean, float(1 / np.sqrt(np.mean((deviation / largest) ** 2)) / largest))
+        with np.errstate(over="ignore"):
+            factor = float(1 / np.sqrt(np.mean((deviation / largest) ** 2)) / largest)
+        if not np.isfinite(factor):
+            raise RangeError(f"rows that vary by {largest:.3g} at most are too small for a probe: scale them up")
+        return cls(mean, factor)
 
     def __call__(self, x: NDArray[Any]) -> NDArray[np.float64]:
         """Shift and scale."""

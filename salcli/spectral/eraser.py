@@ -177,16 +177,16 @@ class LinearEraser:
             result = np.empty((len(x), width), kind)
         rows = max(1, WIDE_ELEMENTS // self.d)
         wide, spare = _scratch(rows, self.d)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, len(x), rows):
                 block = wide[: len(x) - start]
                 np.copyto(block, x[start : start + rows], casting="same_kind")
                 result[start : start + rows] = change(block, spare[: len(block)])
-            if kind.itemsize < 8 and not all_finite(result):
+            if not all_finite(result):
                 row, column = (int(i) for i in np.argwhere(~np.isfinite(result))[0])
                 value = change(x[row : row + 1].astype(np.float64), spare[:1])[0, column]
                 raise RangeError(
                     f"{value:.6g} (row {row} of its batch, dimension {column}) does not fit {kind}: "
-                    "choose a wider --dtype"
+                    + ("choose a wider --dtype" if np.isfinite(value) else "scale the embeddings down")
                 )
         return result

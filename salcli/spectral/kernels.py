@@ -45,8 +45,9 @@ class Kernel:
         y = y.astype(np.float64)
         if self.name != "rbf":
             return KernelRow(self, y, np.zeros(y.shape[1]), np.zeros(len(y)))
-        centre = y.mean(axis=0)  # distances do not change when both move, and cancel less about a common centre
-        y -= centre
+        with np.errstate(over="ignore", invalid="ignore"):  # what passes float64 is refused when rows are compared
+            centre = y.mean(axis=0)  # distances do not change when both move, and cancel less about a common centre
+            y -= centre
         return KernelRow(self, y, centre, _squares(y))
 
     def gram(self, x: NDArray[Any], y: NDArray[Any]) -> Array:

@@ -18,8 +18,13 @@ class ThinSVD(NamedTuple):
 
 
 def thin_svd(matrix: Array) -> ThinSVD:
-    """Decompose with fixed signs: the entry of each column of `u` that is largest in size is positive."""
-    u, s, vt = np.linalg.svd(matrix, full_matrices=False)
+    """Decompose with fixed signs: the entry of each column of `u` that is largest in size is positive.
+
+    The matrix is brought near 1 by a power of two, so that it may hold numbers of any size.
+    """
+    exponent = int(np.frexp(np.max(np.abs(matrix), initial=0.0))[1])
+    u, s, vt = np.linalg.svd(np.ldexp(matrix, -exponent), full_matrices=False)
+    s = np.ldexp(s, exponent)
     largest = np.argmax(np.abs(u), axis=0)
     signs = np.where(u[largest, np.arange(u.shape[1])] < 0, -1.0, 1.0)
     return ThinSVD(u * signs, s, vt * signs[:, None])

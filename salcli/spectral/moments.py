@@ -1,5 +1,6 @@
 """`CrossMoments`: what fitting needs to know of X and Z, as a monoid that folds over any split of the rows."""
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
@@ -13,6 +14,8 @@ Array = NDArray[np.float64]
 WIDE_ELEMENTS = 1 << 15  # numbers widened to float64 at once: 256 KiB, which stay in a core's own cache
 PART_ELEMENTS = 1 << 22  # of rows in memory, added up before they join the others
 EPS = float(np.finfo(np.float64).eps)
+LEAST_POWER = 1e-280  # squares that underflow are lost beside such a sum, but not in a smaller one
+LEAST_NARROW_POWER = 1e-30  # the same, of float32
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +67,7 @@ class RowSums:
         self._d, self._width, self._n_one_hot = d, width, n_one_hot
         self._sums = np.zeros((width + (n_one_hot == 0), d))
         self._anchor = anchor
-        self._n, self._power_x, self._power_z = 0, 0.0, 0.0
+        self._n, self._root_x, self._root_z = 0, 0.0, 0.0
         self._sum_z = np.zeros(width)
         self._step = max(1, WIDE_ELEMENTS // max(1, d))
         self._wide = np.empty((min(self._step, WIDE_ELEMENTS), d))
@@ -86,7 +89,8 @@ class RowSums:
             wide = self._wide[: len(x[part])]
             np.copyto(wide, x[part], casting="same_kind")
             if self._anchor is not None:
-                wide -= self._anchor
+                with np.errstate(over="ignore"):  # infinite sums are refused in the end
+                    wide -= self._anchor
             _sparsetools.csc_matvecs(
                 len(self._sums),
                 len(wide),
@@ -97,23 +101,23 @@ class RowSums:
                 wide.reshape(-1),
                 self._sums.reshape(-1),
             )
-            self._power_x += _power(x[part], wide, is_anchored=self._anchor is not None)
+            self._root_x = math.hypot(self._root_x, _root(x[part], wide, is_anchored=self._anchor is not None))
         self._n += len(x)
-        self._power_z += float(z.values.reshape(-1) @ z.values.reshape(-1))
+        self._root_z = math.hypot(self._root_z, norm(z.values))
         np.add.at(self._sum_z, z.columns.reshape(-1), z.values.reshape(-1))
 
     def __iadd__(self, other: Self) -> Self:
         """Add the sums of other rows, about the same anchor."""
         self._sums += other._sums
         self._sum_z += other._sum_z
-        self._n, self._power_x = self._n + other._n, self._power_x + other._power_x
-        self._power_z += other._power_z
+        self._n, self._root_x = self._n + other._n, math.hypot(self._root_x, other._root_x)
+        self._root_z = math.hypot(self._root_z, other._root_z)
         return self
 
     @property
     def is_finite(self) -> bool:
         """Whether neither NaN nor Inf was added, nor squares that overflow."""
-        return bool(np.isfinite(self._power_x))
+        return math.isfinite(self._root_x)
 
     def __len__(self) -> int:
         return self._n
@@ -134,19 +138,35 @@ class RowSums:
             off if self._anchor is None else self._anchor + off,
             mean_z,
             of_z.T - np.outer(sum_x, mean_z),
-            float(np.maximum(self._power_x - n * (off @ off), 0.0)),
-            float(np.maximum(self._power_z - n * (mean_z @ mean_z), 0.0)),
+            _leg(self._root_x, math.sqrt(n) * norm(off)),
+            _leg(self._root_z, math.sqrt(n) * norm(mean_z)),
         )
 
 
-def _power(x: NDArray[Any], wide: Array, *, is_anchored: bool) -> float:
-    """Σ ‖x‖² of a block, in the block's own precision if that will do: it only tells how large rounding may be."""
+def norm(x: NDArray[Any]) -> float:
+    """√Σ x², also of numbers whose squares are too small for float64; infinite if they are too large."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        flat = x.reshape(-1)
+        power = float(flat @ flat)
+        if power >= LEAST_POWER or (largest := float(np.max(np.abs(flat), initial=0.0))) == 0:
+            return math.sqrt(power)
+        raised = np.ldexp(flat, -math.frexp(largest)[1])
+        return math.ldexp(math.sqrt(float(raised @ raised)), math.frexp(largest)[1])
+
+
+def _root(x: NDArray[Any], wide: Array, *, is_anchored: bool) -> float:
+    """√Σ ‖x‖² of a block, in the block's own precision if that will do: it only tells how large rounding may be."""
     with np.errstate(over="ignore", invalid="ignore"):  # `require_finite` refuses what overflows
         if not is_anchored and x.dtype == np.float32 and x.flags.c_contiguous:
             narrow = float(x.reshape(-1) @ x.reshape(-1))
-            if np.isfinite(narrow):
-                return narrow
-        return float(wide.reshape(-1) @ wide.reshape(-1))
+            if LEAST_NARROW_POWER <= narrow < math.inf:
+                return math.sqrt(narrow)
+    return norm(wide)
+
+
+def _leg(hypotenuse: float, other: float) -> float:
+    """√(c² − a²), and 0 where rounding makes a > c."""
+    return math.sqrt(hypotenuse - other) * math.sqrt(hypotenuse + other) if hypotenuse > other else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,10 +181,10 @@ class CrossMoments:
     """`[c]` (1/n) Σ z"""
     comoment: Array
     """`[d, c]` Σ (x − mean_x)(z − mean_z)ᵀ"""
-    power_x: float
-    """Σ ‖x − mean_x‖², to eps Σ ‖x‖² of the rows' own dtype."""
-    power_z: float
-    """Σ ‖z − mean_z‖²"""
+    root_x: float
+    """√Σ ‖x − mean_x‖²; its square is right to eps Σ ‖x‖² of the rows' own dtype."""
+    root_z: float
+    """√Σ ‖z − mean_z‖²"""
 
     @classmethod
     def zero(cls, d: int, c: int) -> Self:
@@ -214,8 +234,8 @@ class CrossMoments:
             self.mean_x + step_x * (other.n / n),
             self.mean_z + step_z * (other.n / n),
             self.comoment + other.comoment + weight * np.outer(step_x, step_z),
-            self.power_x + other.power_x + weight * float(step_x @ step_x),
-            self.power_z + other.power_z + weight * float(step_z @ step_z),
+            math.hypot(self.root_x, other.root_x, math.sqrt(weight) * norm(step_x)),
+            math.hypot(self.root_z, other.root_z, math.sqrt(weight) * norm(step_z)),
         )
 
     def require_finite(self) -> None:
@@ -225,9 +245,8 @@ class CrossMoments:
         ------
         RangeError : they have
         """
-        with np.errstate(over="ignore"):
-            power = self.power_x + self.power_z + self.mean_x @ self.mean_x + self.mean_z @ self.mean_z
-        if not np.isfinite(power):
+        roots = (self.root_x, self.root_z, norm(self.mean_x), norm(self.mean_z))
+        if not math.isfinite(sum(root * root for root in roots)):
             raise RangeError(
                 f"squares of values (mean up to {np.max(np.abs(self.mean_x), initial=0):.3g}) pass the range of "
                 "float64: scale the embeddings, or numeric labels, down"
@@ -240,9 +259,9 @@ class CrossMoments:
 
     def rounding_floor(self) -> float:
         """Bound what rounding alone can put into a singular value of Ω: 64 eps · rms‖x‖ · rms‖z‖."""
-        rms_x = np.hypot(np.sqrt(self.power_x / self.n), np.linalg.norm(self.mean_x))
-        rms_z = np.hypot(np.sqrt(self.power_z / self.n), np.linalg.norm(self.mean_z))
-        return float(64 * EPS * rms_x * rms_z)
+        rms_x = math.hypot(self.root_x / math.sqrt(self.n), norm(self.mean_x))
+        rms_z = math.hypot(self.root_z / math.sqrt(self.n), norm(self.mean_z))
+        return 64 * EPS * rms_x * rms_z
 
 
 def anchor_of(x: NDArray[Any]) -> Array | None:

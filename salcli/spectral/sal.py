@@ -56,12 +56,13 @@ def fit_sal(
     moments.require_finite()
     omega = moments.cross_covariance(is_centred=is_centred)
     u, s, _ = thin_svd(omega)
-    rank = numerical_rank(s, omega.shape, moments.rounding_floor())
+    floor = moments.rounding_floor()
+    rank = numerical_rank(s, omega.shape, floor)
     if rank == 0:
         largest = s[0] if len(s) else 0.0
         raise RankError(
             f"zero covariance (rank 0): the embeddings do not vary with the labels on these {moments.n} rows "
-            f"(largest singular value {largest:.3g}); there is nothing to remove"
+            f"(largest singular value {largest:.3g}, of which rounding may be {floor:.3g}); there is nothing to remove"
         )
     chosen, rule = choose_k(s, rank, k, alpha)
     mean = moments.mean_x if is_centred else np.zeros_like(moments.mean_x)

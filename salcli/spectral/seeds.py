@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.errors import RankError
+from salcli.errors import RangeError, RankError
 
 Array = NDArray[np.float64]
 
@@ -25,8 +25,9 @@ def seed_direction(firsts: NDArray[Any], seconds: NDArray[Any]) -> Array:
     ------
     RankError : the differences cancel out
     """
-    direction: Array = (firsts.astype(np.float64) - seconds.astype(np.float64)).mean(axis=0)
-    if not np.linalg.norm(direction) > 0:
+    with np.errstate(over="ignore", invalid="ignore"):
+        direction: Array = (firsts.astype(np.float64) - seconds.astype(np.float64)).mean(axis=0)
+    if not np.any(direction):
         raise RankError("the seed words' vectors are equal: they give no direction")
     return direction
 
@@ -37,12 +38,24 @@ def direction_scores(x: NDArray[Any], direction: Array, *, by_cosine: bool) -> A
     Returns
     -------
     `[n]`
+
+    Raises
+    ------
+    RangeError : values whose squares float64 cannot hold
     """
     exact = x.astype(np.float64)
-    scores: Array = exact @ direction
-    if not by_cosine:
-        return scores
-    norms = np.linalg.norm(exact, axis=1) * np.linalg.norm(direction)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        cosines: Array = scores / norms
-    return cosines
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        if by_cosine:  # lengths do not matter: the squares of numbers near 1 neither vanish nor pass float64
+            exact, direction = _near_one(exact), _near_one(direction)
+        scores: Array = exact @ direction
+        if by_cosine:
+            scores = scores / (np.linalg.norm(exact, axis=1) * np.linalg.norm(direction))
+    if np.isinf(scores).any() or not np.isfinite(direction).all():
+        raise RangeError("products of values pass the range of float64: scale the embeddings down")
+    return scores
+
+
+def _near_one(x: Array) -> Array:
+    exponents = np.frexp(np.max(np.abs(x), axis=-1, keepdims=True))[1]
+    scaled: Array = np.ldexp(x, -exponents)
+    return scaled

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import binomtest
 from sklearn.metrics import balanced_accuracy_score
 
+from salcli.errors import RangeError
 from salcli.evaluation.probes import LinearProbe, Scaling, balanced_accuracy, majority_rate, wilson
 from salcli.spectral.moments import CrossMoments
 from salcli.spectral.sal import fit_sal
@@ -78,3 +79,8 @@ def test_scaling_is_one_factor_for_all_features() -> None:
 def test_scaling_neither_overflows_nor_vanishes(scale: float) -> None:
     x = np.random.default_rng(4).normal(size=(50, 3))
     assert_allclose(Scaling.of(x * scale)(x * scale), Scaling.of(x)(x), rtol=1e-10)
+
+
+def test_rows_too_small_to_be_scaled_are_refused() -> None:
+    with pytest.raises(RangeError, match="too small"):
+        Scaling.of(np.random.default_rng(4).normal(size=(50, 3)) * 1e-320)

@@ -16,7 +16,7 @@ from .strategies import Rows, labelled_rows
 def close(one: CrossMoments, other: CrossMoments, rtol: float = 1e-12) -> None:
     """Compare moments relative to the size of each, not of each entry: entries may cancel to nothing."""
     assert one.n == other.n
-    for name in ("mean_x", "mean_z", "comoment", "power_x", "power_z"):
+    for name in ("mean_x", "mean_z", "comoment", "root_x", "root_z"):
         a, b = getattr(one, name), getattr(other, name)
         assert_allclose(a, b, rtol=0, atol=rtol * max(np.linalg.norm(b), 1e-300), err_msg=name)
 
@@ -29,8 +29,8 @@ def test_moments_equal_the_plain_formulas(rows: Rows) -> None:
     assert moments.n == len(x)
     assert_allclose(moments.mean_x, x.mean(0), atol=1e-12)
     assert_allclose(moments.comoment, xc.T @ zc, atol=1e-11)
-    assert_allclose(moments.power_x, (xc**2).sum(), rtol=1e-11)
-    assert_allclose(moments.power_z, (zc**2).sum(), rtol=1e-11)
+    assert_allclose(moments.root_x**2, (xc**2).sum(), rtol=1e-11)
+    assert_allclose(moments.root_z**2, (zc**2).sum(), rtol=1e-11)
     assert_allclose(moments.cross_covariance(), xc.T @ zc / len(x), atol=1e-12)
     assert_allclose(moments.cross_covariance(is_centred=False), x.T @ z / len(x), atol=1e-11)
 
