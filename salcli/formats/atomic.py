@@ -18,7 +18,7 @@ from salcli.errors import OutputError, UsageError, first_line, warn
 
 STDOUT = "-"
 PIECE, GIB = 1 << 20, 1 << 30
-SYNC_SECONDS = 0.1
+SYNC_SECONDS = 0.03
 
 
 def is_special(path: str) -> bool:

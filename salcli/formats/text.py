@@ -18,8 +18,9 @@ from salcli.formats.notes import Notes
 from salcli.formats.source import Slab, require_shape
 from salcli.formats.text_rows import BOM, Chunk
 from salcli.formats.writer import EmbeddingWriter
-from salcli.options import SLAB_BYTES, ReadOptions, unit_rows
+from salcli.options import ReadOptions, unit_rows
 
+SLAB_BYTES = 4 << 20  # of text, which takes several times as much while it is parsed
 MAX_LINE = 16 << 20
 
 

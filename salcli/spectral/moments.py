@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from salcli.errors import RangeError, ShapeError
 
 Array = NDArray[np.float64]
-WIDE_ELEMENTS = 1 << 15  # numbers widened to float64 at once: 256 KiB, which stay in a core's own cache
+WIDE_ELEMENTS = 1 << 16  # numbers widened to float64 at once: half a MiB, which stay in a core's own cache
 PART_ELEMENTS = 1 << 22  # of rows in memory, added up before they join the others
 EPS = float(np.finfo(np.float64).eps)
 LEAST_POWER = 1e-280  # squares that underflow are lost beside such a sum, but not in a smaller one
@@ -66,6 +66,7 @@ class RowSums:
         # Σ x comes with the classes' sums, if every row has a class; else a column of ones is added to Z.
         self._d, self._width, self._n_one_hot = d, width, n_one_hot
         self._sums = np.zeros((width + (n_one_hot == 0), d))
+        self._flat = self._sums.reshape(-1)
         self._anchor = anchor
         self._n, self._root_x, self._root_z = 0, 0.0, 0.0
         self._sum_z = np.zeros(width)
@@ -81,30 +82,34 @@ class RowSums:
         if self._n_one_hot == 0:
             columns = np.column_stack([columns, np.full(len(x), self._width, np.int32)])
             values = np.column_stack([values, np.ones(len(x))])
-        columns, values = np.ascontiguousarray(columns), np.ascontiguousarray(values)
-        per_row = columns.shape[1]
+        per_row, columns, values = columns.shape[1], columns.reshape(-1), values.reshape(-1)
         starts = np.arange(0, (self._step + 1) * per_row, per_row, dtype=np.int32)
+        root_x = self._root_of(x)
         for start in range(0, len(x), self._step):
-            part = slice(start, start + self._step)
-            wide = self._wide[: len(x[part])]
-            np.copyto(wide, x[part], casting="same_kind")
+            n = min(self._step, len(x) - start)
+            wide, entries = self._wide[:n], slice(start * per_row, (start + n) * per_row)
+            np.copyto(wide, x[start : start + n], casting="same_kind")
             if self._anchor is not None:
                 with np.errstate(over="ignore"):  # infinite sums are refused in the end
                     wide -= self._anchor
+            flat = wide.reshape(-1)
             _sparsetools.csc_matvecs(
-                len(self._sums),
-                len(wide),
-                self._d,
-                starts[: len(wide) + 1],
-                columns[part].reshape(-1),
-                values[part].reshape(-1),
-                wide.reshape(-1),
-                self._sums.reshape(-1),
+                len(self._sums), n, self._d, starts[: n + 1], columns[entries], values[entries], flat, self._flat
             )
-            self._root_x = math.hypot(self._root_x, _root(x[part], wide, is_anchored=self._anchor is not None))
+            if root_x is None:
+                self._root_x = math.hypot(self._root_x, norm(flat))
+        self._root_x = math.hypot(self._root_x, root_x or 0.0)
         self._n += len(x)
         self._root_z = math.hypot(self._root_z, norm(z.values))
         np.add.at(self._sum_z, z.columns.reshape(-1), z.values.reshape(-1))
+
+    def _root_of(self, x: NDArray[Any]) -> float | None:
+        """√Σ ‖x‖² in float32, if that will do: it only tells how large rounding may be. None if it will not."""
+        if self._anchor is not None or x.dtype != np.float32 or not x.flags.c_contiguous:
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            power = float(x.reshape(-1) @ x.reshape(-1))
+        return math.sqrt(power) if LEAST_NARROW_POWER < power < math.inf else None
 
     def __iadd__(self, other: Self) -> Self:
         """Add the sums of other rows, about the same anchor."""
@@ -152,16 +157,6 @@ def norm(x: NDArray[Any]) -> float:
             return math.sqrt(power)
         raised = np.ldexp(flat, -math.frexp(largest)[1])
         return math.ldexp(math.sqrt(float(raised @ raised)), math.frexp(largest)[1])
-
-
-def _root(x: NDArray[Any], wide: Array, *, is_anchored: bool) -> float:
-    """√Σ ‖x‖² of a block, in the block's own precision if that will do: it only tells how large rounding may be."""
-    with np.errstate(over="ignore", invalid="ignore"):  # `require_finite` refuses what overflows
-        if not is_anchored and x.dtype == np.float32 and x.flags.c_contiguous:
-            narrow = float(x.reshape(-1) @ x.reshape(-1))
-            if LEAST_NARROW_POWER <= narrow < math.inf:
-                return math.sqrt(narrow)
-    return norm(wide)
 
 
 def _leg(hypotenuse: float, other: float) -> float:
