@@ -44,9 +44,10 @@ def test_on_rows_with_equal_class_means_linear_and_kernel_probes_answer_the_majo
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_between_equal_classes_an_erased_probe_answers_with_the_first(n_classes: int) -> None:
+def test_between_equally_frequent_classes_an_erased_probe_always_answers_with_the_same_one(n_classes: int) -> None:
+    """Which one is up to the solver: between two classes of one size, its threshold may lie anywhere."""
     x, y = erased([60] * n_classes)
-    assert (KernelProbe.train(x @ x.T, y).predict(x @ x.T) == 0).all()
+    assert len(set(KernelProbe.train(x @ x.T, y).predict(x @ x.T).tolist())) == 1
 
 
 @pytest.mark.parametrize(("copies", "majority"), [([2, 3], 1), ([3, 2], 0), ([1, 1], 0), ([1, 2, 4], 2)])
