@@ -71,30 +71,54 @@ def fold_moments(
     """
     width = source.d if features is None else features.width
     anchor = _anchor(source, chosen, features)
-    rows = block_rows(width)
 
     def zero() -> RowSums:
         return RowSums(width, labels.n_columns, n_one_hot=labels.n_one_hot, anchor=anchor)
 
     def sums_of(unit: list[Slab]) -> RowSums:
         sums = zero()
-        for block in itertools.chain.from_iterable(slab.blocks(rows) for slab in unit):
-            x, index = chosen.within(block)
-            if len(x) < len(block):
-                source.check(block)
-            design = SparseDesign(*labels.entries(index), labels.n_columns, labels.n_one_hot)
-            sums.add(x if features is None else features(x), design)
-        if not sums.is_finite:  # NaN and Inf never leave a sum
-            for slab in unit:
-                source.check(slab.read())
+        if features is None:
+            _add_rows(sums, unit, source, labels, chosen)
+        else:
+            _add_features(sums, unit, features, labels, chosen)
         return sums
 
     total = zero()
+    units = _units(source, chosen, width * labels.n_columns, checks=features is not None)
     with progress.stage("fit", len(chosen)) as advance:
-        for sums in ordered_map(sums_of, _units(source, chosen, width * labels.n_columns, checks=features is not None)):
+        for sums in ordered_map(sums_of, units):
             total += sums
             advance(len(sums))
     return total.moments()
+
+
+def _design(labels: GuardedLabels, index: Index) -> SparseDesign:
+    return SparseDesign(*labels.entries(index), labels.n_columns, labels.n_one_hot)
+
+
+def _add_rows(
+    sums: RowSums, unit: list[Slab], source: FiniteSource, labels: GuardedLabels, chosen: LabelledRows
+) -> None:
+    for block in itertools.chain.from_iterable(slab.blocks(block_rows(source.d)) for slab in unit):
+        x, index = chosen.within(block)
+        if len(x) < len(block):
+            source.check(block)
+        sums.add(x, _design(labels, index))
+    if not sums.is_finite:  # NaN and Inf never leave a sum
+        for slab in unit:
+            source.check(slab.read())
+
+
+def _add_features(
+    sums: RowSums, unit: list[Slab], features: NystromMap, labels: GuardedLabels, chosen: LabelledRows
+) -> None:
+    """Map rows many at a time, always the same ones: products of other shapes round otherwise."""
+    parts = [chosen.within(slab.read()) for slab in unit]
+    x, index = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    rows = block_rows(features.width)
+    for start in range(0, len(x), rows):
+        part = slice(start, start + rows)
+        sums.add(features(x[part]), _design(labels, index[part]))
 
 
 def _units(source: FiniteSource, chosen: LabelledRows, n_sums: int, *, checks: bool) -> Iterator[list[Slab]]:

@@ -58,7 +58,11 @@ def evaluate(
     task: Annotated[
         str | None,
         typer.Option(
-            "--task", metavar="COL", help="Column of the main task: accuracy and TPR gaps.", show_default=False
+            "--task",
+            metavar="COL",
+            help="Column of the main task: accuracy and TPR gaps.",
+            show_default=False,
+            callback=o.in_utf8,
         ),
     ] = None,
     similarity: Annotated[
@@ -73,7 +77,11 @@ def evaluate(
     neighbors: Annotated[
         str | None,
         typer.Option(
-            "--neighbors", metavar="W,…", help="Words whose neighbours are shown before and after.", show_default=False
+            "--neighbors",
+            metavar="W,…",
+            help="Words whose neighbours are shown before and after.",
+            show_default=False,
+            callback=o.in_utf8,
         ),
     ] = None,
     sweep: Annotated[

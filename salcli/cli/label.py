@@ -1,6 +1,5 @@
 """`salcli label`."""
 
-import os
 from typing import Annotated
 
 import typer
@@ -50,14 +49,9 @@ def label(
     o.require_one_use_of_stdout(output, is_json=json)
     read = ReadOptions(format, dataset, keys_dataset, keys, None, allow_nonfinite)
     shares = LabelCommandOptions.parse_split(split)
-    options = LabelCommandOptions(read, tuple(map(as_text, direction)), top, by, limit, shares, seed, name, scores)
+    options = LabelCommandOptions(read, tuple(o.in_utf8(direction)), top, by, limit, shares, seed, name, scores)
     made = labelling.label(embeddings, output, options)
     if json:
         console.print_json({"schema": "salcli.label/1", **made.to_dict()})
     elif not quiet and output != "-":
         console.print_fields(made.lines())
-
-
-def as_text(argument: str) -> str:
-    """Read an argument's bytes as files' bytes are read: as UTF-8, whatever the locale took them for."""
-    return os.fsencode(argument).decode("utf-8", "surrogateescape")

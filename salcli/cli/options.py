@@ -1,6 +1,7 @@
 """Options that several commands share, each written once."""
 
-from typing import Annotated
+import os
+from typing import Annotated, Any
 
 import typer
 
@@ -15,6 +16,13 @@ def require_one_use_of_stdout(output: str | None, *, is_json: bool) -> None:
         raise UsageError("--json and -o - both write to stdout: choose one")
 
 
+def in_utf8(given: Any) -> Any:
+    """Read names of columns and words as files are read, as UTF-8, whatever the locale took their bytes for."""
+    if isinstance(given, list):
+        return [in_utf8(one) for one in given]
+    return os.fsencode(given).decode("utf-8", "surrogateescape") if isinstance(given, str) else given
+
+
 EmbeddingsArg = Annotated[str, typer.Argument(metavar="EMBEDDINGS", help="Embedding file; `-`: text vectors on stdin.")]
 LabelsArg = Annotated[str, typer.Argument(metavar="LABELS", help="Label CSV.")]
 EraserArg = Annotated[str, typer.Argument(metavar="ERASER", help="Artifact that `fit` or `kfit` wrote.")]
@@ -25,7 +33,11 @@ Output = Annotated[
 FitSplit = Annotated[
     str | None,
     typer.Option(
-        "--fit-split", metavar="NAME", help="Part of the split that is fitted; default: train.", show_default=False
+        "--fit-split",
+        metavar="NAME",
+        help="Part of the split that is fitted; default: train.",
+        show_default=False,
+        callback=in_utf8,
     ),
 ]
 K = Annotated[
@@ -102,6 +114,7 @@ Attribute = Annotated[
     list[str] | None,
     typer.Option(
         "--attribute",
+        callback=in_utf8,
         metavar="COL",
         help="Column of classes to guard (repeatable); default: the only column that is neither key nor split.",
         show_default=False,
@@ -109,12 +122,22 @@ Attribute = Annotated[
 ]
 Numeric = Annotated[
     list[str] | None,
-    typer.Option("--numeric", metavar="COL", help="Column of numbers to guard (repeatable).", show_default=False),
+    typer.Option(
+        "--numeric",
+        metavar="COL",
+        help="Column of numbers to guard (repeatable).",
+        show_default=False,
+        callback=in_utf8,
+    ),
 ]
 Key = Annotated[
     str | None,
     typer.Option(
-        "--key", metavar="COL", help="Column that joins by key; default: word, key, id or token.", show_default=False
+        "--key",
+        metavar="COL",
+        help="Column that joins by key; default: word, key, id or token.",
+        show_default=False,
+        callback=in_utf8,
     ),
 ]
 ByRow = Annotated[bool, typer.Option("--by-row", help="Join by row number, even if there is a key column.")]
@@ -122,6 +145,7 @@ SplitColumn = Annotated[
     str | None,
     typer.Option(
         "--split-column",
+        callback=in_utf8,
         metavar="COL",
         help="Column of row parts (train, dev, test); default: `split`, if there is one.",
         show_default=False,

@@ -45,9 +45,11 @@ class Attribute:
         """
         if self.classes is not None:
             return self
-        spread = float(np.nanstd(self.values))
-        mean = float(np.nanmean(self.values)) if is_centred else 0.0
-        return type(self)(self.name, np.asarray((self.values - mean) / (spread or 1.0), dtype=np.float64), None)
+        largest = float(np.nanmax(np.abs(self.values), initial=0.0))
+        values = np.ldexp(self.values, -int(np.frexp(largest)[1]))  # exactly; so that no square overflows
+        spread = float(np.nanstd(values))
+        mean = float(np.nanmean(values)) if is_centred else 0.0
+        return type(self)(self.name, np.asarray((values - mean) / (spread or 1.0), dtype=np.float64), None)
 
     def codes(self, index: Index) -> Index:
         """Give the class codes of the labels at `index`, −1 where there is no label."""
@@ -78,7 +80,7 @@ class Attribute:
         """
         n_labelled = int(self.is_labelled.sum())
         if self.classes is None:
-            if n_labelled == 0 or np.ptp(self.values[self.is_labelled]) == 0:
+            if n_labelled == 0 or np.min(held := self.values[self.is_labelled]) == np.max(held):
                 raise LabelError(f"numeric column {self.name!r} has one value on {n_labelled} rows; nothing to remove")
             return
         if len(self.classes) < 2:

@@ -6,10 +6,9 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from .helpers import header_of, load_eraser, planted, projector, run, text_of, words, write_csv, write_embeddings
+from .helpers import header_of, planted, run, text_of, words, write_csv, write_embeddings
 
 N, D = 240, 6
 REPORTS = ("r.json", "r.md", "r.xml", "r.html")
@@ -33,7 +32,7 @@ COMMANDS = {
     "o.npy": ("apply", "e.npz", "x.npy", "-o", "o.npy"),
     "o.h5": ("apply", "e.npz", "x.h5", "-o", "o.h5"),
 }
-BATCHED = [name for name in COMMANDS if name not in ("l.csv", "k.npz")]  # features of landmarks: see below
+BATCHED = [name for name in COMMANDS if name != "l.csv"]
 EVALUATE = ("evaluate", "x.txt", "y.csv", "--eraser", "e.npz", "--probes", "linear", "--json")
 
 
@@ -88,19 +87,6 @@ def test_the_batch_size_changes_no_byte(folder: Path, usual: dict[str, bytes], t
     inputs(tmp_path)
     names = BATCHED if size == 7 else ["e.npz", "o.npy"]
     assert outputs(tmp_path, names, "--batch-rows", size) == {name: usual[name] for name in names}
-
-
-def test_the_batch_size_moves_features_of_landmarks_by_rounding_alone(usual: dict[str, bytes], tmp_path: Path) -> None:
-    """Their products are taken batch by batch, and BLAS rounds a short batch otherwise than a long one."""
-    inputs(tmp_path)
-    (tmp_path / "usual.npz").write_bytes(usual["k.npz"])
-    outputs(tmp_path, ["k.npz"], "--batch-rows", 7)
-    assert header_of(tmp_path / "k.npz") == header_of(tmp_path / "usual.npz")
-    found, expected = load_eraser(tmp_path / "k.npz"), load_eraser(tmp_path / "usual.npz")
-    for name in ("landmarks", "whitener"):
-        np.testing.assert_array_equal(found[name], expected[name])
-    np.testing.assert_allclose(found["feature_mean"], expected["feature_mean"], atol=1e-12)
-    np.testing.assert_allclose(projector(tmp_path / "k.npz"), projector(tmp_path / "usual.npz"), atol=1e-10)
 
 
 def test_reports_are_the_same_bytes_for_any_threads_hash_seed_and_batch(folder: Path, usual: dict[str, bytes]) -> None:

@@ -260,3 +260,15 @@ def test_without_its_hash_a_file_is_fitted_the_same_and_evaluate_says_that_it_ca
     for name, is_told in (("with.npz", False), ("without.npz", True)):
         done = succeed("evaluate", path, given, "--eraser", tmp_path / name, "--probes", "linear", "--json")
         assert ("--no-sha256" in done.out + done.err) is is_told
+
+
+def test_names_of_columns_are_utf8_in_any_locale(tmp_path: Path) -> None:
+    x, labels = planted(200, 4)
+    path = save_npy(tmp_path / "x.npy", x)
+    rows = zip(words(200), labels, ["früh", "spät"] * 100, labels, strict=True)
+    given = write_csv(tmp_path / "y.csv", ["nr", "größe", "teil", "other"], rows)
+    env = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    columns = ["--attribute", "größe", "--split-column", "teil", "--fit-split", "früh"]
+    succeed("fit", path, given, "-o", tmp_path / "e.npz", "--by-row", *columns, env=env)
+    header = header_of(tmp_path / "e.npz")
+    assert (header["attributes"][0]["name"], header["rows"]["n_fitted"]) == ("größe", 100)
