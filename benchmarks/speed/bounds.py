@@ -19,6 +19,7 @@ from salcli.engine.local import one_blas_thread
 from salcli.evaluation.protocol import labels_digest, rows_digest
 from salcli.formats.label_table import read_labels
 from salcli.options import LabelOptions
+from salcli.spectral.moments import RowSums, SparseDesign
 
 BLOCK, FILE_BYTES, FRESH_BYTES, LEAST_BYTES = (512, 300), 2.5e8, 2.5e8, 8 << 20
 TEXT_ROWS, EXPONENTS, SVM_ROWS, LABELS = 5_000, 1_000_000, 2_000, 100_000
@@ -63,8 +64,16 @@ def _in_cache() -> dict[str, tuple[Work, float]]:
         for _ in range(times):
             z @ wide
 
+    codes = (np.arange(len(block)) % 2).astype(np.int32)[:, None]
+    one_hot, sums = SparseDesign(codes, np.ones(codes.shape), 2, 2), RowSums(BLOCK[1], 2, n_one_hot=2)
+
+    def added() -> None:
+        for _ in range(times):
+            sums.add(block, one_hot)
+
     n_bytes = float(times * block.nbytes)
     return {
+        "our float64 class sums of a cached block": (added, n_bytes),
         "float32 → float64 in a cached block": (widened, n_bytes),
         "float32 sums of a cached block": (summed, n_bytes),
         "float64 sums of a cached block": (multiplied, 2 * n_bytes),
