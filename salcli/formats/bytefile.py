@@ -199,7 +199,7 @@ class ByteFile:
         ------
         FormatError : the file ends too early
         """
-        view = memoryview(buffer).cast("B")
+        view = buffer.reshape(-1).view("u1").data  # of any dtype: memoryview itself knows few
         while len(view) and (n := os.preadv(self.handle.fileno(), [view], offset)):
             view, offset = view[n:], offset + n
         if len(view):

@@ -171,7 +171,7 @@ class NpyWriter(EmbeddingWriter):
 
     def place(self, row: int, vectors: Floats) -> None:
         """Write consecutive rows to where they belong; safe on any thread, in any order."""
-        left = np.ascontiguousarray(vectors, dtype=self._dtype).data.cast("B")
+        left = np.ascontiguousarray(vectors, dtype=self._dtype).reshape(-1).view(np.uint8).data
         offset = self._offset + row * vectors.shape[1] * self._dtype.itemsize
         while len(left):
             n = os.pwrite(self._handle.fileno(), left, offset)

@@ -257,7 +257,7 @@ def test_a_compressed_file_is_read_and_hashed_as_it_lies_on_disk(tmp_path: Path,
         assert source.sha256() == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-@pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f8", "<f2"])
+@pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f8", ">f8", "<f2"])
 def test_a_matrix_in_one_piece_is_read_from_its_place(tmp_path: Path, dtype: str) -> None:
     path = tmp_path / "v.h5"
     with h5py.File(path, "w") as file:
