@@ -43,7 +43,7 @@ class ReadOptions:
     keys_file: str | None = None
     """A text file with one key a line, for files without keys."""
     batch_rows: int | None = None
-    """Rows of a slab; default: about 8 MiB (of text 4)."""
+    """Rows of a slab; default: about 8 MiB (of text 1.5)."""
     allow_nonfinite: bool = False
     """Drop rows with NaN or Inf instead of refusing the file."""
     text_dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float32))

@@ -20,7 +20,7 @@ from salcli.formats.text_rows import BOM, Chunk
 from salcli.formats.writer import EmbeddingWriter
 from salcli.options import ReadOptions, unit_rows
 
-SLAB_BYTES = 4 << 20  # of text, which takes several times as much while it is parsed
+SLAB_BYTES = 3 << 19  # of text, which takes several times as much while it is parsed
 MAX_LINE = 16 << 20
 
 
