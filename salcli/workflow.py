@@ -88,7 +88,8 @@ def _fit(embeddings: str, labels: str, output: str, options: FitOptions, solve: 
         chosen = table.restricted_to(fitted)
         chosen.require_variety()
         chosen = chosen.standardised(is_centred=options.is_centred)
-        result = solve(source, chosen, join.row_of_label[fitted])
+        is_all = len(fitted) == len(join.row_of_label)  # then without a copy: there may be millions
+        result = solve(source, chosen, join.row_of_label if is_all else join.row_of_label[fitted])
         hashes = (digests[0].result(), digests[1].result())
         header = describe_fit(options, source, table, fitted, result, rule, hashes)
     artifact = Artifact(result.eraser, result.singular_values, header)

@@ -88,6 +88,8 @@ class LabelledRows:
     @classmethod
     def of(cls, rows: Rows) -> Self:
         """Put labels 0…n-1, which belong to `rows`, into the order of the embedding file."""
+        if bool(np.all(rows[1:] > rows[:-1])):  # as they are, most often: sorting millions takes memory
+            return cls(rows, np.arange(len(rows), dtype=np.int32 if len(rows) < 1 << 31 else np.int64))
         index = np.argsort(rows, kind="stable")
         return cls(rows[index], index)
 

@@ -32,10 +32,10 @@ class Attribute:
         values = self.values[index]
         if self.classes is None:
             return type(self)(self.name, values, None)
-        present, codes = np.unique(values[values >= 0], return_inverse=True)
-        restricted = np.full(len(values), -1, dtype=np.int32)
-        restricted[values >= 0] = codes
-        return type(self)(self.name, restricted, tuple(self.classes[code] for code in present))
+        counts = np.bincount(values + 1, minlength=len(self.classes) + 1)[1:]  # without those that have no label
+        new_code = np.cumsum(counts > 0, dtype=np.int32) - 1
+        restricted = np.append(new_code, np.int32(-1))[values].astype(np.int32, copy=False)
+        return type(self)(self.name, restricted, tuple(self.classes[code] for code in np.flatnonzero(counts)))
 
     def standardised(self, *, is_centred: bool) -> Self:
         """Measure numbers in standard deviations (from their mean, if the fit is centred); classes stay.
