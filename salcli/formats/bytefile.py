@@ -153,7 +153,7 @@ class ByteFile:
         """
         if self.is_plain:
             for offset, size in places:
-                yield partial(self._at, offset, size)
+                yield partial(self.read_at, offset, size)
             return
         stream, position = self.stream(), 0
         for offset, size in places:
@@ -165,13 +165,6 @@ class ByteFile:
         if reads_to_end and stream.read(1):
             raise FormatError(f"{self.name}: too long: more bytes follow byte {position}, where it should end")
 
-    def _at(self, offset: int, size: int) -> bytes:
-        pieces, wanted = [], size
-        while wanted and (piece := os.pread(self.handle.fileno(), wanted, offset)):
-            pieces.append(piece)
-            offset, wanted = offset + len(piece), wanted - len(piece)
-        return self._whole(pieces[0] if len(pieces) == 1 else b"".join(pieces), size)
-
     def read_at(self, offset: int, size: int) -> bytes:
         """Read from a place in a plain file; safe on any thread.
 
@@ -179,7 +172,11 @@ class ByteFile:
         ------
         FormatError : the file ends too early
         """
-        return self._at(offset, size)
+        pieces, wanted = [], size
+        while wanted and (piece := os.pread(self.handle.fileno(), wanted, offset)):
+            pieces.append(piece)
+            offset, wanted = offset + len(piece), wanted - len(piece)
+        return self._whole(pieces[0] if len(pieces) == 1 else b"".join(pieces), size)
 
     def filler(self, offset: int) -> Callable[[memoryview], int]:
         """Give what fills buffers from a plain file, one after the other, and says with how many bytes."""

@@ -7,17 +7,10 @@ from hypothesis import strategies as st
 from salcli.evaluation.gates import accuracy_gate, gain_gate, similarity_gate, tpr_gap_gate
 from salcli.evaluation.probes import ProbeResult
 
+from .results import result
+
 WANTED = (("g", "fresh", "linear"), ("g", "fresh", "rbf"))
 SHARES = st.floats(0, 1)
-
-
-def result(accuracy: float = 0.5, **changes: Any) -> ProbeResult:
-    fields: dict[str, Any] = {
-        "attribute": "g", "probe": "linear", "adversary": "fresh", "stage": "after", "accuracy": accuracy,
-        "ci95": (0.0, 1.0), "balanced_accuracy": accuracy, "majority": 0.5, "n_train": 10, "n_test": 10,
-        "converged": True, "capped": False, "n_classes": 2,
-    }  # fmt: skip
-    return ProbeResult(**(fields | changes))
 
 
 @given(SHARES, SHARES, SHARES, st.floats(0.25, 1), st.sampled_from([2, 4]))

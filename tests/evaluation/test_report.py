@@ -1,5 +1,3 @@
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,17 +6,10 @@ from salcli.evaluation.gates import accuracy_gate
 from salcli.evaluation.probes import ProbeResult
 from salcli.evaluation.report import Report
 
+from .results import result
+
 FRESH = (("g", "fresh", "linear"),)
 BOTH = (("g", "in-sample", "linear"), *FRESH)
-
-
-def result(accuracy: float = 0.5, **changes: Any) -> ProbeResult:
-    fields: dict[str, Any] = {
-        "attribute": "g", "probe": "linear", "adversary": "fresh", "stage": "after", "accuracy": accuracy,
-        "ci95": (0.0, 1.0), "balanced_accuracy": accuracy, "majority": 0.5, "n_train": 10, "n_test": 10,
-        "converged": True, "capped": False, "n_classes": 2,
-    }  # fmt: skip
-    return ProbeResult(**(fields | changes))
 
 
 def results(in_sample: float, fresh: float) -> tuple[ProbeResult, ...]:

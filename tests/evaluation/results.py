@@ -1,0 +1,14 @@
+"""A probe's result for tests, right in every field that a test does not name."""
+
+from typing import Any
+
+from salcli.evaluation.probes import ProbeResult
+
+
+def result(accuracy: float = 0.5, **changes: Any) -> ProbeResult:
+    fields: dict[str, Any] = {
+        "attribute": "g", "probe": "linear", "adversary": "fresh", "stage": "after", "accuracy": accuracy,
+        "ci95": (0.0, 1.0), "balanced_accuracy": accuracy, "majority": 0.5, "n_train": 10, "n_test": 10,
+        "converged": True, "capped": False, "n_classes": 2,
+    }  # fmt: skip
+    return ProbeResult(**(fields | changes))
