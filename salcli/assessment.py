@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from salcli import keeping
-from salcli.data.labels import GuardedLabels
+from salcli.data.labels import GuardedLabels, as_index
 from salcli.engine.progress import Progress
 from salcli.errors import warn
 from salcli.evaluate_options import EvaluateOptions
@@ -50,15 +50,16 @@ def assess(
     asked: tuple[tuple[str, str, str], ...] = ()
     if labels is not None:
         join = join_labels(source, labels)
-        plan = plan_rows(labels, join.matched(labels), artifact, options)
-        stages = stage_rows(source, erasure, join.row_of_label, plan.needed, progress)
+        row_of_label = as_index(join.row_of_label)
+        plan = plan_rows(labels, as_index(join.matched(labels)), artifact, options)
+        stages = stage_rows(source, erasure, row_of_label, plan.needed, progress)
         notes += plan.notes
         results, told = attack(stages, labels, plan, probes, options, progress)
         notes += told
         asked = tuple(asked_for(labels, options, probes))
         found |= {"probes": results, **_of_labels(stages, labels, plan, options)}
         if artifact is not None:
-            again = Again(source, labels, artifact, erasure, stages, plan, join.row_of_label, words)
+            again = Again(source, labels, artifact, erasure, stages, plan, row_of_label, words)
             found["sweep"] = () if options.sweep is None else sweep(again, options, progress)
             found["repeats"] = None if options.repeats is None else repeat_fits(again, options, progress)
     found["similarity"] = keeping.similarity(words, erasure, artifact, options)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from salcli.data.embeddings import Embeddings
-from salcli.data.labels import GuardedLabels
+from salcli.data.labels import GuardedLabels, as_index
 from salcli.engine.local import ordered_map
 from salcli.errors import SalcliWarning, UsageError, warn
 from salcli.evaluation.similarity import similarity_score, spellings
@@ -148,11 +148,12 @@ def shown_key(batch: Embeddings, i: int) -> dict[str, Any]:
 def _describe_labels(source: FiniteSource, labels: GuardedLabels, n_head: int) -> dict[str, Any]:
     join = join_labels(source, labels)
     matched = join.matched(labels)
+    rows = as_index(join.rows_of(matched))
     chosen = labels.restricted_to(matched)
     chosen.require_variety()
     first = chosen.attributes[0]
-    shown = np.argsort(join.row_of_label[matched], kind="stable")
-    shown = shown[join.row_of_label[matched][shown] < n_head]
+    shown = np.argsort(rows, kind="stable")
+    shown = shown[rows[shown] < n_head]
     about: dict[str, Any] = {
         "path": labels.path,
         "attribute": first.name,
@@ -162,7 +163,7 @@ def _describe_labels(source: FiniteSource, labels: GuardedLabels, n_head: int) -
         "unlabelled_rows": source.n - len(matched),
         "head": [
             {
-                "key": chosen.keys[i] if chosen.keys is not None else int(join.row_of_label[matched][i]),
+                "key": chosen.keys[i] if chosen.keys is not None else int(rows[i]),
                 "label": first.classes[first.values[i]] if first.classes is not None else float(first.values[i]),
             }
             for i in shown.tolist()

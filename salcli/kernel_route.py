@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labelled import LabelledRows
-from salcli.data.labels import GuardedLabels
+from salcli.data.labels import GuardedLabels, as_index
 from salcli.data.selection import stratified_sample
 from salcli.engine import memory
 from salcli.engine.local import N_THREADS, ordered_map
@@ -65,7 +65,7 @@ def fit_exactly(
     needed = exact_bytes(n, d, source.dtype.itemsize, labels.n_columns, N_THREADS)
     memory.require_room(needed, f"exact kSAL on {n:,} rows of {d} dimensions", "use --landmarks M or --sample N")
     chosen = LabelledRows.of(rows)
-    x = _native(gather_rows(source, chosen.rows, progress)[0])
+    x = _native(gather_rows(source, as_index(chosen.rows), progress)[0])
 
     def spread(work: Callable[[slice], Array], blocks: Iterable[slice]) -> Iterator[Array]:
         with progress.stage(f"kernel matrix block by block, at most {memory.in_gib(needed)}", n) as advance:
@@ -75,7 +75,7 @@ def fit_exactly(
 
     fit = fit_ksal(
         x,
-        labels.design(chosen.index),
+        labels.design(as_index(chosen.index)),
         kernel_of(options),
         options.k,
         alpha=options.alpha,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from salcli.data.embeddings import Embeddings
 from salcli.data.labelled import Join, LabelledRows
-from salcli.data.labels import GuardedLabels, Index
+from salcli.data.labels import GuardedLabels, Index, Selection, as_index
 from salcli.engine.local import ordered_map
 from salcli.engine.progress import Progress
 from salcli.errors import AlignmentError
@@ -18,10 +18,11 @@ from salcli.formats.keys import KeyCensus
 from salcli.formats.source import Slab
 from salcli.formats.writer import EmbeddingWriter
 from salcli.options import UNIT_ELEMENTS, block_rows
+from salcli.spectral.design import SparseDesign
 from salcli.spectral.eraser import LinearEraser
 from salcli.spectral.kernel_eraser import FeatureEraser
 from salcli.spectral.kernels import NystromMap
-from salcli.spectral.moments import CrossMoments, RowSums, SparseDesign, anchor_of
+from salcli.spectral.moments import CrossMoments, RowSums, anchor_of
 
 Change = Callable[[NDArray[Any], NDArray[Any] | None], NDArray[Any]]
 JOINING = 8  # a unit has at least so many numbers for each number of its sums
@@ -92,7 +93,7 @@ def fold_moments(
     return total.moments()
 
 
-def _design(labels: GuardedLabels, index: Index) -> SparseDesign:
+def _design(labels: GuardedLabels, index: Selection) -> SparseDesign:
     return SparseDesign(*labels.entries(index), labels.n_columns, labels.n_one_hot)
 
 
@@ -164,7 +165,7 @@ def gather_rows(source: FiniteSource, rows: NDArray[np.int64], progress: Progres
 
 def _copied(chosen: LabelledRows, batch: Embeddings) -> tuple[NDArray[Any], Index]:
     x, index = chosen.within(batch)
-    return np.array(x), index
+    return np.array(x), as_index(index)
 
 
 def gather_keys(source: FiniteSource, wanted: set[str]) -> Mapping[str, NDArray[Any]]:

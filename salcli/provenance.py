@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from salcli.data.labels import GuardedLabels, Index
+from salcli.data.labels import GuardedLabels, Selection
 from salcli.data.selection import RowRule
 from salcli.evaluation.protocol import labels_digest, rows_digest
 from salcli.formats.finite import FiniteSource
@@ -19,7 +19,7 @@ def describe_fit(
     options: FitOptions,
     source: FiniteSource,
     labels: GuardedLabels,
-    fitted: Index,
+    fitted: Selection,
     fit: SpectralFit[AnyEraser],
     rule: RowRule,
     digests: tuple[str | None, str | None],

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from salcli.assessment import Subject, assess
+from salcli.data.embeddings import Rows
 from salcli.data.labelled import LabelledRows
-from salcli.data.labels import GuardedLabels
+from salcli.data.labels import GuardedLabels, as_index
 from salcli.engine.local import one_blas_thread
 from salcli.engine.progress import Progress, Silent
 from salcli.errors import AlignmentError, UsageError, warn
@@ -39,7 +39,7 @@ from salcli.spectral.kernel_eraser import AnyEraser, FeatureEraser, KernelEraser
 from salcli.spectral.sal import SpectralFit, fit_sal, require_choice
 from salcli.staging import opened_against
 
-Solve = Callable[[FiniteSource, GuardedLabels, NDArray[np.int64]], SpectralFit[AnyEraser]]
+Solve = Callable[[FiniteSource, GuardedLabels, Rows | range], SpectralFit[AnyEraser]]
 
 
 def fit(embeddings: str, labels: str, output: str, options: FitOptions, progress: Progress | None = None) -> Artifact:
@@ -50,7 +50,7 @@ def fit(embeddings: str, labels: str, output: str, options: FitOptions, progress
     the artifact that lies at `output`
     """
 
-    def solve(source: FiniteSource, chosen: GuardedLabels, rows: NDArray[np.int64]) -> SpectralFit[AnyEraser]:
+    def solve(source: FiniteSource, chosen: GuardedLabels, rows: Rows | range) -> SpectralFit[AnyEraser]:
         moments = fold_moments(source, chosen, LabelledRows.of(rows), progress or Silent())
         return fit_sal(moments, options.k, alpha=options.alpha, is_centred=options.is_centred)
 
@@ -63,9 +63,9 @@ def kfit(
     """Learn an eraser in a kernel's feature space and save it (see `fit`)."""
     kernel_of(options)
 
-    def solve(source: FiniteSource, chosen: GuardedLabels, rows: NDArray[np.int64]) -> SpectralFit[AnyEraser]:
+    def solve(source: FiniteSource, chosen: GuardedLabels, rows: Rows | range) -> SpectralFit[AnyEraser]:
         by = fit_exactly if options.landmarks is None else fit_by_landmarks
-        return by(source, chosen, rows, options, progress or Silent())
+        return by(source, chosen, as_index(rows), options, progress or Silent())
 
     widened = replace(options.read, widened_bytes=8 * (options.landmarks or 0))
     return _fit(embeddings, labels, output, replace(options, read=widened), solve)
@@ -88,8 +88,7 @@ def _fit(embeddings: str, labels: str, output: str, options: FitOptions, solve: 
         chosen = table.restricted_to(fitted)
         chosen.require_variety()
         chosen = chosen.standardised(is_centred=options.is_centred)
-        is_all = len(fitted) == len(join.row_of_label)  # then without a copy: there may be millions
-        result = solve(source, chosen, join.row_of_label if is_all else join.row_of_label[fitted])
+        result = solve(source, chosen, join.rows_of(fitted))
         hashes = (digests[0].result(), digests[1].result())
         header = describe_fit(options, source, table, fitted, result, rule, hashes)
     artifact = Artifact(result.eraser, result.singular_values, header)

@@ -19,7 +19,8 @@ from salcli.engine.local import one_blas_thread
 from salcli.evaluation.protocol import labels_digest, rows_digest
 from salcli.formats.label_table import read_labels
 from salcli.options import LabelOptions
-from salcli.spectral.moments import RowSums, SparseDesign
+from salcli.spectral.design import SparseDesign
+from salcli.spectral.moments import RowSums
 
 BLOCK, FILE_BYTES, FRESH_BYTES, LEAST_BYTES = (512, 300), 2.5e8, 2.5e8, 8 << 20
 TEXT_ROWS, EXPONENTS, SVM_ROWS, LABELS = 5_000, 1_000_000, 2_000, 100_000
@@ -65,7 +66,7 @@ def _in_cache() -> dict[str, tuple[Work, float]]:
             z @ wide
 
     codes = (np.arange(len(block)) % 2).astype(np.int32)[:, None]
-    one_hot, sums = SparseDesign(codes, np.ones(codes.shape), 2, 2), RowSums(BLOCK[1], 2, n_one_hot=2)
+    one_hot, sums = SparseDesign(codes, None, 2, 2), RowSums(BLOCK[1], 2, n_one_hot=2)
 
     def added() -> None:
         for _ in range(times):

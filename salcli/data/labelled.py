@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from salcli.data.embeddings import Embeddings, Floats, Rows
-from salcli.data.labels import GuardedLabels, Index
+from salcli.data.labels import GuardedLabels, Index, Selection, as_index, as_subscript
 from salcli.errors import AlignmentError, warn
 
 
@@ -15,7 +15,7 @@ from salcli.errors import AlignmentError, warn
 class Join:
     """The meeting of a label CSV and an embedding file."""
 
-    row_of_label: Rows
+    row_of_label: Rows | range
     """`[m]` embedding row of each label (the first one with its key), -1 where there is none."""
     n_rows: int
     """Rows of the embedding file."""
@@ -32,7 +32,7 @@ class Join:
             raise AlignmentError(
                 f"{labels.path} joins by row (no key column): {len(labels)} labels, but {path} has {n_rows} rows"
             )
-        return cls(np.arange(n_rows), n_rows)
+        return cls(range(n_rows), n_rows)
 
     @classmethod
     def by_key(cls, labels: GuardedLabels, key_batches: Iterable[tuple[str, ...]], path: str) -> Self:
@@ -64,44 +64,65 @@ class Join:
 
     def without_rows(self, dropped: Rows) -> Self:
         """Take rows out, so that their labels have none."""
-        is_gone = np.isin(self.row_of_label, dropped)
-        return type(self)(np.where(is_gone, -1, self.row_of_label), self.n_rows)
+        if not len(dropped):
+            return self
+        rows = as_index(self.row_of_label)
+        return type(self)(np.where(np.isin(rows, dropped), -1, rows), self.n_rows)
 
     def unmatched(self) -> Index:
         """Labels without a row."""
+        if isinstance(self.row_of_label, range):
+            return np.zeros(0, np.int64)
         return np.flatnonzero(self.row_of_label < 0)
 
-    def matched(self, labels: GuardedLabels) -> Index:
+    def matched(self, labels: GuardedLabels) -> Selection:
         """Labels that have a row and a value for every attribute."""
-        return np.flatnonzero((self.row_of_label >= 0) & labels.is_labelled)
+        is_matched = labels.is_labelled
+        if not isinstance(self.row_of_label, range):
+            is_matched &= self.row_of_label >= 0
+        return range(len(is_matched)) if is_matched.all() else np.flatnonzero(is_matched)
+
+    def rows_of(self, index: Selection) -> Rows | range:
+        """Give the embedding rows of the labels at `index`."""
+        if isinstance(self.row_of_label, range):
+            return index  # label i belongs to row i
+        return self.row_of_label[as_subscript(index)]
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
     """Chosen rows of an embedding file, in file order, and the label of each."""
 
-    rows: Rows
+    rows: Rows | range
     """`[n]` embedding rows, ascending."""
-    index: Index
+    index: Selection
     """`[n]` the label of each row."""
 
     @classmethod
-    def of(cls, rows: Rows) -> Self:
+    def of(cls, rows: Rows | range) -> Self:
         """Put labels 0…n-1, which belong to `rows`, into the order of the embedding file."""
-        if bool(np.all(rows[1:] > rows[:-1])):  # as they are, most often: sorting millions takes memory
-            return cls(rows, np.arange(len(rows), dtype=np.int32 if len(rows) < 1 << 31 else np.int64))
+        if isinstance(rows, range) or bool(np.all(rows[1:] > rows[:-1])):  # as they are, most often
+            return cls(rows, range(len(rows)))
         index = np.argsort(rows, kind="stable")
         return cls(rows[index], index)
 
     def touch(self, start: int, n_rows: int) -> bool:
         """Tell whether any chosen row lies among `n_rows` rows from `start`."""
-        first, last = np.searchsorted(self.rows, [start, start + n_rows])
-        return bool(last > first)
+        first, last = self._span(start, start + n_rows)
+        return last > first
+
+    def _span(self, start: int, stop: int) -> tuple[int, int]:
+        """Say where the chosen ones among rows `start`… to `stop` begin and end."""
+        if isinstance(self.rows, range):
+            first, last = self.rows.start, self.rows.stop
+            return min(max(start, first), last) - first, min(max(stop, first), last) - first
+        first, last = np.searchsorted(self.rows, [start, stop])
+        return int(first), int(last)
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def within(self, batch: Embeddings) -> tuple[Floats, Index]:
+    def within(self, batch: Embeddings) -> tuple[Floats, Selection]:
         """Select the vectors of `batch` that are chosen, with the label of each.
 
         Returns
@@ -110,12 +131,13 @@ class LabelledRows:
         """
         if not len(batch):
             return batch.vectors, self.index[:0]
-        first, last = np.searchsorted(self.rows, [batch.rows[0], batch.rows[-1] + 1])
-        n_spanned = batch.rows[-1] + 1 - batch.rows[0]
-        if last - first == len(batch) == n_spanned:  # every row of the batch is chosen
+        start, stop = int(batch.rows[0]), int(batch.rows[-1]) + 1
+        first, last = self._span(start, stop)
+        if last - first == len(batch) == stop - start:  # every row of the batch is chosen
             return batch.vectors, self.index[first:last]
-        positions = np.searchsorted(batch.rows, self.rows[first:last])
-        held = batch.rows[np.minimum(positions, len(batch) - 1)] == self.rows[first:last]  # some may be dropped
+        rows = as_index(self.rows[first:last])
+        positions = np.searchsorted(batch.rows, rows)
+        held = batch.rows[np.minimum(positions, len(batch) - 1)] == rows  # some may be dropped
         chosen = positions[held]
         is_whole = len(chosen) == len(batch)
-        return (batch.vectors if is_whole else batch.vectors[chosen]), self.index[first:last][held]
+        return (batch.vectors if is_whole else batch.vectors[chosen]), as_index(self.index[first:last])[held]

@@ -1,7 +1,7 @@
 """`GuardedLabels`: one or more guarded attributes, joined to embeddings by key or by row number."""
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,24 @@ from numpy.typing import NDArray
 from salcli.errors import LabelError, warn
 
 Index = NDArray[np.int64]
+Selection = Index | range
+"""Labels by number. Where they follow each other, as all labels of a file do, a range says it and takes no memory."""
+AT_ONCE = 1 << 16
+
+
+def as_index(selection: Selection) -> Index:
+    """Spell a selection out."""
+    return np.arange(selection.start, selection.stop) if isinstance(selection, range) else selection
+
+
+def as_subscript(selection: Selection) -> Index | slice:
+    """Give what an array takes a selection by; a range takes a view."""
+    return slice(selection.start, selection.stop) if isinstance(selection, range) else selection
+
+
+def smallest_code(n_classes: int) -> np.dtype[np.signedinteger[Any]]:
+    """Choose the smallest type that holds the codes of so many classes, and −1: there may be millions of labels."""
+    return np.dtype(next((t for t in (np.int8, np.int16) if n_classes <= np.iinfo(t).max), np.int32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,8 +35,8 @@ class Attribute:
 
     name: str
     """The column's name."""
-    values: NDArray[np.int32] | NDArray[np.float64]
-    """`[m]` codes into `classes` (-1: unlabelled), or numbers (NaN: unlabelled)."""
+    values: NDArray[np.signedinteger[Any]] | NDArray[np.float64]
+    """`[m]` codes into `classes` (-1: unlabelled), of any width, or numbers (NaN: unlabelled)."""
     classes: tuple[str, ...] | None
     """Class names sorted by code point, or None for a numeric attribute."""
 
@@ -27,15 +45,24 @@ class Attribute:
         """`[m]`, False where the cell was empty."""
         return ~np.isnan(self.values) if self.classes is None else self.values >= 0
 
-    def restricted_to(self, index: Index) -> Self:
+    def restricted_to(self, index: Selection) -> Self:
         """Keep the labels at `index`, and of the classes those that occur there."""
-        values = self.values[index]
+        values = self.values[as_subscript(index)]
         if self.classes is None:
             return type(self)(self.name, values, None)
-        counts = np.bincount(values + 1, minlength=len(self.classes) + 1)[1:]  # without those that have no label
-        new_code = np.cumsum(counts > 0, dtype=np.int32) - 1
-        restricted = np.append(new_code, np.int32(-1))[values].astype(np.int32, copy=False)
+        counts = self._counts(values)
+        if counts.all():
+            return type(self)(self.name, values, self.classes)
+        new_code = np.cumsum(counts > 0) - 1
+        restricted = np.append(new_code, -1).astype(self.values.dtype)[values]
         return type(self)(self.name, restricted, tuple(self.classes[code] for code in np.flatnonzero(counts)))
+
+    def _counts(self, values: NDArray[Any]) -> Index:
+        """`[c]`, part by part: bincount takes a copy of eight bytes a label."""
+        counts = np.zeros(1 + len(self.classes or ()), np.int64)  # the first is of those that have no label
+        for start in range(0, len(values), AT_ONCE):
+            counts += np.bincount(values[start : start + AT_ONCE].astype(np.int64) + 1, minlength=len(counts))
+        return counts[1:]
 
     def standardised(self, *, is_centred: bool) -> Self:
         """Measure numbers in standard deviations (from their mean, if the fit is centred); classes stay.
@@ -58,9 +85,7 @@ class Attribute:
 
     def counts(self) -> dict[str, int]:
         """How many labels each class has, in class order (empty for a numeric attribute)."""
-        classes = self.classes or ()
-        codes = self.values[self.values >= 0].astype(np.int64) if classes else np.zeros(0, np.int64)
-        return dict(zip(classes, np.bincount(codes, minlength=len(classes)).tolist(), strict=True))
+        return dict(zip(self.classes, self._counts(self.values).tolist(), strict=True)) if self.classes else {}
 
     def design(self, index: Index) -> NDArray[np.float64]:
         """Encode the labels at `index` as rows of Z: one-hot `[n, c]`, or the number itself `[n, 1]`."""
@@ -125,13 +150,13 @@ class GuardedLabels:
         labelled: NDArray[np.bool_] = np.logical_and.reduce([a.is_labelled for a in self.attributes])
         return labelled
 
-    def restricted_to(self, index: Index) -> Self:
+    def restricted_to(self, index: Selection) -> Self:
         """Keep the labels at `index`; each attribute keeps the classes that occur there."""
         return type(self)(
             self.path,
             tuple(attribute.restricted_to(index) for attribute in self.attributes),
-            None if self.keys is None else tuple(self.keys[i] for i in index),
-            None if self.splits is None else tuple(self.splits[i] for i in index),
+            None if self.keys is None else _texts(self.keys, index),
+            None if self.splits is None else _texts(self.splits, index),
             self.split_column,
             self.key_column,
             None if self.task is None else self.task.restricted_to(index),
@@ -151,20 +176,21 @@ class GuardedLabels:
         blocks = [attribute.design(index) for attribute in self.attributes]
         return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
 
-    def entries(self, index: Index) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    def entries(self, index: Selection) -> tuple[NDArray[np.int32], NDArray[np.float64] | None]:
         """Give Z for the labels at `index` by its entries that are not zero, one for each attribute.
 
         Returns
         -------
-        columns `[n, a]` of Z, entries `[n, a]`
+        columns `[n, a]` of Z, entries `[n, a]` (None: all are 1, as they are without numbers)
         """
-        columns = np.empty((len(index), len(self.attributes)), np.int32)
-        entries = np.ones(columns.shape)
+        shape, at = (len(index), len(self.attributes)), as_subscript(index)
+        columns = np.empty(shape, np.int32)
+        entries = None if all(attribute.classes is not None for attribute in self.attributes) else np.ones(shape)
         for i, (attribute, first) in enumerate(zip(self.attributes, self._first_columns(), strict=True)):
-            if attribute.classes is None:
-                columns[:, i], entries[:, i] = first, attribute.values[index]
-            else:
-                columns[:, i] = first + attribute.values[index]
+            if attribute.classes is not None:
+                np.add(attribute.values[at], np.int32(first), out=columns[:, i])
+            elif entries is not None:
+                columns[:, i], entries[:, i] = first, attribute.values[at]
         return columns, entries
 
     def _first_columns(self) -> list[int]:
@@ -197,3 +223,7 @@ class GuardedLabels:
             return np.zeros(len(index), dtype=np.int64)
         strata: Index = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].astype(np.int64).reshape(-1)
         return strata
+
+
+def _texts(held: tuple[str, ...], index: Selection) -> tuple[str, ...]:
+    return held[index.start : index.stop] if isinstance(index, range) else tuple(held[i] for i in index)

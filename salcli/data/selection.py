@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.data.labels import GuardedLabels, Index
+from salcli.data.labels import GuardedLabels, Index, Selection, as_index
 from salcli.errors import LabelError, UsageError, warn
 
 
@@ -42,7 +42,7 @@ class RowRule:
         """Say the rule as plain values."""
         return asdict(self)
 
-    def fitted(self, labels: GuardedLabels, matched: Index) -> Index:
+    def fitted(self, labels: GuardedLabels, matched: Selection) -> Selection:
         """Choose, among the `matched` labels, those whose rows are fitted.
 
         Raises
@@ -59,18 +59,19 @@ class RowRule:
         if self.sample > len(chosen):
             warn(f"--sample {self.sample}: only {len(chosen)} labelled rows are there; all are used")
             return chosen
+        chosen = as_index(chosen)
         return stratified_sample(chosen, labels.strata(chosen), self.sample, self.seed)
 
     def held_out(self, labels: GuardedLabels, matched: Index) -> Index:
         """Name the rows that `--holdout` kept out (empty without one)."""
         return np.setdiff1d(matched, self._not_held_out(labels, matched)) if self.holdout else matched[:0]
 
-    def _not_held_out(self, labels: GuardedLabels, matched: Index) -> Index:
+    def _not_held_out(self, labels: GuardedLabels, matched: Selection) -> Selection:
         if self.fit_split is not None and labels.splits is not None:
-            return marked(labels, matched, self.fit_split)
+            return marked(labels, as_index(matched), self.fit_split)
         if self.holdout:
-            kept: Index = matched[seeded_shares(labels, matched, self.seed) >= self.holdout]
-            return kept
+            matched = as_index(matched)
+            return matched[seeded_shares(labels, matched, self.seed) >= self.holdout]
         return matched
 
 

@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from salcli.errors import UsageError
 from salcli.formats import atomic
 from salcli.formats.finite import FiniteSource
-from salcli.formats.hdf5_sink import Hdf5Sink
+
+if TYPE_CHECKING:  # h5py takes its time, and few commands need it
+    from salcli.formats.hdf5_sink import Hdf5Sink
 
 DATASET, KEYS = "kernel_matrix", "keys"
 CHUNK = 256
@@ -21,7 +22,7 @@ SUFFIXES = (".h5", ".hdf5")
 class KernelMatrixWriter:
     """Takes tiles in any order."""
 
-    def __init__(self, sink: Hdf5Sink, n: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, sink: "Hdf5Sink", n: int, dtype: np.dtype[Any]) -> None:
         chunks = (min(n, CHUNK), min(n, CHUNK))
         self._sink, self._matrix = sink, sink.root.create_dataset(DATASET, (n, n), dtype, chunks=chunks)
 
@@ -58,6 +59,10 @@ def create_kernel_matrix(
     ------
     OutputError : it cannot be written
     """
+    import h5py
+
+    from salcli.formats.hdf5_sink import Hdf5Sink
+
     with atomic.replacing(path) as temporary, closing(Hdf5Sink(temporary)) as sink:
         writer, file = KernelMatrixWriter(sink, source.n, dtype), sink.root
         for name, value in about.items():

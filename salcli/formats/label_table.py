@@ -13,9 +13,10 @@ from typing import IO
 
 import numpy as np
 
-from salcli.data.labels import Attribute, GuardedLabels
+from salcli.data.labels import Attribute, GuardedLabels, smallest_code
 from salcli.errors import FormatError, LabelError, UsageError, warn
 from salcli.formats.csv_records import Batch, csv_batches
+from salcli.formats.label_columns import ClassColumn, Lines, Trimmed
 from salcli.options import LabelOptions
 
 KEY_NAMES = frozenset({"word", "key", "id", "token"})
@@ -35,41 +36,14 @@ class _Columns:
     has_task: bool
 
 
-class _Trimmed(dict[str, str]):
-    """One copy of each distinct cell, without the spaces around it."""
-
-    def __missing__(self, cell: str) -> str:
-        self[cell] = cell.strip()
-        return self[cell]
-
-
-class _Codes(dict[str, int]):
-    """A number for each distinct cell, in the order in which they came."""
-
-    def __missing__(self, cell: str) -> int:
-        self[cell] = len(self)
-        return self[cell]
-
-
-class _Classes:
-    """A column of classes: a code for each row, and each distinct cell once, as it stands in the file."""
-
-    def __init__(self) -> None:
-        self.codes, self.cells = array("i"), _Codes()
-
-    def add(self, cells: Sequence[str]) -> None:
-        """Take the next rows' cells."""
-        self.codes.extend(map(self.cells.__getitem__, cells))
-
-
 @dataclass
 class _Rows:
     """What was read, column by column, in a few bytes a row."""
 
     keys: list[str] = field(default_factory=list)
     splits: list[str] = field(default_factory=list)
-    lines: "array[int]" = field(default_factory=lambda: array("q"))
-    classes: list[_Classes] = field(default_factory=list)
+    lines: Lines = field(default_factory=Lines)
+    classes: list[ClassColumn] = field(default_factory=list)
     numbers: "list[array[float]]" = field(default_factory=list)
 
 
@@ -165,8 +139,8 @@ def _only_column(path: str, names: Sequence[str], taken: set[int | None]) -> int
 
 
 def _read_rows(path: str, batches: Iterable[Batch], columns: _Columns) -> _Rows:
-    rows = _Rows(classes=[_Classes() for _ in columns.classes], numbers=[array("d") for _ in columns.numeric])
-    trimmed = _Trimmed()
+    rows = _Rows(classes=[ClassColumn() for _ in columns.classes], numbers=[array("d") for _ in columns.numeric])
+    trimmed = Trimmed()
     for lines, cells in batches:
         rows.lines.extend(lines)
         if columns.key is not None:
@@ -178,7 +152,7 @@ def _read_rows(path: str, batches: Iterable[Batch], columns: _Columns) -> _Rows:
         for numbers, column in zip(rows.numbers, columns.numeric, strict=True):
             name = columns.names[column]
             numbers.extend(_number(path, line, name, cell) for line, cell in zip(lines, cells[column], strict=True))
-    if not rows.lines:
+    if not len(rows.lines):
         raise FormatError(f"{path}: no rows below the header")
     if "" in rows.keys:
         raise FormatError(f"{path}: line {rows.lines[rows.keys.index('')]}: an empty key")
@@ -196,9 +170,9 @@ def _number(path: str, line: int, name: str, cell: str) -> float:
     return value
 
 
-def _class_attribute(path: str, name: str, rows: _Rows, held: _Classes) -> Attribute:
+def _class_attribute(path: str, name: str, rows: _Rows, held: ClassColumn) -> Attribute:
     def line_of(cell: str) -> int:
-        return rows.lines[held.codes.index(held.cells[cell])]
+        return rows.lines[int(np.argmax(held.codes == held.cells[cell]))]
 
     trimmed = {cell: cell.strip() for cell in held.cells}
     spaced = [cell for cell, bare in trimmed.items() if cell != bare and bare]
@@ -213,8 +187,8 @@ def _class_attribute(path: str, name: str, rows: _Rows, held: _Classes) -> Attri
     if not classes:
         raise LabelError(f"{path}: column {name!r} is empty on all {len(held.codes)} rows")
     class_codes = {bare: code for code, bare in enumerate(classes)}
-    code_of_cell = np.array([class_codes.get(bare, -1) for bare in trimmed.values()], dtype=np.int32)
-    values = code_of_cell[np.frombuffer(held.codes, np.int32)]
+    codes = [class_codes.get(bare, -1) for bare in trimmed.values()]
+    values = np.array(codes, smallest_code(len(classes)))[held.codes]
     _tell_empty(path, name, values < 0, rows)
     return Attribute(name, values, classes)
 
@@ -235,7 +209,7 @@ def _tell_empty(path: str, name: str, is_empty: np.ndarray, rows: _Rows) -> None
         )
 
 
-def _without_repeats(labels: GuardedLabels, lines: Sequence[int]) -> GuardedLabels:
+def _without_repeats(labels: GuardedLabels, lines: Lines) -> GuardedLabels:
     """Keep the first of equal labels for one key; two different labels for one key cannot both be right."""
     if labels.keys is None or len(set(labels.keys)) == len(labels.keys):
         return labels

@@ -1,5 +1,6 @@
 """The few decompositions the erasers need, with signs and ranks that mean the same everywhere."""
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,6 +8,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
+LEAST_POWER = 1e-280  # squares that underflow are lost beside such a sum, but not in a smaller one
 
 
 class ThinSVD(NamedTuple):
@@ -73,3 +75,14 @@ def all_finite(x: NDArray[Any]) -> bool:
         else:
             total = x.sum(dtype=np.float32 if x.itemsize < 4 else None)
     return bool(np.isfinite(total)) or bool(np.isfinite(x).all())
+
+
+def norm(x: NDArray[Any]) -> float:
+    """√Σ x², also of numbers whose squares are too small for float64; infinite if they are too large."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        flat = x.reshape(-1)
+        power = float(flat @ flat)
+        if power >= LEAST_POWER or (largest := float(np.max(np.abs(flat), initial=0.0))) == 0:
+            return math.sqrt(power)
+        raised = np.ldexp(flat, -math.frexp(largest)[1])
+        return math.ldexp(math.sqrt(float(raised @ raised)), math.frexp(largest)[1])

@@ -9,44 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.errors import RangeError, ShapeError
+from salcli.spectral.design import SparseDesign
+from salcli.spectral.linalg import norm
 
 Array = NDArray[np.float64]
 WIDE_ELEMENTS = 1 << 16  # numbers widened to float64 at once: half a MiB, which stay in a core's own cache
+NARROW = 4  # up to so many columns of Z, a dense product is as fast as adding rows to their classes' sums
 PART_ELEMENTS = 1 << 22  # of rows in memory, added up before they join the others
 EPS = float(np.finfo(np.float64).eps)
-LEAST_POWER = 1e-280  # squares that underflow are lost beside such a sum, but not in a smaller one
-LEAST_NARROW_POWER = 1e-30  # the same, of float32
-
-
-@dataclass(frozen=True, eq=False)
-class SparseDesign:
-    """Rows of Z `[n, c]` with the same few entries in each: a class sets one 1, a number itself."""
-
-    columns: NDArray[np.int32]
-    """`[n, a]` the columns of Z that a row has an entry in."""
-    values: Array
-    """`[n, a]` the entries."""
-    width: int
-    """Columns c of Z."""
-    n_one_hot: int = 0
-    """How many leading columns hold exactly one 1 in each row (0: not known to)."""
-
-    @classmethod
-    def of(cls, z: NDArray[Any]) -> Self:
-        """Take a dense Z, noticing if it is one-hot."""
-        n, c = z.shape
-        z = np.asarray(z)
-        codes = z.argmax(axis=1) if c else np.zeros(n, np.int64)
-        if n and np.count_nonzero(z) == n and bool((z[np.arange(n), codes] == 1).all()):
-            return cls(codes.astype(np.int32)[:, None], np.ones((n, 1)), c, c)
-        return cls(np.broadcast_to(np.arange(c, dtype=np.int32), (n, c)), np.asarray(z, dtype=np.float64), c)
-
-    def __len__(self) -> int:
-        return len(self.columns)
-
-    def take(self, rows: Any) -> Self:
-        """Keep the rows that `rows` (positions or a slice) selects."""
-        return type(self)(self.columns[rows], self.values[rows], self.width, self.n_one_hot)
+LEAST_NARROW_POWER = 1e-30  # float32 squares that underflow are lost beside such a sum, but not in a smaller one
 
 
 class Spread(Protocol):
@@ -57,51 +28,52 @@ class Spread(Protocol):
 
 
 class RowSums:
-    """Σ (x − anchor) zᵀ and what belongs to it, added up row by row in float64, in place.
+    """Σ (x − anchor) zᵀ and what belongs to it, added up in float64, in place.
 
-    Rows are added in their order, whatever the batches they come in: the sums are the same to the last bit.
+    Rows are taken in their order and always so many at once, whatever the batches they come in: the sums are the same
+    to the last bit.
     """
 
     def __init__(self, d: int, width: int, *, n_one_hot: int = 0, anchor: Array | None = None) -> None:
         # Σ x comes with the classes' sums, if every row has a class; else a column of ones is added to Z.
         self._d, self._width, self._n_one_hot = d, width, n_one_hot
         self._sums = np.zeros((width + (n_one_hot == 0), d))
-        self._flat = self._sums.reshape(-1)
         self._anchor = anchor
         self._n, self._root_x, self._root_z = 0, 0.0, 0.0
-        self._sum_z = np.zeros(width)
-        self._step = max(1, WIDE_ELEMENTS // max(1, d))
-        self._wide = np.empty((min(self._step, WIDE_ELEMENTS), d))
+        self._sum_z = np.zeros(len(self._sums))
+        # Rows wait here, widened, and their rows of Z, until there are enough of them.
+        self._wide = np.empty((max(1, WIDE_ELEMENTS // max(1, d)), d))
+        self._waiting: list[SparseDesign] = []
+        self._n_waiting = 0
 
     def add(self, x: NDArray[Any], z: SparseDesign) -> None:
         """Add rows: x `[n, d]` of any float dtype."""
-        # The public product of a sparse matrix makes a new c×d matrix for every block; this adds into the one there is.
-        from scipy.sparse import _sparsetools
-
-        columns, values = z.columns, z.values
-        if self._n_one_hot == 0:
-            columns = np.column_stack([columns, np.full(len(x), self._width, np.int32)])
-            values = np.column_stack([values, np.ones(len(x))])
-        per_row, columns, values = columns.shape[1], columns.reshape(-1), values.reshape(-1)
-        starts = np.arange(0, (self._step + 1) * per_row, per_row, dtype=np.int32)
-        root_x = self._root_of(x)
-        for start in range(0, len(x), self._step):
-            n = min(self._step, len(x) - start)
-            wide, entries = self._wide[:n], slice(start * per_row, (start + n) * per_row)
-            np.copyto(wide, x[start : start + n], casting="same_kind")
-            if self._anchor is not None:
-                with np.errstate(over="ignore"):  # infinite sums are refused in the end
+        with np.errstate(over="ignore", invalid="ignore"):  # sums that are not finite are refused in the end
+            root_x, self._root_z = self._root_of(x), math.hypot(self._root_z, z.norm)
+            z = z if self._n_one_hot else z.with_ones()
+            z.add_sums_to(self._sum_z)
+            z = z.spelt_out() if z.width <= NARROW else z
+            start = 0
+            while start < len(x):
+                stop = min(start + len(self._wide) - self._n_waiting, len(x))
+                wide = self._wide[self._n_waiting : self._n_waiting + stop - start]
+                np.copyto(wide, x[start:stop], casting="same_kind")
+                if self._anchor is not None:
                     wide -= self._anchor
-            flat = wide.reshape(-1)
-            _sparsetools.csc_matvecs(
-                len(self._sums), n, self._d, starts[: n + 1], columns[entries], values[entries], flat, self._flat
-            )
-            if root_x is None:
-                self._root_x = math.hypot(self._root_x, norm(flat))
-        self._root_x = math.hypot(self._root_x, root_x or 0.0)
-        self._n += len(x)
-        self._root_z = math.hypot(self._root_z, norm(z.values))
-        np.add.at(self._sum_z, z.columns.reshape(-1), z.values.reshape(-1))
+                if root_x is None:
+                    self._root_x = math.hypot(self._root_x, norm(wide))
+                self._waiting.append(z.take(slice(start, stop)))
+                self._n_waiting += stop - start
+                if self._n_waiting == len(self._wide):
+                    self._add_waiting()
+                start = stop
+            self._root_x = math.hypot(self._root_x, root_x or 0.0)
+            self._n += len(x)
+
+    def _add_waiting(self) -> None:
+        if self._n_waiting:
+            SparseDesign.concatenated(self._waiting).add_products_to(self._sums, self._wide[: self._n_waiting])
+            self._waiting, self._n_waiting = [], 0
 
     def _root_of(self, x: NDArray[Any]) -> float | None:
         """√Σ ‖x‖² in float32, if that will do: it only tells how large rounding may be. None if it will not."""
@@ -113,7 +85,10 @@ class RowSums:
 
     def __iadd__(self, other: Self) -> Self:
         """Add the sums of other rows, about the same anchor."""
-        self._sums += other._sums
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._add_waiting()
+            other._add_waiting()
+            self._sums += other._sums
         self._sum_z += other._sum_z
         self._n, self._root_x = self._n + other._n, math.hypot(self._root_x, other._root_x)
         self._root_z = math.hypot(self._root_z, other._root_z)
@@ -132,12 +107,13 @@ class RowSums:
         if self._n == 0:
             return CrossMoments.zero(self._d, self._width)
         with np.errstate(over="ignore", invalid="ignore"):
+            self._add_waiting()
             return self._moments()
 
     def _moments(self) -> "CrossMoments":
         n, of_z = self._n, self._sums[: self._width]
         sum_x = of_z[: self._n_one_hot].sum(axis=0) if self._n_one_hot else self._sums[-1]
-        off, mean_z = sum_x / n, self._sum_z / n
+        off, mean_z = sum_x / n, self._sum_z[: self._width] / n
         return CrossMoments(
             n,
             off if self._anchor is None else self._anchor + off,
@@ -146,17 +122,6 @@ class RowSums:
             _leg(self._root_x, math.sqrt(n) * norm(off)),
             _leg(self._root_z, math.sqrt(n) * norm(mean_z)),
         )
-
-
-def norm(x: NDArray[Any]) -> float:
-    """√Σ x², also of numbers whose squares are too small for float64; infinite if they are too large."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        flat = x.reshape(-1)
-        power = float(flat @ flat)
-        if power >= LEAST_POWER or (largest := float(np.max(np.abs(flat), initial=0.0))) == 0:
-            return math.sqrt(power)
-        raised = np.ldexp(flat, -math.frexp(largest)[1])
-        return math.ldexp(math.sqrt(float(raised @ raised)), math.frexp(largest)[1])
 
 
 def _leg(hypotenuse: float, other: float) -> float:

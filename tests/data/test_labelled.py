@@ -6,7 +6,7 @@ from numpy.testing import assert_array_equal
 
 from salcli.data.embeddings import Embeddings
 from salcli.data.labelled import Join, LabelledRows
-from salcli.data.labels import Attribute, GuardedLabels
+from salcli.data.labels import Attribute, GuardedLabels, as_index
 from salcli.errors import AlignmentError, SalcliWarning
 
 
@@ -45,13 +45,18 @@ def test_joining_by_position_needs_equal_counts() -> None:
 def test_chosen_rows_are_found_in_any_batches_even_when_some_rows_were_dropped(n: int, data: st.DataObject) -> None:
     kept = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
     rows = np.array(data.draw(st.permutations(range(n))))[: data.draw(st.integers(0, n))]
-    chosen = LabelledRows.of(rows)
+    if data.draw(st.booleans()):  # consecutive rows are a range
+        span = range(*sorted(data.draw(st.tuples(st.integers(0, n), st.integers(0, n)))))
+        rows, chosen = np.array(span, dtype=np.int64), LabelledRows.of(span)
+    else:
+        chosen = LabelledRows.of(rows)
     vectors = np.arange(n, dtype=float)[:, None]
     size = data.draw(st.integers(1, n))
     found = {}
     for start in range(0, n, size):
         batch = Embeddings.starting_at(start, vectors[start : start + size]).take(kept[start : start + size])
         x, index = chosen.within(batch)
-        found |= dict(zip(index.tolist(), x[:, 0].tolist(), strict=True))
+        found |= dict(zip(as_index(index).tolist(), x[:, 0].tolist(), strict=True))
         assert len(x) == 0 or chosen.touch(start, size)
+        assert chosen.touch(start, size) == any(start <= row < start + size for row in rows)
     assert found == {i: float(row) for i, row in enumerate(rows.tolist()) if kept[row]}

@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from salcli.data.labels import Attribute, GuardedLabels
+from salcli.data.labels import Attribute, GuardedLabels, smallest_code
 from salcli.errors import LabelError, SalcliWarning
 
 
@@ -65,3 +67,39 @@ def test_numbers_of_any_size_are_measured_in_standard_deviations(scale: float, i
     found = Attribute("a", plain * scale, None).standardised(is_centred=is_centred).values
     expected = (plain - (np.nanmean(plain) if is_centred else 0)) / np.nanstd(plain)
     np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+@given(
+    st.lists(st.tuples(st.integers(-1, 2), st.floats(-5, 5) | st.just(np.nan)), min_size=1, max_size=20),
+    st.tuples(st.integers(0, 20), st.integers(0, 20)).map(sorted),
+    st.booleans(),
+)
+def test_a_range_selects_what_its_numbers_select(
+    cells: list[tuple[int, float]], ends: list[int], has_keys: bool
+) -> None:
+    codes, values = zip(*cells, strict=True)
+    keys = tuple(map(str, range(len(cells)))) if has_keys else None
+    labels = GuardedLabels("x.csv", (classes(list(codes), "abc"), numbers(list(values))), keys, splits=keys)
+    span = range(min(ends[0], len(cells)), min(ends[1], len(cells)))
+    one, other = labels.restricted_to(span), labels.restricted_to(np.array(span, dtype=np.int64))
+    assert (one.keys, one.splits) == (other.keys, other.splits)
+    for a, b in zip(one.attributes, other.attributes, strict=True):
+        assert (a.classes, a.counts()) == (b.classes, b.counts())
+        assert_array_equal(a.values, b.values)
+    for a, b in zip(labels.entries(span), labels.entries(np.array(span, dtype=np.int64)), strict=True):
+        assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("n_classes", [2, 127, 128, 32_767, 32_768])
+def test_codes_are_as_small_as_their_number_allows_and_never_overflow(n_classes: int) -> None:
+    names = tuple(f"{i:05}" for i in range(n_classes))
+    dtype = smallest_code(n_classes)
+    values = np.array([n_classes - 1, 0, n_classes - 1, -1], dtype)
+    assert values.tolist() == [n_classes - 1, 0, n_classes - 1, -1]
+    assert dtype.itemsize == (1 if n_classes <= 127 else 2 if n_classes <= 32_767 else 4)
+    labels = GuardedLabels("x.csv", (classes([0, 1, 0, 0]), Attribute("a", values, names)), None)
+    assert_array_equal(labels.entries(range(3))[0], [[0, n_classes + 1], [1, 2], [0, n_classes + 1]])
+    kept = labels.attributes[1].restricted_to(range(4))
+    assert kept.classes == (names[0], names[-1])
+    assert_array_equal(kept.values, [1, 0, 1, -1])
+    assert kept.counts() == {names[0]: 1, names[-1]: 2}

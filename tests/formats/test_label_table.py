@@ -182,3 +182,12 @@ def test_a_label_that_is_not_utf8_is_refused_with_its_line() -> None:
 def test_options_that_contradict_each_other_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(UsageError, match="contradict"):
         LabelOptions(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("quoted", [0, 300, 70_000])
+def test_more_classes_than_a_byte_holds_come_from_many_blocks_with_their_lines(quoted: int) -> None:
+    cells = [f"class {i:05}" for i in range(40_000)] * 2
+    lines = [f'"{cell}"' if i == quoted else cell for i, cell in enumerate(cells)]
+    assert classes_of(read("g\n" + "\n".join(lines) + "\n")) == cells
+    with pytest.warns(SalcliWarning, match=f"line {quoted + 2}: spaces around labels"):
+        read("g\n" + "\n".join([*lines[:quoted], " spaced ", *lines[quoted:]]) + "\n")

@@ -1,5 +1,6 @@
 from functools import reduce
 from itertools import pairwise
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from salcli.errors import ShapeError
-from salcli.spectral.moments import WIDE_ELEMENTS, CrossMoments, RowSums, SparseDesign, anchor_of
+from salcli.spectral.design import SparseDesign
+from salcli.spectral.moments import WIDE_ELEMENTS, CrossMoments, RowSums, anchor_of
 
 from .strategies import Rows, labelled_rows
 
@@ -21,9 +23,11 @@ def close(one: CrossMoments, other: CrossMoments, rtol: float = 1e-12) -> None:
         assert_allclose(a, b, rtol=0, atol=rtol * max(np.linalg.norm(b), 1e-300), err_msg=name)
 
 
-@given(labelled_rows())
-def test_moments_equal_the_plain_formulas(rows: Rows) -> None:
+@given(labelled_rows(), st.booleans())
+def test_moments_equal_the_plain_formulas(rows: Rows, is_numeric: bool) -> None:
     x, z = rows
+    if is_numeric:
+        z = z * np.linspace(-1, 2, len(z))[:, None] + 0.5
     moments = CrossMoments.of(x, z)
     xc, zc = x - x.mean(0), z - z.mean(0)
     assert moments.n == len(x)
@@ -69,10 +73,11 @@ def test_the_order_of_rows_does_not_matter(rows: Rows, random: object) -> None:
     close(CrossMoments.of(x[order], z[order]), CrossMoments.of(x, z))
 
 
-def test_blocks_within_one_call_add_up() -> None:
+@pytest.mark.parametrize("n_classes", [3, 9])
+def test_blocks_within_one_call_add_up(n_classes: int) -> None:
     rng = np.random.default_rng(3)
     n = 3 * WIDE_ELEMENTS // 4 + 17
-    x, z = rng.normal(size=(n, 4)) + 100, np.eye(3)[rng.integers(0, 3, n)]
+    x, z = rng.normal(size=(n, 4)) + 100, np.eye(n_classes)[rng.integers(0, n_classes, n)]
     assert_allclose(CrossMoments.of(x, z).comoment, (x - x.mean(0)).T @ (z - z.mean(0)), atol=1e-9)
 
 
@@ -80,22 +85,29 @@ def test_blocks_within_one_call_add_up() -> None:
     labelled_rows(scales=(1e-12, 1.0, 1e12)),
     st.lists(st.integers(0, 60), max_size=6),
     st.sampled_from([np.float16, np.float32, np.float64]),
+    st.integers(2, 8),
     st.booleans(),
+    st.sampled_from([1, 7, 64, WIDE_ELEMENTS]),
 )
 def test_rows_add_up_to_the_same_bits_in_any_batches(
-    rows: Rows, cuts: list[int], dtype: type[np.floating], is_one_hot: bool
+    rows: Rows, cuts: list[int], dtype: type[np.floating], n_classes: int, is_one_hot: bool, at_once: int
 ) -> None:
     x, z = rows
     with np.errstate(over="ignore"):
         x = x.astype(dtype)
     x[~np.isfinite(x)] = 1
-    design = SparseDesign.of(z)
-    if is_one_hot:
-        codes = z.argmax(axis=1).astype(np.int32)[:, None]
-        z = np.eye(z.shape[1])[codes[:, 0]]
-        design = SparseDesign(codes, np.ones(codes.shape), z.shape[1], z.shape[1])
+    if not is_one_hot:  # a class and a number
+        numbers = np.linspace(-1, 2, len(x))
+        codes = np.column_stack([z.argmax(axis=1), np.full(len(x), z.shape[1])]).astype(np.int32)
+        design = SparseDesign(codes, np.column_stack([np.ones(len(x)), numbers]), z.shape[1] + 1, z.shape[1])
+        z = np.column_stack([z, numbers])
+    else:
+        codes = (np.arange(len(x), dtype=np.int32) ** 2 % n_classes)[:, None]  # up to 4 in a dense product, or more
+        z = np.eye(n_classes)[codes[:, 0]]
+        design = SparseDesign(codes, None, n_classes, n_classes)
     borders = sorted({0, *(cut for cut in cuts if cut < len(x)), len(x)})
-    whole, parts = (RowSums(x.shape[1], z.shape[1], n_one_hot=design.n_one_hot, anchor=anchor_of(x)) for _ in "ab")
+    with patch("salcli.spectral.moments.WIDE_ELEMENTS", at_once):
+        whole, parts = (RowSums(x.shape[1], z.shape[1], n_one_hot=design.n_one_hot, anchor=anchor_of(x)) for _ in "ab")
     whole.add(x, design)
     for a, b in pairwise(borders):
         parts.add(x[a:b], design.take(slice(a, b)))

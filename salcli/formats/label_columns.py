@@ -1,0 +1,73 @@
+"""Columns of a label CSV as they are read: a few bytes a row, for there may be millions."""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.data.labels import smallest_code
+
+
+class Trimmed(dict[str, str]):
+    """One copy of each distinct cell, without the spaces around it."""
+
+    def __missing__(self, cell: str) -> str:
+        self[cell] = cell.strip()
+        return self[cell]
+
+
+class _Codes(dict[str, int]):
+    """A number for each distinct cell, in the order in which they came."""
+
+    def __missing__(self, cell: str) -> int:
+        self[cell] = len(self)
+        return self[cell]
+
+
+class ClassColumn:
+    """A column of classes: a code for each row, and each distinct cell once, as it stands in the file."""
+
+    def __init__(self) -> None:
+        self.cells = _Codes()
+        self._parts: list[NDArray[np.signedinteger[Any]]] = []
+
+    def add(self, cells: Sequence[str]) -> None:
+        """Take the next rows' cells."""
+        codes = np.fromiter(map(self.cells.__getitem__, cells), np.int32, len(cells))
+        self._parts.append(codes.astype(smallest_code(len(self.cells))))
+
+    @property
+    def codes(self) -> NDArray[np.signedinteger[Any]]:
+        """`[m]`, in the order of the rows."""
+        if len(self._parts) > 1:
+            self._parts = [np.concatenate(self._parts)]
+        return self._parts[0]
+
+
+class Lines:
+    """The line on which each row began: most often they follow each other, and then it is a range."""
+
+    def __init__(self) -> None:
+        self._parts: list[Sequence[int]] = []
+        self._firsts: list[int] = []
+        self._n = 0
+
+    def extend(self, lines: Sequence[int]) -> None:
+        """Take the next rows' lines."""
+        last = self._parts[-1] if self._parts else None
+        if isinstance(lines, range) and isinstance(last, range) and last.stop == lines.start:
+            self._parts[-1] = range(last.start, lines.stop)
+        else:
+            self._parts.append(lines if isinstance(lines, range) else array("q", lines))
+            self._firsts.append(self._n)
+        self._n += len(lines)
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __getitem__(self, row: int) -> int:
+        part = bisect_right(self._firsts, row) - 1
+        return self._parts[part][row - self._firsts[part]]
