@@ -1,10 +1,16 @@
 """The benchmark's own sums: medians, turns, the block in the README, and what counts as a loss."""
 
+import sys
+from contextlib import nullcontext
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 
+from benchmarks.speed import __main__ as speed
+from benchmarks.speed import scaling
+from benchmarks.speed.bench import Bench
 from benchmarks.speed.peers import inlp, paper_recipe
 from benchmarks.speed.results import Row, Run, changes, read_runs, write_runs
 from benchmarks.speed.scaling import fitted_exponent
@@ -71,6 +77,24 @@ def test_limits_are_compared_on_the_same_machine_only() -> None:
     assert [change.is_lost for change in changes(before, run_of(row(1.0, limit=60.0), cpu="B"))] == [False]
 
 
+@pytest.mark.parametrize(("ratios", "status"), [((1.6,), 0), ((1.0, 2.0), 0), ((1.0, 1.0), 1), ((1.0, 0.5), 1)])
+def test_a_check_fails_for_what_is_lost_twice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], ratios: tuple[float, ...], status: int
+) -> None:
+    bench, before = Bench(tmp_path, None, 0.1, 3, 4.0), {0.1: run_of(row(2.0))}
+    with (
+        mock.patch.object(sys, "argv", ["speed", "--check", "--scale", "0.1"]),
+        mock.patch.object(speed, "read_runs", return_value=before),
+        mock.patch.object(speed, "scratch", return_value=nullcontext(bench)),
+        mock.patch.object(speed, "measure", side_effect=[run_of(row(ratio)) for ratio in ratios]) as measured,
+        pytest.raises(SystemExit) as ended,
+    ):
+        speed.main()
+    assert ended.value.code == status
+    assert measured.call_count == len(ratios)
+    assert capsys.readouterr().out.count("**LOST**") == status
+
+
 def test_a_run_rewrites_its_block_and_nothing_else(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- bench -->\nstale\n<!-- /bench -->\nafter\n", "utf-8")
@@ -87,6 +111,15 @@ def test_a_run_rewrites_its_block_and_nothing_else(tmp_path: Path) -> None:
 
 def test_the_exponent_is_that_of_a_power() -> None:
     assert fitted_exponent({10: 3.0 * 10**1.5, 100: 3.0 * 100**1.5}) == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize(("power", "holds"), [(1.0, True), (1.5, False)])
+def test_time_that_grows_faster_than_the_work_misses_its_target(tmp_path: Path, power: float, holds: bool) -> None:
+    def timed(_: Bench, shapes: dict[int, tuple[int, int]]) -> dict[int, list[float]]:
+        return {c: [(n * d) ** power * c ** (power - 1)] for c, (n, d) in shapes.items()}
+
+    with mock.patch.object(scaling, "_timed", timed):
+        assert [each.holds for each in scaling.rows(Bench(tmp_path, None, 0.1, 3, 4.0))] == [holds] * 3
 
 
 def test_peers_do_what_they_stand_for() -> None:

@@ -5,6 +5,7 @@ slabs run side by side instead. Results are handed out in slab order, so sums do
 """
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,6 +16,8 @@ from salcli.engine.memory import keep_freed_memory
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+_held: list[int] = []
+"""For each time that BLAS was held to one thread, how many modules were there."""
 N_THREADS = max(1, min(4, os.cpu_count() or 1))
 
 
@@ -23,8 +26,15 @@ def one_blas_thread() -> Iterator[None]:
     """Hold BLAS to one thread, so that results are the same bytes on any number of cores."""
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(limits=1):
+    if _held and _held[-1] == len(sys.modules):  # it is held, and no library was loaded since: finding them takes long
         yield
+        return
+    with threadpool_limits(limits=1):
+        _held.append(len(sys.modules))
+        try:
+            yield
+        finally:
+            _held.pop()
 
 
 def ordered_map(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:

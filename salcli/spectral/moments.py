@@ -13,9 +13,9 @@ from salcli.spectral.design import SparseDesign
 from salcli.spectral.linalg import norm
 
 Array = NDArray[np.float64]
-WIDE_ELEMENTS = 1 << 16  # numbers widened to float64 at once: half a MiB, which stay in a core's own cache
+WIDE_ELEMENTS = 1 << 17  # numbers widened to float64 at once: a MiB, about what a core's own cache holds
 NARROW = 4  # up to so many columns of Z, a dense product is as fast as adding rows to their classes' sums
-PART_ELEMENTS = 1 << 22  # of rows in memory, added up before they join the others
+PART_ELEMENTS, PARTS = 1 << 22, 4  # of rows in memory, added up before they join the others
 EPS = float(np.finfo(np.float64).eps)
 LEAST_NARROW_POWER = 1e-30  # float32 squares that underflow are lost beside such a sum, but not in a smaller one
 
@@ -49,25 +49,23 @@ class RowSums:
     def add(self, x: NDArray[Any], z: SparseDesign) -> None:
         """Add rows: x `[n, d]` of any float dtype."""
         with np.errstate(over="ignore", invalid="ignore"):  # sums that are not finite are refused in the end
-            root_x, self._root_z = self._root_of(x), math.hypot(self._root_z, z.norm)
+            self._root_z = math.hypot(self._root_z, z.norm)
             z = z if self._n_one_hot else z.with_ones()
             z.add_sums_to(self._sum_z)
             z = z.spelt_out() if z.width <= NARROW else z
             start = 0
             while start < len(x):
                 stop = min(start + len(self._wide) - self._n_waiting, len(x))
-                wide = self._wide[self._n_waiting : self._n_waiting + stop - start]
-                np.copyto(wide, x[start:stop], casting="same_kind")
+                part, wide = x[start:stop], self._wide[self._n_waiting : self._n_waiting + stop - start]
+                np.copyto(wide, part, casting="same_kind")
                 if self._anchor is not None:
                     wide -= self._anchor
-                if root_x is None:
-                    self._root_x = math.hypot(self._root_x, norm(wide))
+                self._root_x = math.hypot(self._root_x, self._root_of(part) or norm(wide))
                 self._waiting.append(z.take(slice(start, stop)))
                 self._n_waiting += stop - start
                 if self._n_waiting == len(self._wide):
                     self._add_waiting()
                 start = stop
-            self._root_x = math.hypot(self._root_x, root_x or 0.0)
             self._n += len(x)
 
     def _add_waiting(self) -> None:
@@ -79,8 +77,8 @@ class RowSums:
         """√Σ ‖x‖² in float32, if that will do: it only tells how large rounding may be. None if it will not."""
         if self._anchor is not None or x.dtype != np.float32 or not x.flags.c_contiguous:
             return None
-        with np.errstate(over="ignore", invalid="ignore"):
-            power = float(x.reshape(-1) @ x.reshape(-1))
+        flat = x.reshape(-1)
+        power = float(flat @ flat)
         return math.sqrt(power) if LEAST_NARROW_POWER < power < math.inf else None
 
     def __iadd__(self, other: Self) -> Self:
@@ -174,7 +172,7 @@ class CrossMoments:
             sums.add(x[part], design.take(part))
             return sums
 
-        rows = max(1, PART_ELEMENTS // max(1, x.shape[1]))
+        rows = max(1, min(PART_ELEMENTS // max(1, x.shape[1]), -(-len(x) // PARTS)))
         total = sums_of(slice(0, 0))
         for sums in spread(sums_of, [slice(start, start + rows) for start in range(0, len(x), rows)]):
             total += sums

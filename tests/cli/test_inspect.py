@@ -76,6 +76,14 @@ def test_the_sample_text_shows_the_numbers_that_stand_in_the_file() -> None:
     assert [row["vector"] for row in found["head"]] == [[float(v) for v in line.split(" ")[1:]] for line in lines]
 
 
+def test_a_long_key_is_cut_in_the_table_and_whole_in_json(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_bytes(text_of([b"k" * 5000, *KEYS[1:]], rows(), has_header=True))
+    shown = succeed("inspect", tmp_path / "x.txt", "--head", 1).out
+    assert f"row '{'k' * 79}…'" in shown
+    assert max(map(len, shown.splitlines())) < 200
+    assert succeed("inspect", tmp_path / "x.txt", "--head", 1, "--json").json()["head"][0]["key"] == "k" * 5000
+
+
 def test_a_key_that_is_not_utf8_is_shown_beside_its_bytes(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_bytes(text_of([b"caf\xe9", *KEYS[1:]], rows(), has_header=True))
     done = succeed("inspect", tmp_path / "x.txt", "--json", "--head", 2)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from .helpers import HERE, header_of, planted, save_npy, succeed, text_of, write_csv
+from .helpers import HERE, header_of, planted, read_csv, save_npy, succeed, text_of, write_csv
 
 N, D = 200, 6
 KEYS = [f"secretkey{i}" for i in range(N)]
@@ -63,6 +63,22 @@ def test_the_arrays_of_a_linear_eraser_do_not_grow_with_the_rows(folder: Path) -
             "singular_values": (3,),
             "header": (),
         }
+
+
+def test_a_header_holds_the_label_of_no_row(folder: Path, tmp_path: Path) -> None:
+    """Labels in any order give one header but for the digest of their file, so none of them stands in it."""
+    columns, rows = read_csv(folder / "y.csv")
+    expected = header_of(folder / "e.npz")
+    del expected["inputs"]["labels"]["sha256"]
+    by_label = sorted(rows, key=lambda row: row[columns.index("y")])
+    assert by_label[0][1] != by_label[-1][1]
+    for given in (by_label, by_label[::-1]):
+        write_csv(tmp_path / "y.csv", columns, given)
+        options = ["--attribute", "y", "--numeric", "amount", "--holdout", "0.2"]
+        succeed("fit", folder / "x.txt", tmp_path / "y.csv", "-o", tmp_path / "e.npz", *options)
+        found = header_of(tmp_path / "e.npz")
+        del found["inputs"]["labels"]["sha256"]
+        assert found == expected
 
 
 @pytest.mark.parametrize(("name", "n_landmarks"), [("k40", 40), ("all", N)])

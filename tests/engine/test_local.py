@@ -1,9 +1,10 @@
+import sys
 import threading
 import time
 
 import pytest
 
-from salcli.engine.local import N_THREADS, ordered_map
+from salcli.engine.local import N_THREADS, one_blas_thread, ordered_map
 
 
 def test_results_come_in_order_though_work_ends_out_of_order() -> None:
@@ -43,8 +44,27 @@ def test_the_first_error_in_order_is_raised() -> None:
 
 
 def test_blas_is_held_to_one_thread() -> None:
+    assert next(ordered_map(lambda _: blas_threads(), [0])) == {1}
+
+
+def blas_threads() -> set[int]:
     from threadpoolctl import threadpool_info
 
-    pools = next(ordered_map(lambda _: threadpool_info(), [0]))
-    counts = {pool["num_threads"] for pool in pools if pool["user_api"] == "blas"}
-    assert counts == {1}
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+def test_blas_is_let_go_again_and_held_again_where_a_module_came_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nested, the libraries are not looked for again unless one may have been loaded since."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=2):
+        with one_blas_thread():
+            assert blas_threads() == {1}
+            with one_blas_thread(), threadpool_limits(limits=2):  # what a library loaded now would do
+                with one_blas_thread():
+                    assert blas_threads() == {2}
+                monkeypatch.setitem(sys.modules, "a_module_that_was_loaded", sys)
+                with one_blas_thread():
+                    assert blas_threads() == {1}
+            assert blas_threads() == {1}
+        assert blas_threads() == {2}

@@ -83,8 +83,15 @@ def test_compressed_output_has_the_same_bytes_each_time(tmp_path: Path) -> None:
 
 
 def test_a_device_is_written_to_and_not_replaced() -> None:
-    write(Path(os.devnull))
-    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+    terminal, device = os.openpty()  # of its own: who replaced the machine's null device would take it from everyone
+    try:
+        path = Path(os.ttyname(device))
+        write(path, b"content")
+        assert stat.S_ISCHR(path.stat().st_mode)
+        assert os.read(terminal, 100) == b"content"
+    finally:
+        os.close(terminal)
+        os.close(device)
 
 
 def test_a_long_name_still_finds_room_for_its_temporary_file(tmp_path: Path) -> None:

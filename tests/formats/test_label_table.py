@@ -136,6 +136,12 @@ def test_a_broken_table_is_refused_with_its_line(text: str, message: str) -> Non
         read(text)
 
 
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_a_long_field_reads_the_same_with_and_without_quotes(quote: str) -> None:
+    key = "k" * 1_000_000
+    assert read(f"word,label\n{quote}{key}{quote},F\nb,M\n").keys == (key, "b")
+
+
 def test_one_key_with_two_labels_is_refused_with_both_lines() -> None:
     with pytest.raises(LabelError, match="key 'bolta' is 'F' on line 2 and 'M' on line 4"):
         read("word,label\nbolta,F\nkirun,F\nbolta,M\n")

@@ -68,6 +68,16 @@ def test_what_cannot_be_chosen_is_listed(tmp_path: Path, arrays: Any, options: A
         read(tmp_path / "x.npz", **options)
 
 
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_keys_are_read_up_to_a_mebibyte_each(tmp_path: Path, save: Any) -> None:
+    keys = tuple(letter * 3 for letter in "abcdefg")
+    save(tmp_path / "x.npz", x=X, keys=np.array(keys, "S1048576"))
+    assert read(tmp_path / "x.npz").keys == keys
+    save(tmp_path / "x.npz", x=X, keys=np.array(keys, "S1048577"))
+    with pytest.raises(FormatError, match="at most 1048576 bytes a key"):
+        read(tmp_path / "x.npz")
+
+
 def test_a_zip_of_something_else_is_named_with_its_members(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.writestr("glove.txt", "a 1 2\n")
