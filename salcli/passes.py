@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.data.embeddings import Embeddings
 from salcli.data.labelled import Join, LabelledRows
-from salcli.data.labels import GuardedLabels, Index, Selection, as_index
+from salcli.data.labels import GuardedLabels, Index, Selection, as_subscript
 from salcli.engine.local import ordered_map
 from salcli.engine.progress import Progress
 from salcli.errors import AlignmentError
@@ -156,16 +155,17 @@ def gather_rows(source: FiniteSource, rows: NDArray[np.int64], progress: Progres
     chosen = LabelledRows.of(rows)
     x, is_held = np.empty((len(rows), source.d), source.dtype), np.zeros(len(rows), np.bool_)
     slabs = (slab for slab in source.slabs() if chosen.touch(slab.start, slab.n_rows))
+
+    def placed(slab: Slab) -> int:
+        part, index = chosen.within(slab.read())
+        at = as_subscript(index)
+        x[at], is_held[at] = part, True
+        return len(part)
+
     with progress.stage("read", len(chosen)) as advance:
-        for part, index in ordered_map(lambda slab: _copied(chosen, slab.read()), slabs):
-            x[index], is_held[index] = part, True
-            advance(len(index))
+        for n in ordered_map(placed, slabs):
+            advance(n)
     return (x if is_held.all() else x[is_held]), np.flatnonzero(is_held)
-
-
-def _copied(chosen: LabelledRows, batch: Embeddings) -> tuple[NDArray[Any], Index]:
-    x, index = chosen.within(batch)
-    return np.array(x), as_index(index)
 
 
 def gather_keys(source: FiniteSource, wanted: set[str]) -> Mapping[str, NDArray[Any]]:

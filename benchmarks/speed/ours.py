@@ -15,6 +15,7 @@ from salcli.data.labels import Attribute, GuardedLabels
 from salcli.engine.local import one_blas_thread, ordered_map
 from salcli.engine.progress import Silent
 from salcli.formats.registry import create, open_source
+from salcli.formats.source import Slab
 from salcli.options import ApplyOptions
 from salcli.passes import fold_moments, stream_through
 from salcli.spectral.moments import CrossMoments
@@ -64,11 +65,15 @@ def load(path: Path) -> tuple[list[str], NDArray[Any]]:
     """Read keys and vectors of a whole file into memory."""
     with closing(open_source(str(path))) as source:
         keys: list[str] = []
-        vectors, row = np.empty((source.n, source.d), source.dtype), 0
-        for batch in ordered_map(lambda slab: slab.read(), source.slabs()):
-            vectors[row : row + len(batch)] = batch.vectors
-            keys.extend(batch.keys or ())
-            row += len(batch)
+        vectors = np.empty((source.n, source.d), source.dtype)
+
+        def placed(slab: Slab) -> tuple[str, ...]:
+            batch = slab.read()
+            vectors[batch.rows[0] : batch.rows[0] + len(batch)] = batch.vectors
+            return batch.keys or ()
+
+        for some in ordered_map(placed, source.slabs()):
+            keys.extend(some)
     return keys, vectors
 
 

@@ -1,5 +1,6 @@
 """word2vec text and GloVe text (the same rows without a header), in and out."""
 
+import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -199,8 +200,6 @@ class TextWriter(EmbeddingWriter):
         ------
         FormatError : no keys, or a key that would read back as another one
         """
-        import orjson
-
         if batch.keys is None:
             raise FormatError(
                 f"{self._target}: text needs a key for every row, and the input has none: give --keys FILE"
@@ -211,8 +210,10 @@ class TextWriter(EmbeddingWriter):
             with self._lock:
                 self._field_counts.update(Counter(text_rows.count_fields(word) + self._d for word in words))
         vectors = np.ascontiguousarray(batch.vectors, dtype=self._dtype)
-        numbers = orjson.dumps(vectors, option=orjson.OPT_SERIALIZE_NUMPY)[2:-2].replace(b",", b" ").split(b"] [")
-        return b"".join([b"%b %b\n" % row for row in zip(words, numbers, strict=True)]) if words else b""
+        if not words:
+            return b""
+        lines = zip(words, itertools.repeat(b" "), text_rows.spelt(vectors), itertools.repeat(b"\n"))
+        return b"".join(itertools.chain.from_iterable(lines))
 
     def _require_readable(self, words: list[bytes], *, is_first: bool) -> None:
         for word in words:

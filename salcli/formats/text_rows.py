@@ -87,40 +87,37 @@ class Chunk:
         data = data.removesuffix(b"\n")
         if strips_cr:
             data = data.replace(b"\r\n", b"\n").removesuffix(b"\r")
-        self.data = data
-        self.is_regular = self._has_single_spaces()
+        self._take(data)
         if not self.is_regular and b" \n" in data:  # fastText ends every row with a space
-            self.data = data.replace(b" \n", b"\n").removesuffix(b" ")
-            self.is_regular = self._has_single_spaces()
+            self._take(data.replace(b" \n", b"\n").removesuffix(b" "))
+
+    def _take(self, data: bytes) -> None:
+        codes = np.frombuffer(data, np.uint8)
+        self.data, self._is_space, self._feeds = data, codes == SPACE, np.flatnonzero(codes == LF)
+        self.is_regular = self._has_single_spaces()
 
     def _has_single_spaces(self) -> bool:
         """Tell whether fields are parted by exactly one space, with no space at either end and no empty line."""
-        if b"\t" in self.data or not self.data or self.data[0] in (SPACE, LF) or self.data[-1] == SPACE:
+        if b"\t" in self.data or not self.data or {self.data[0], self.data[-1]} & {SPACE, LF}:
             return False
-        parts = self._separators
-        return not bool(np.any(parts[1:] & parts[:-1]))
-
-    @property
-    def _separators(self) -> NDArray[np.bool_]:
-        codes = np.frombuffer(self.data, np.uint8)
-        is_separator: NDArray[np.bool_] = (codes == SPACE) | (codes == LF)
-        return is_separator
+        is_space, feeds = self._is_space, self._feeds
+        at_ends = is_space[feeds - 1] | is_space[feeds + 1]
+        return not bool(np.any(is_space[1:] & is_space[:-1]) or at_ends.any() or np.any(np.diff(feeds) == 1))
 
     def lines(self) -> list[bytes]:
         """Cut into lines."""
         return self.data.split(b"\n")
 
-    def field_counts(self) -> list[int] | NDArray[np.int64]:
+    def field_counts(self) -> list[int]:
         """Count the fields of every line."""
-        return self._regular_layout()[3] if self.is_regular else [count_fields(line) for line in self.lines()]
+        if not self.is_regular:
+            return [count_fields(line) for line in self.lines()]
+        return [int(np.count_nonzero(self._is_space[start:end])) + 1 for start, end in self._extents()]
 
-    def _regular_layout(self) -> tuple[NDArray[np.int64], ...]:
-        """Give all separators, and for each line the first of its own, where it starts and its number of fields."""
-        separators = np.flatnonzero(self._separators)
-        feeds = np.flatnonzero(np.frombuffer(self.data, np.uint8)[separators] == LF)
-        first = np.concatenate([[0], feeds + 1])  # each line's first separator, as a position among separators
-        starts = np.concatenate([[0], separators[feeds] + 1])
-        return separators, first, starts, np.diff(np.append(first, len(separators) + 1))
+    def _extents(self) -> list[tuple[int, int]]:
+        """Say where each line begins and ends."""
+        feeds = self._feeds.tolist()
+        return list(zip([0, *(feed + 1 for feed in feeds)], [*feeds, len(self.data)], strict=True))
 
     def words(self, d: int, place: Place) -> list[bytes]:
         """Read the words alone.
@@ -131,14 +128,12 @@ class Chunk:
         """
         if not self.is_regular:
             return [split_row(line, d, place(i))[0] for i, line in enumerate(self.lines())]
-        separators, first, starts, counts = self._regular_layout()
-        ends = np.append(separators, len(self.data))[first]
-        words = [self.data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-        ragged = np.flatnonzero(counts != d + 1).tolist()
-        if ragged:
-            lines = self.lines()
-            for i in ragged:
-                words[i] = split_row(lines[i], d, place(i))[0]
+        data, words = self.data, []
+        for i, ((start, end), count) in enumerate(zip(self._extents(), self.field_counts(), strict=True)):
+            is_plain = count == d + 1
+            words.append(
+                data[start : data.find(b" ", start)] if is_plain else split_row(data[start:end], d, place(i))[0]
+            )
         return words
 
     def rows(self, d: int, place: Place) -> tuple[list[bytes], NDArray[np.float64]]:
@@ -162,15 +157,16 @@ class Chunk:
 
     def _rows_apart(self, d: int) -> tuple[list[bytes], NDArray[np.float64]] | None:
         """Cut words that hold spaces from their rows, and read the numbers at once; None if a row is too short."""
-        separators, first, starts, counts = self._regular_layout()
-        if counts.min() <= d:
-            return None
-        ends = np.append(separators, len(self.data))[first + counts - 1]
-        cuts = separators[first + counts - 1 - d]
-        data = self.data
-        words = [data[start:cut] for start, cut in zip(starts.tolist(), cuts.tolist(), strict=True)]
-        numbers = b"\n".join([data[cut + 1 : end] for cut, end in zip(cuts.tolist(), ends.tolist(), strict=True)])
-        parsed = _parsed(numbers, d, has_words=False)
+        data, words, numbers = self.data, [], []
+        for (start, end), count in zip(self._extents(), self.field_counts(), strict=True):
+            if count <= d:
+                return None
+            cut = start - 1
+            for _ in range(count - d):  # the word goes on to the last space that leaves d fields
+                cut = data.find(b" ", cut + 1)
+            words.append(data[start:cut])
+            numbers.append(data[cut + 1 : end])
+        parsed = _parsed(b"\n".join(numbers), d, has_words=False)
         return None if parsed is None else (words, parsed[1])
 
 
@@ -211,9 +207,19 @@ def _parsed(data: bytes, d: int, *, has_words: bool = True) -> tuple[list[bytes]
         return None
     if len(table) != data.count(b"\n") + 1:
         return None
-    matrix = np.empty((d, len(table)))
-    for j in range(d):
-        matrix[j] = table.column(j + has_words).to_numpy()
+    words = table.column(0).to_pylist() if has_words else []
+    (batch,) = table.select(names[has_words:]).combine_chunks().to_batches()
+    matrix = batch.to_tensor(row_major=True).to_numpy()
     if not np.isfinite(matrix).all():  # pyarrow also takes `nan(1)`; the exact reading decides
         return None
-    return table.column(0).to_pylist() if has_words else [], np.ascontiguousarray(matrix.T)
+    return words, matrix
+
+
+def spelt(vectors: NDArray[Any]) -> list[memoryview]:
+    """Spell rows `[n, d]` as the shortest decimals that read back the same, with a space between two."""
+    import orjson
+
+    held = np.frombuffer(orjson.dumps(vectors, option=orjson.OPT_SERIALIZE_NUMPY), np.uint8)  # [[1.5,2.0],[0.5,3.0]]
+    ends = np.flatnonzero(held == ord("]"))[:-1].tolist()
+    spaced = (held - (held == ord(",")) * np.uint8(ord(",") - ord(" "))).data
+    return [spaced[start:end] for start, end in zip([2, *(end + 3 for end in ends)], ends, strict=False)]
