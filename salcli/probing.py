@@ -80,7 +80,7 @@ def attack(
             continue
         for adversary, train in plan.trainers.items():
             at_train, at_test = stages.at(train), stages.at(plan.test)
-            y_train, y_test = (attribute.values[stages.labels[at]] for at in (at_train, at_test))
+            y_train, y_test = (attribute.codes(stages.labels[at]) for at in (at_train, at_test))
             if len(np.unique(y_train)) < 2 or not len(y_test):
                 notes.append(f"{attribute.name}: the {adversary} attacker's training rows are all of one class")
                 continue
