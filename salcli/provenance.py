@@ -6,7 +6,7 @@ import numpy as np
 
 from salcli.data.labels import GuardedLabels, Selection
 from salcli.data.selection import RowRule
-from salcli.evaluation.protocol import labels_digest, rows_digest
+from salcli.evaluation.digests import labels_digest, rows_digest
 from salcli.formats.finite import FiniteSource
 from salcli.formats.label_table import file_name
 from salcli.options import FitOptions

@@ -8,7 +8,8 @@ from salcli.data.labels import GuardedLabels, Index
 from salcli.data.selection import RowRule, stratified_sample
 from salcli.errors import AlignmentError, UsageError
 from salcli.evaluate_options import EvaluateOptions
-from salcli.evaluation.protocol import EvaluationRows, divide_rows, labels_digest, rows_digest
+from salcli.evaluation.digests import labels_digest, rows_digest
+from salcli.evaluation.protocol import EvaluationRows, divide_rows
 from salcli.formats.artifact import Artifact
 from salcli.options import DEFAULT_FIT_SPLIT, require_split
 

@@ -16,7 +16,7 @@ from benchmarks.speed.bench import Bench
 from benchmarks.speed.results import Row
 from benchmarks.speed.timing import Measure, Work, interleaved, python
 from salcli.engine.local import one_blas_thread
-from salcli.evaluation.protocol import labels_digest, rows_digest
+from salcli.evaluation.digests import labels_digest, rows_digest
 from salcli.formats.label_table import read_labels
 from salcli.options import LabelOptions
 from salcli.spectral.design import SparseDesign

@@ -1,6 +1,3 @@
-import hashlib
-import json
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +5,7 @@ from numpy.testing import assert_array_equal
 
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.data.selection import RowRule
-from salcli.evaluation.protocol import LINES_AT_ONCE, divide_rows, labels_digest, rows_digest
+from salcli.evaluation.protocol import divide_rows
 
 
 def labels(n: int, splits: tuple[str, ...] | None = None, keys: tuple[str, ...] | None = None) -> GuardedLabels:
@@ -68,36 +65,3 @@ def test_a_sample_leaves_the_other_train_rows_out_of_everything() -> None:
     assert len(rows.fitted) == 4
     assert_array_equal(rows.fresh, np.arange(10, 14))
     assert_array_equal(rows.test, np.arange(14, 18))
-
-
-def test_the_digest_knows_rows_and_not_their_order() -> None:
-    keyed = labels(6, keys=tuple("abcdef"))
-    assert rows_digest(keyed, np.array([0, 3, 5])) == rows_digest(keyed, np.array([5, 0, 3]))
-    assert rows_digest(keyed, np.array([0, 3, 5])) != rows_digest(keyed, np.array([0, 3, 4]))
-    assert rows_digest(keyed, np.array([0])) != rows_digest(labels(6), np.array([0]))
-
-
-@given(
-    st.lists(st.integers(0, 2 * LINES_AT_ONCE), min_size=1, max_size=9, unique=True)
-    | st.just(range(LINES_AT_ONCE + 3)),
-    st.booleans(),
-    st.booleans(),
-)
-def test_digests_are_those_of_lines_of_json(index: list[int] | range, by_key: bool, is_numeric: bool) -> None:
-    n = 2 * LINES_AT_ONCE + 1
-    names = [f'%s "é" {i * 7919 % n}' if by_key else str(i) for i in range(n)]
-    attribute = Attribute("g", (np.arange(n) % 3).astype(np.int8), ("a", 'b "%d', "ü"))
-    told = [attribute.classes[code] for code in attribute.values]
-    if is_numeric:
-        attribute = Attribute("g", np.arange(n) / 7, None)
-        told = [repr(float(value)) for value in attribute.values]
-    given_labels = GuardedLabels("l.csv", (attribute,), tuple(names) if by_key else None)
-    selection = index if isinstance(index, range) else np.array(index)
-    ordered = sorted(index, key=lambda i: names[i]) if by_key else sorted(index)
-    lines = (
-        "".join(json.dumps(line) + "\n" for line in of)
-        for of in ([[names[i]] for i in ordered], [[names[i], told[i]] for i in ordered])
-    )
-    of_rows, of_labels = (hashlib.sha256(text.encode()).hexdigest() for text in lines)
-    assert rows_digest(given_labels, selection) == of_rows
-    assert labels_digest(given_labels, attribute, selection) == of_labels
