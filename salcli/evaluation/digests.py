@@ -81,15 +81,15 @@ def _numbered(numbers: Index, tails: list[bytes], codes: NDArray[Any]) -> bytes:
     longest = max(map(len, tails))
     table = np.frombuffer(b"".join(tail.ljust(longest) for tail in tails), np.uint8).reshape(-1, longest)
     lengths, are_even = np.array(list(map(len, tails))), len(set(map(len, tails))) == 1
-    pieces, start = [], 0
+    pieces, start, codes = [], 0, codes.astype(np.intp)
     while start < len(numbers):
         n_digits = len(str(int(numbers[start])))
         stop = int(np.searchsorted(numbers, 10**n_digits))
         head = 2 + n_digits
         lines = np.empty((stop - start, head + longest), np.uint8)
-        lines[:, :2] = (ord("["), ord('"'))
-        lines[:, 2:head] = _digits(numbers[start:stop], n_digits)
-        lines[:, head:] = table[codes[start:stop]]
+        _spell(numbers[start:stop], lines[:, :head])
+        for place, held in enumerate(table.T, head):  # byte by byte: numpy is slow on rows that are so short
+            lines[:, place] = held[0] if len(held) == 1 else held.take(codes[start:stop])
         if not are_even:
             lines = lines[np.arange(head + longest) < head + lengths[codes[start:stop], None]]
         pieces.append(lines.tobytes())
@@ -97,14 +97,13 @@ def _numbered(numbers: Index, tails: list[bytes], codes: NDArray[Any]) -> bytes:
     return b"".join(pieces)
 
 
-def _digits(numbers: Index, n_digits: int) -> Bytes:
-    """Spell numbers of so many digits `[n, n_digits]`."""
-    digits, rest = np.empty((len(numbers), n_digits), np.uint8), numbers
-    for place in reversed(range(n_digits)):
+def _spell(numbers: Index, lines: Bytes) -> None:
+    """Fill lines `[n, 2 + digits]` with `["` and numbers of so many digits."""
+    lines[:, 0], lines[:, 1], rest = ord("["), ord('"'), numbers
+    for place in reversed(range(2, lines.shape[1])):
         quotient = rest // 10
-        digits[:, place] = rest - 10 * quotient + ord("0")
+        lines[:, place] = rest - 10 * quotient + ord("0")
         rest = quotient
-    return digits
 
 
 def _sha256(pieces: Iterable[bytes]) -> str:
