@@ -13,7 +13,7 @@ from salcli.formats.bytefile import ByteFile
 
 DELIMITERS = ",;\t"
 MAX_LINE = 1 << 20
-READ_BYTES = 1 << 18  # cut into cells, which are strings, they take a hundred times as much
+READ_BYTES = 1 << 18  # cells of a few letters take many times as much as strings
 RECORDS_AT_ONCE = 4096
 BOM = b"\xef\xbb\xbf"
 
