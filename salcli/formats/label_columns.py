@@ -56,7 +56,9 @@ class Lines:
         self._n = 0
 
     def extend(self, lines: Sequence[int]) -> None:
-        """Take the next rows' lines."""
+        """Take the next rows' lines, which ascend."""
+        if len(lines) and lines[-1] - lines[0] == len(lines) - 1:
+            lines = range(lines[0], lines[-1] + 1)
         last = self._parts[-1] if self._parts else None
         if isinstance(lines, range) and isinstance(last, range) and last.stop == lines.start:
             self._parts[-1] = range(last.start, lines.stop)
