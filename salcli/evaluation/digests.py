@@ -50,7 +50,7 @@ def _in_order(labels: GuardedLabels, index: Selection) -> Iterator[Index]:
     keys, order = labels.keys, index
     if keys is not None:
         order = np.array(sorted(as_index(index).tolist(), key=keys.__getitem__), np.int64)
-    elif not isinstance(order, range):
+    elif not isinstance(order, range) and not bool(np.all(order[1:] > order[:-1])):  # a sort copies
         order = np.sort(order)
     return (as_index(order[start : start + LINES_AT_ONCE]) for start in range(0, len(order), LINES_AT_ONCE))
 
