@@ -19,12 +19,18 @@ from salcli.formats.writer import EmbeddingWriter
 from salcli.options import UNIT_ELEMENTS, block_rows
 from salcli.spectral.design import SparseDesign
 from salcli.spectral.eraser import LinearEraser
+from salcli.spectral.grouped_sums import GroupedSums
 from salcli.spectral.kernel_eraser import FeatureEraser
 from salcli.spectral.kernels import NystromMap
-from salcli.spectral.moments import CrossMoments, RowSums, anchor_of
+from salcli.spectral.moments import CrossMoments
+from salcli.spectral.row_sums import RowSums, anchor_of
+from salcli.spectral.sal import is_settled
 
 Change = Callable[[NDArray[Any], NDArray[Any] | None], NDArray[Any]]
 JOINING = 8  # a unit has at least so many numbers for each number of its sums
+GROUPED_ELEMENTS = 1 << 25  # smaller files take no time in float64 either
+GROUPED_UNITS = 8  # where adding up is fast, what Python does for each piece of work would be felt
+GROUPED_SUMS = 1 << 19  # more sums than that take longer to join than their rows to add up
 COARSE = 5e-3  # rounding that brings back more than this share of the strongest removed direction is too coarse
 
 
@@ -61,6 +67,8 @@ def fold_moments(
     chosen: LabelledRows,
     progress: Progress,
     features: NystromMap | None = None,
+    *,
+    is_centred: bool = True,
 ) -> CrossMoments:
     """Fold the chosen rows into moments, slab by slab in file order.
 
@@ -68,11 +76,37 @@ def fold_moments(
     ----------
     labels : of the chosen rows; label i belongs to `chosen.rows[chosen.index == i]`
     features : map rows through these first
+    is_centred : which Ω is wanted: many float32 rows are added up in small groups first, and once more in float64
+        throughout if that leaves a doubt about it
     """
+    is_grouped = features is None and _may_group(source, labels, len(chosen))
+    moments = _folded(source, labels, chosen, progress, features, is_grouped=is_grouped)
+    if is_grouped and not is_settled(moments, is_centred=is_centred):
+        return _folded(source, labels, chosen, progress, features, is_grouped=False)
+    return moments
+
+
+def _may_group(source: FiniteSource, labels: GuardedLabels, n: int) -> bool:
+    is_one_hot = labels.n_one_hot == labels.n_columns
+    is_large = n * source.d >= GROUPED_ELEMENTS
+    return is_one_hot and is_large and source.dtype == np.float32 and source.d * labels.n_columns <= GROUPED_SUMS
+
+
+def _folded(
+    source: FiniteSource,
+    labels: GuardedLabels,
+    chosen: LabelledRows,
+    progress: Progress,
+    features: NystromMap | None,
+    *,
+    is_grouped: bool,
+) -> CrossMoments:
     width = source.d if features is None else features.width
     anchor = _anchor(source, chosen, features)
 
     def zero() -> RowSums:
+        if is_grouped:
+            return GroupedSums(width, labels.n_columns)
         return RowSums(width, labels.n_columns, n_one_hot=labels.n_one_hot, anchor=anchor)
 
     def sums_of(unit: list[Slab]) -> RowSums:
@@ -84,12 +118,12 @@ def fold_moments(
         return sums
 
     total = zero()
-    units = _units(source, chosen, width * labels.n_columns, checks=features is not None)
+    units = _units(source, chosen, width * labels.n_columns, checks=features is not None, is_grouped=is_grouped)
     with progress.stage("fit", len(chosen)) as advance:
         for sums in ordered_map(sums_of, units):
             total += sums
             advance(len(sums))
-    return total.moments()
+    return CrossMoments.of_sums(total)
 
 
 def _design(labels: GuardedLabels, index: Selection) -> SparseDesign:
@@ -99,11 +133,16 @@ def _design(labels: GuardedLabels, index: Selection) -> SparseDesign:
 def _add_rows(
     sums: RowSums, unit: list[Slab], source: FiniteSource, labels: GuardedLabels, chosen: LabelledRows
 ) -> None:
-    for block in itertools.chain.from_iterable(slab.blocks(block_rows(source.d)) for slab in unit):
-        x, index = chosen.within(block)
-        if len(x) < len(block):
-            source.check(block)
-        sums.add(x, _design(labels, index))
+    whole = chosen.all_of(unit[0].start, sum(slab.n_rows for slab in unit))
+    if whole is not None:  # labels are looked up once, and rows are read as many at a time as are added up
+        vectors = itertools.chain.from_iterable(slab.vectors(sums.rows_at_once) for slab in unit)
+        sums.add(vectors, _design(labels, whole))
+    else:
+        for block in itertools.chain.from_iterable(slab.blocks(block_rows(source.d)) for slab in unit):
+            x, index = chosen.within(block)
+            if len(x) < len(block):
+                source.check(block)
+            sums.add([x], _design(labels, index))
     if not sums.is_finite:  # NaN and Inf never leave a sum
         for slab in unit:
             source.check(slab.read())
@@ -118,15 +157,17 @@ def _add_features(
     rows = block_rows(features.width)
     for start in range(0, len(x), rows):
         part = slice(start, start + rows)
-        sums.add(features(x[part]), _design(labels, index[part]))
+        sums.add([features(x[part])], _design(labels, index[part]))
 
 
-def _units(source: FiniteSource, chosen: LabelledRows, n_sums: int, *, checks: bool) -> Iterator[list[Slab]]:
+def _units(
+    source: FiniteSource, chosen: LabelledRows, n_sums: int, *, checks: bool, is_grouped: bool
+) -> Iterator[list[Slab]]:
     """Give the slabs that hold chosen rows, unit by unit: sums of a unit are added up before they join the others.
 
     Joining takes its time for each unit, so with many classes a unit is several of the source's.
     """
-    per_unit = source.unit * (1 + JOINING * n_sums // UNIT_ELEMENTS)
+    per_unit = source.unit * max(GROUPED_UNITS if is_grouped else 1, 1 + JOINING * n_sums // UNIT_ELEMENTS)
     slabs_of = source.slabs if checks else source.unchecked_slabs
     touched = (slab for slab in slabs_of() if chosen.touch(slab.start, slab.n_rows))
     for _, slabs in itertools.groupby(touched, lambda slab: slab.start // per_unit):

@@ -160,7 +160,9 @@ def _refitted(
     chosen = again.labels.restricted_to(index)
     chosen.require_variety()
     chosen = chosen.standardised(is_centred=is_centred)
-    moments = fold_moments(again.source, chosen, LabelledRows.of(again.row_of_label[index]), progress, features)
+    moments = fold_moments(
+        again.source, chosen, LabelledRows.of(again.row_of_label[index]), progress, features, is_centred=is_centred
+    )
     linear = fit_sal(moments, k, is_centred=is_centred).eraser
     return linear if features is None else FeatureEraser(features, linear)
 

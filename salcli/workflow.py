@@ -51,7 +51,9 @@ def fit(embeddings: str, labels: str, output: str, options: FitOptions, progress
     """
 
     def solve(source: FiniteSource, chosen: GuardedLabels, rows: Rows | range) -> SpectralFit[AnyEraser]:
-        moments = fold_moments(source, chosen, LabelledRows.of(rows), progress or Silent())
+        moments = fold_moments(
+            source, chosen, LabelledRows.of(rows), progress or Silent(), is_centred=options.is_centred
+        )
         return fit_sal(moments, options.k, alpha=options.alpha, is_centred=options.is_centred)
 
     return _fit(embeddings, labels, output, options, solve)

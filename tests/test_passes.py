@@ -12,9 +12,11 @@ from salcli import options, passes
 from salcli.data.labelled import LabelledRows
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.engine.progress import Silent
+from salcli.errors import FormatError
 from salcli.formats.registry import open_source
 from salcli.options import ReadOptions
 from salcli.passes import fold_moments
+from salcli.spectral import grouped_sums
 from salcli.spectral.moments import CrossMoments
 
 from .cli.helpers import write_embeddings
@@ -63,6 +65,89 @@ def test_a_fold_gives_the_same_bits_for_any_batch_size_and_format(
     plain = x[rows].astype(np.float64)
     np.testing.assert_allclose(first.mean_x, plain.mean(0), rtol=1e-13)
     np.testing.assert_allclose(first.comoment, (plain - plain.mean(0)).T @ (z - z.mean(0)), atol=1e-8)
+
+
+@pytest.mark.parametrize("n_classes", [2, 7])
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("labelled", ["all", "some"])
+def test_sums_by_groups_are_the_same_bits_for_any_batch_size_and_format(
+    tmp_path: Path, name: str, labelled: str, n_classes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passes, "GROUPED_ELEMENTS", 0)
+    monkeypatch.setattr(passes, "GROUPED_UNITS", 4)
+    monkeypatch.setattr(grouped_sums, "BLOCK_ELEMENTS", 64 * D)
+    monkeypatch.setattr(grouped_sums, "ROWS_A_CLASS", 1)
+    monkeypatch.setattr(grouped_sums, "MEASURED", 1)
+    rng, n = np.random.default_rng(6), 700
+    rows = np.arange(n) if labelled == "all" else rng.permutation(n)[:500]
+    codes = rng.integers(0, n_classes, n)
+    x = (rng.normal(size=(n, D)) + 3 * rng.normal(size=(n_classes, D))[codes]).astype(np.float32)
+    given = one_hot(codes[rows], n_classes)
+    keys = [b"w%d" % i for i in range(n)]
+    first = folded(write_embeddings(tmp_path / "first.npy", x, keys), given, rows, None)
+    assert first.most_grouped > 0
+    path = write_embeddings(tmp_path / name, x, keys)
+    for batch_rows in (None, 1, 7, 32, 50, 1000):
+        found = folded(path, given, rows, batch_rows)
+        for part in ("mean_x", "mean_z", "comoment", "root_x"):
+            assert np.array_equal(getattr(found, part), getattr(first, part)), (part, batch_rows)
+    z, plain = given.design(np.arange(len(rows))), x[rows].astype(np.float64)
+    np.testing.assert_allclose(first.mean_x, plain.mean(0), atol=1e-6)
+    np.testing.assert_allclose(first.comoment, (plain - plain.mean(0)).T @ (z - z.mean(0)), atol=1e-3)
+    assert first.root_x == pytest.approx(np.linalg.norm(plain - plain.mean(0)), rel=1e-6)
+
+
+def one_hot(codes: np.ndarray, n_classes: int) -> GuardedLabels:
+    classes = tuple(f"{i}" for i in range(n_classes))
+    return GuardedLabels("generated", (Attribute("g", codes.astype(np.int8), classes),), None)
+
+
+@pytest.mark.parametrize("fault", ["a large mean", "labels that carry nothing", "sums past float32"])
+def test_what_groups_leave_in_doubt_is_added_up_once_more_in_float64(
+    tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, n = np.random.default_rng(7), 6400
+    x, codes = rng.normal(size=(n, D)).astype(np.float32), rng.permutation(n) % 2
+    if fault == "a large mean":
+        x += np.float32(5e4)
+    elif fault == "sums past float32":
+        x = (np.sign(x) * 2.0**127).astype(np.float32)
+    else:
+        x[codes == 1] = x[codes == 0]
+    path = write_embeddings(tmp_path / "x.npy", x, [])
+    plain = folded(path, one_hot(codes, 2), np.arange(n), None)
+    assert plain.most_grouped == 0
+    monkeypatch.setattr(passes, "GROUPED_ELEMENTS", 0)
+    found = folded(path, one_hot(codes, 2), np.arange(n), None)
+    for part in ("n", "mean_x", "mean_z", "comoment", "root_x", "most_grouped"):
+        assert np.array_equal(getattr(found, part), getattr(plain, part)), part
+
+
+def test_float64_is_never_added_up_in_float32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes, "GROUPED_ELEMENTS", 0)
+    x = np.random.default_rng(9).normal(size=(900, D))
+    codes = np.arange(900) % 3
+    for dtype, wanted in ((np.float64, 0), (">f4", 0), (np.float16, 0), (np.float32, grouped_sums.GROUP)):
+        np.save(tmp_path / "x.npy", x.astype(dtype))
+        assert folded(tmp_path / "x.npy", one_hot(codes, 3), np.arange(900), None).most_grouped == wanted
+
+
+def test_not_a_number_in_a_row_that_is_not_fitted_is_refused_too(tmp_path: Path) -> None:
+    x = np.random.default_rng(8).normal(size=(N, D)).astype(np.float32)
+    x[77, 3] = np.nan
+    path, rows = write_embeddings(tmp_path / "x.npy", x, []), np.delete(np.arange(N), [3, 77])
+    with pytest.raises(FormatError, match="row 77: nan"):
+        folded(path, one_hot(np.arange(N - 2) % 2, 2), rows, None)
+
+
+def test_not_a_number_is_named_where_rows_are_added_up_by_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passes, "GROUPED_ELEMENTS", 0)
+    x = np.random.default_rng(8).normal(size=(3000, D)).astype(np.float32)
+    x[2222, 3] = np.nan
+    with pytest.raises(FormatError, match="row 2222: nan"):
+        folded(write_embeddings(tmp_path / "x.npy", x, []), one_hot(np.arange(3000) % 2, 2), np.arange(3000), None)
 
 
 @pytest.mark.parametrize("joining", [0, 1, 8, 1000])

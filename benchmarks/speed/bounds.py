@@ -20,7 +20,7 @@ from salcli.evaluation.digests import labels_digest, rows_digest
 from salcli.formats.label_table import read_labels
 from salcli.options import LabelOptions
 from salcli.spectral.design import SparseDesign
-from salcli.spectral.moments import RowSums
+from salcli.spectral.row_sums import RowSums
 
 BLOCK, FILE_BYTES, FRESH_BYTES, LEAST_BYTES = (512, 300), 2.5e8, 2.5e8, 8 << 20
 TEXT_ROWS, EXPONENTS, SVM_ROWS, LABELS = 5_000, 1_000_000, 2_000, 100_000
@@ -70,7 +70,7 @@ def _in_cache() -> dict[str, tuple[Work, float]]:
 
     def added() -> None:
         for _ in range(times):
-            sums.add(block, one_hot)
+            sums.add([block], one_hot)
 
     n_bytes = float(times * block.nbytes)
     return {

@@ -111,6 +111,11 @@ class LabelledRows:
         first, last = self._span(start, start + n_rows)
         return last > first
 
+    def all_of(self, start: int, n_rows: int) -> Selection | None:
+        """Give the labels of `n_rows` rows from `start`, or None where some of them are not chosen."""
+        first, last = self._span(start, start + n_rows)
+        return self.index[first:last] if last - first == n_rows else None
+
     def _span(self, start: int, stop: int) -> tuple[int, int]:
         """Say where the chosen ones among rows `start`… to `stop` begin and end."""
         if isinstance(self.rows, range):

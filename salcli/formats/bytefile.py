@@ -189,14 +189,13 @@ class ByteFile:
 
         return fill
 
-    def read_into(self, buffer: Any, offset: int) -> None:
-        """Fill an array from a place in a plain file; safe on any thread.
+    def read_into(self, view: memoryview, offset: int) -> None:
+        """Fill bytes from a place in a plain file; safe on any thread.
 
         Raises
         ------
         FormatError : the file ends too early
         """
-        view = buffer.reshape(-1).view("u1").data  # of any dtype: memoryview itself knows few
         while len(view) and (n := os.preadv(self.handle.fileno(), [view], offset)):
             view, offset = view[n:], offset + n
         if len(view):

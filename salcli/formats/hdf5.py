@@ -1,6 +1,6 @@
 """HDF5: find the matrix and its keys, read by chunks, write a copy with another matrix in its place."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -8,11 +8,11 @@ from typing import Any
 import h5py
 import numpy as np
 
-from salcli.data.embeddings import Embeddings
+from salcli.data.embeddings import Embeddings, Floats
 from salcli.errors import FormatError, first_line, warn
 from salcli.formats.bytefile import ByteFile
 from salcli.formats.hdf5_storage import FAULTS, damage, describe, is_packed, require_inside, require_readable
-from salcli.formats.npy import read_blocks, require_float_matrix
+from salcli.formats.npy import numbered, read_blocks, require_float_matrix
 from salcli.formats.source import Slab, require_shape, row_ranges
 from salcli.options import ReadOptions, unit_rows
 
@@ -158,11 +158,18 @@ class Hdf5Source:
     def slabs(self) -> Iterator[Slab]:
         """Give the slabs in file order, each of whole chunks."""
         for start, stop in row_ranges(self.n, self._rows, self.unit):
-            stream = None if self._offset is None else partial(self._blocks, start, stop, self._offset)
-            yield Slab(start, stop - start, partial(self._read, start, stop), stream)
+            read = partial(self._read, start, stop)
+            if self._offset is None:
+                yield Slab(start, stop - start, read)
+            else:
+                bare = partial(self._vectors, start, stop, self._offset)
+                yield Slab(start, stop - start, read, partial(self._blocks, start, bare), bare)
 
-    def _blocks(self, start: int, stop: int, offset: int, rows: int) -> Iterator[Embeddings]:
-        for block in read_blocks(self._file, offset, self.dtype, self.d, range(start, stop, rows), stop):
+    def _vectors(self, start: int, stop: int, offset: int, rows: int) -> Iterator[Floats]:
+        return read_blocks(self._file, offset, self.dtype, self.d, range(start, stop, rows), stop)
+
+    def _blocks(self, start: int, bare: Callable[[int], Iterator[Floats]], rows: int) -> Iterator[Embeddings]:
+        for block in numbered(start, bare, rows):
             first = int(block.rows[0])
             yield Embeddings(block.vectors, block.rows, self._keys_at(first, first + len(block)))
 
@@ -174,7 +181,7 @@ class Hdf5Source:
         for row in (0, self.n - 1):
             found = np.empty((1, self.d), self.dtype)
             try:
-                self._file.read_into(found, offset + row * found.nbytes)
+                self._file.read_into(found.reshape(-1).view(np.uint8).data, offset + row * found.nbytes)
             except FormatError:
                 return None
             if found.tobytes() != self._read(row, row + 1).vectors.tobytes():

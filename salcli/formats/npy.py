@@ -103,14 +103,17 @@ class NpySource:
         width = self.d * self.dtype.itemsize
         places = ((self._layout.offset + start * width, (stop - start) * width) for start, stop in ranges)
         for (start, stop), read in zip(ranges, self.file.spans(places, reads_to_end=True), strict=True):
-            stream = partial(self._blocks, start, stop) if self.file.is_plain else None
-            yield Slab(start, stop - start, partial(self._matrix, start, read), stream)
+            matrix, bare = partial(self._matrix, start, read), partial(self._vectors, start, stop)
+            if self.file.is_plain:
+                yield Slab(start, stop - start, matrix, partial(numbered, start, bare), bare)
+            else:
+                yield Slab(start, stop - start, matrix)
 
     def _matrix(self, start: int, read: Callable[[], bytes]) -> Embeddings:
         vectors: Floats = np.frombuffer(read(), self.dtype).reshape(-1, self.d)
         return Embeddings.starting_at(start, vectors)
 
-    def _blocks(self, start: int, stop: int, rows: int) -> Iterator[Embeddings]:
+    def _vectors(self, start: int, stop: int, rows: int) -> Iterator[Floats]:
         return read_blocks(self.file, self._layout.offset, self.dtype, self.d, range(start, stop, rows), stop)
 
     def _columns(self, start: int, stop: int) -> Embeddings:
@@ -138,13 +141,21 @@ class NpySource:
 
 def read_blocks(
     file: ByteFile, offset: int, dtype: np.dtype[Any], d: int, starts: range, stop: int
-) -> Iterator[Embeddings]:
+) -> Iterator[Floats]:
     """Read rows `starts`… to `stop` of a matrix that lies in C order at `offset`, into one buffer."""
-    buffer = np.empty((min(starts.step, max(1, stop - starts.start)), d), dtype)
+    buffer, width = np.empty((min(starts.step, max(1, stop - starts.start)), d), dtype), d * dtype.itemsize
+    held = buffer.reshape(-1).view(np.uint8).data  # of any dtype: memoryview itself knows few
     for start in starts:
-        part = buffer[: stop - start]
-        file.read_into(part, offset + start * d * dtype.itemsize)
-        yield Embeddings.starting_at(start, part)
+        n = min(len(buffer), stop - start)
+        file.read_into(held[: n * width], offset + start * width)
+        yield buffer[:n]
+
+
+def numbered(start: int, read: Callable[[int], Iterator[Floats]], rows: int) -> Iterator[Embeddings]:
+    """Give the vectors that `read` gives, `rows` at a time, with row numbers from `start`."""
+    for vectors in read(rows):
+        yield Embeddings.starting_at(start, vectors)
+        start += len(vectors)
 
 
 def npy_header(n: int, d: int, dtype: np.dtype[Any], *, is_fortran: bool) -> bytes:

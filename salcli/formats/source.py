@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from salcli.data.embeddings import Embeddings
+from salcli.data.embeddings import Embeddings, Floats
 from salcli.errors import FormatError
 from salcli.spectral.linalg import all_finite
 
@@ -25,6 +25,8 @@ class Slab:
     """Read them; safe on any thread."""
     stream: Callable[[int], Iterator[Embeddings]] | None = None
     """Read at most so many rows at a time into one buffer; None where the format cannot."""
+    bare: Callable[[int], Iterator[Floats]] | None = None
+    """The same, of the vectors alone; None where the format cannot."""
 
     def blocks(self, rows: int) -> Iterator[Embeddings]:
         """Read at most `rows` at a time. A block's vectors are gone when the next one is asked for."""
@@ -37,6 +39,10 @@ class Slab:
             return
         for start in range(0, len(whole), rows):
             yield whole.take(slice(start, start + rows))
+
+    def vectors(self, rows: int) -> Iterator[Floats]:
+        """Read at most `rows` at a time, as `blocks` does, without row numbers and keys."""
+        return (block.vectors for block in self.blocks(rows)) if self.bare is None else self.bare(rows)
 
     def then(self, change: Callable[[Embeddings], Embeddings]) -> "Slab":
         """Read these rows and pass them through `change`."""

@@ -11,6 +11,7 @@ from salcli.spectral.eraser import LinearEraser
 from salcli.spectral.linalg import numerical_rank, thin_svd
 from salcli.spectral.moments import CrossMoments
 
+CLEARLY = 16.0  # so many times what rounding may be, at the very worst
 Array = NDArray[np.float64]
 Eraser = TypeVar("Eraser", covariant=True)
 
@@ -68,6 +69,20 @@ def fit_sal(
     mean = moments.mean_x if is_centred else np.zeros_like(moments.mean_x)
     directions = u[:, :chosen]
     return SpectralFit(LinearEraser(mean, directions, directions), s, rank, rule, is_centred)
+
+
+def is_settled(moments: CrossMoments, *, is_centred: bool = True) -> bool:
+    """Tell whether float32 groups in the sums leave no doubt about Ω: its rank, and the directions that count.
+
+    Every singular value must stand well above what rounding may have put there, or be zero to float64's own rounding
+    (as one is for centred classes, which add up to 1).
+    """
+    omega = moments.cross_covariance(is_centred=is_centred)
+    if not np.isfinite(omega).all():
+        return False
+    _, s, _ = thin_svd(omega)
+    is_clear = s > CLEARLY * moments.rounding_floor()
+    return bool(np.all(is_clear | (s <= moments.rounding_floor(of_groups=False))))
 
 
 def require_choice(k: int | None, alpha: float | None) -> None:

@@ -267,7 +267,9 @@ def test_a_matrix_in_one_piece_is_read_from_its_place(tmp_path: Path, dtype: str
         slabs = list(source.slabs())
         assert all(slab.stream is not None for slab in slabs)
         blocks = [(np.array(block.vectors), block.keys) for slab in slabs for block in slab.blocks(3)]
-    assert max(len(x) for x, _ in blocks) == 3
+        bare = [np.array(x) for slab in source.unchecked_slabs() for x in slab.vectors(3)]
+    assert max(len(x) for x, _ in blocks) == max(map(len, bare)) == 3
+    assert b"".join(x.tobytes() for x in bare) == X.astype(dtype).tobytes()
     assert b"".join(x.tobytes() for x, _ in blocks) == X.astype(dtype).tobytes()
     assert [key for _, keys in blocks for key in keys or ()] == KEYS
 

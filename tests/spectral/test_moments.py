@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose
 
 from salcli.errors import ShapeError
 from salcli.spectral.design import SparseDesign
-from salcli.spectral.moments import WIDE_ELEMENTS, CrossMoments, RowSums, anchor_of
+from salcli.spectral.moments import CrossMoments
+from salcli.spectral.row_sums import WIDE_ELEMENTS, RowSums, anchor_of
 
 from .strategies import Rows, labelled_rows
 
@@ -106,12 +107,12 @@ def test_rows_add_up_to_the_same_bits_in_any_batches(
         z = np.eye(n_classes)[codes[:, 0]]
         design = SparseDesign(codes, None, n_classes, n_classes)
     borders = sorted({0, *(cut for cut in cuts if cut < len(x)), len(x)})
-    with patch("salcli.spectral.moments.WIDE_ELEMENTS", at_once):
+    with patch("salcli.spectral.row_sums.WIDE_ELEMENTS", at_once):
         whole, parts = (RowSums(x.shape[1], z.shape[1], n_one_hot=design.n_one_hot, anchor=anchor_of(x)) for _ in "ab")
-    whole.add(x, design)
+    whole.add([x], design)
     for a, b in pairwise(borders):
-        parts.add(x[a:b], design.take(slice(a, b)))
-    one, other = whole.moments(), parts.moments()
+        parts.add([x[a:b]], design.take(slice(a, b)))
+    one, other = CrossMoments.of_sums(whole), CrossMoments.of_sums(parts)
     assert one.n == other.n
     for name in ("mean_x", "mean_z", "comoment"):
         assert np.array_equal(getattr(one, name), getattr(other, name)), name

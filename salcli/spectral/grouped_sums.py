@@ -1,0 +1,133 @@
+"""`GroupedSums`: sums of many float32 rows by class, nearly as fast as they are read."""
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.spectral.design import SparseDesign
+from salcli.spectral.row_sums import NARROW, RowSums
+
+GROUP = 64  # rows that are added up in float32 before float64 takes over
+BLOCK_ELEMENTS = (
+    1 << 18
+)  # numbers added up at once: a MiB, of which little has left a core's own cache since its reading
+ROWS_A_CLASS = 4  # at once at the least, on average: adding up the groups takes a while too
+MOST_ELEMENTS = 1 << 21
+GROUPS_ELEMENTS = 1 << 18  # of groups' sums, before they are added up
+MEASURED = 8  # of so many blocks one is measured
+
+
+class GroupedSums(RowSums):
+    """Sums of float32 rows with one class each: of small groups in float32, of the groups in float64.
+
+    Products with a one-hot Z are exact, so all rounding is that of the additions in a group. How large it may be is
+    judged by a part of the rows.
+    """
+
+    measures_all = False
+
+    def __init__(self, d: int, width: int) -> None:
+        """Begin with nothing; d and width: columns of X and Z."""
+        super().__init__(d, width, n_one_hot=width)
+        self._is_narrow, rows = width <= NARROW, self.rows_at_once
+        at_once = rows // GROUP if self._is_narrow else 1
+        self._groups = np.zeros((at_once * max(1, GROUPS_ELEMENTS // (at_once * width * d)), width, d), np.float32)
+        self._at_once, self._n_groups, self._n_blocks = at_once, 0, 0
+
+    def _room(self, d: int) -> NDArray[Any]:
+        wanted = min(max(BLOCK_ELEMENTS, ROWS_A_CLASS * self._sums.size), MOST_ELEMENTS)
+        return np.empty((max(GROUP, _power_of_two(wanted // d)), d), np.float32)
+
+    def _add_batches(self, batches: Iterable[NDArray[Any]], z: SparseDesign) -> None:
+        sorter, rows, at = self._sorter(z), self.rows_at_once, 0
+        for x in batches:
+            if len(x) == rows and not self._n_waiting and at % GROUP == 0 and x.flags.c_contiguous:
+                self._sum_up_by(sorter, x, at)
+            else:
+                self._gather(x, z, at)
+            at += len(x)
+
+    def _sorter(self, z: SparseDesign) -> "_Sorter":
+        return _Products(z) if self._is_narrow else _Classes(z)
+
+    def _sum_up(self, x: NDArray[Any], z: SparseDesign) -> None:
+        self._sum_up_by(self._sorter(z), x, 0)
+
+    def _sum_up_by(self, sorter: "_Sorter", x: NDArray[np.float32], at: int) -> None:
+        if self._n_blocks % MEASURED == 0:
+            self._measure(x)
+        self._n_blocks += 1
+        if self._n_groups + self._at_once > len(self._groups):
+            self._add_groups()
+        n, most = sorter.put(self._groups[self._n_groups :], x, at)
+        self._n_groups += n
+        self.most_grouped = max(self.most_grouped, most)
+
+    def _add_groups(self) -> None:
+        used = self._groups[: self._n_groups]
+        self._sums += used.sum(axis=0, dtype=np.float64)
+        used[:] = 0
+        self._n_groups = 0
+
+    def _finish(self) -> None:
+        super()._finish()
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._add_groups()
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the sums are: neither NaN nor Inf leaves a sum."""
+        return super().is_finite and bool(np.isfinite(self._sums).all())
+
+
+class _Sorter(Protocol):
+    """Sums of groups of rows by class."""
+
+    def put(self, groups: NDArray[np.float32], x: NDArray[np.float32], at: int) -> tuple[int, int]:
+        """Put the sums of the rows `at`… into `groups` `[m, c, d]`, which hold zeros.
+
+        Returns
+        -------
+        how many groups there were, and the most rows that were added up in float32
+        """
+
+
+class _Products(_Sorter):
+    """Of a few classes: as products with Z, `GROUP` rows at a time."""
+
+    def __init__(self, z: SparseDesign) -> None:
+        self._z = np.take(np.eye(z.width, dtype=np.float32), z.columns[:, 0], axis=0)
+        n = len(z) // GROUP
+        self._grouped = self._z[: n * GROUP].reshape(n, GROUP, z.width).transpose(0, 2, 1)
+
+    def put(self, groups: NDArray[np.float32], x: NDArray[np.float32], at: int) -> tuple[int, int]:
+        n, first = len(x) // GROUP, at // GROUP
+        whole = n * GROUP
+        np.matmul(self._grouped[first : first + n], x[:whole].reshape(n, GROUP, x.shape[1]), out=groups[:n])
+        if whole == len(x):
+            return n, GROUP
+        np.matmul(self._z[at + whole : at + len(x)].T, x[whole:], out=groups[n])
+        return n + 1, GROUP
+
+
+class _Classes(_Sorter):
+    """Of many classes: each row to the sum of its class."""
+
+    def __init__(self, z: SparseDesign) -> None:
+        self._codes, self._width = np.ascontiguousarray(z.columns[:, 0]), z.width
+        self._starts, self._ones = np.arange(len(z) + 1, dtype=np.int32), np.ones(len(z), np.float32)
+
+    def put(self, groups: NDArray[np.float32], x: NDArray[np.float32], at: int) -> tuple[int, int]:
+        from scipy.sparse import _sparsetools
+
+        (n, d), codes = x.shape, self._codes[at : at + len(x)]
+        flat = (x.reshape(-1), groups[0].reshape(-1))
+        _sparsetools.csc_matvecs(self._width, n, d, self._starts[: n + 1], codes, self._ones[:n], *flat)
+        return 1, int(np.bincount(codes).max(initial=0))
+
+
+def _power_of_two(n: int) -> int:
+    """Give the largest one up to n (at least 1), which divides the rows of a unit."""
+    return 1 << (max(1, n).bit_length() - 1)

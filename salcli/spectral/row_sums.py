@@ -1,0 +1,169 @@
+"""`RowSums`: Σ x zᵀ over rows that come in any batches, the same to the last bit."""
+
+import math
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.spectral.design import SparseDesign
+from salcli.spectral.linalg import norm
+
+Array = NDArray[np.float64]
+WIDE_ELEMENTS = 1 << 17  # numbers widened to float64 at once: a MiB, about what a core's own cache holds
+NARROW = 4  # up to so many columns of Z, a dense product is as fast as adding rows to their classes' sums
+LEAST_NARROW_POWER = 1e-30  # float32 squares that underflow are lost beside such a sum, but not in a smaller one
+
+
+class RowSums:
+    """Σ (x − anchor) zᵀ and what belongs to it, added up in float64, in place.
+
+    Rows are taken in their order and always so many at once, whatever the batches they come in: the sums are the same
+    to the last bit.
+    """
+
+    most_grouped = 0
+    """The most rows that were added up in float32."""
+    measures_all = True
+
+    def __init__(self, d: int, width: int, *, n_one_hot: int = 0, anchor: Array | None = None) -> None:
+        """Begin with nothing.
+
+        Parameters
+        ----------
+        d, width : columns of X and Z
+        n_one_hot : leading columns of Z that hold exactly one 1 in each row
+        anchor : `[d]` what rows are measured from
+        """
+        # Σ x comes with the classes' sums, if every row has a class; else a column of ones is added to Z.
+        self._width, self._n_one_hot = width, n_one_hot
+        self._sums = np.zeros((width + (n_one_hot == 0), d))
+        self._anchor = anchor
+        self._n, self._n_measured, self._root_x, self._root_z = 0, 0, 0.0, 0.0
+        self._sum_z = np.zeros(len(self._sums))
+        # Rows wait here, widened, and their rows of Z, until there are enough of them.
+        self._held = self._room(d)
+        self._waiting: list[SparseDesign] = []
+        self._n_waiting = 0
+
+    def _room(self, d: int) -> NDArray[Any]:
+        return np.empty((max(1, WIDE_ELEMENTS // max(1, d)), d))
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows are added up at once: batches of so many are not gathered first."""
+        return len(self._held)
+
+    def add(self, batches: Iterable[NDArray[Any]], z: SparseDesign) -> None:
+        """Add rows: x `[n, d]` of any float dtype in batches, which may share a buffer, and the design of them all."""
+        with np.errstate(over="ignore", invalid="ignore"):  # sums that are not finite are refused in the end
+            self._n += len(z)
+            self._root_z = math.hypot(self._root_z, z.norm)
+            z = z if self._n_one_hot else z.with_ones()
+            z.add_sums_to(self._sum_z)
+            self._add_batches(batches, z)
+
+    def _add_batches(self, batches: Iterable[NDArray[Any]], z: SparseDesign) -> None:
+        z, at = (z.spelt_out() if z.width <= NARROW else z), 0
+        for x in batches:
+            self._gather(x, z, at)
+            at += len(x)
+
+    def _gather(self, x: NDArray[Any], z: SparseDesign, at: int) -> None:
+        start = 0
+        while start < len(x):
+            stop = min(start + len(self._held) - self._n_waiting, len(x))
+            part, held = x[start:stop], self._held[self._n_waiting : self._n_waiting + stop - start]
+            np.copyto(held, part, casting="same_kind")
+            if self._anchor is not None:
+                held -= self._anchor
+            if self.measures_all:
+                self._measure(part if self._anchor is None else held)
+            self._waiting.append(z.take(slice(at + start, at + stop)))
+            self._n_waiting += stop - start
+            if self._n_waiting == len(self._held):
+                self._sum_up_waiting()
+            start = stop
+
+    def _sum_up_waiting(self) -> None:
+        if self._n_waiting:
+            self._sum_up(self._held[: self._n_waiting], SparseDesign.concatenated(self._waiting))
+            self._waiting, self._n_waiting = [], 0
+
+    def _sum_up(self, x: NDArray[Any], z: SparseDesign) -> None:
+        z.add_products_to(self._sums, x)
+
+    def _measure(self, x: NDArray[Any]) -> None:
+        """Add ‖x‖², in float32 if that will do: it only tells how large rounding may be."""
+        flat = x.reshape(-1)
+        power = float(flat @ flat) if x.dtype == np.float32 else 0.0
+        is_sure = LEAST_NARROW_POWER < power < math.inf
+        root = math.sqrt(power) if is_sure else norm(x.astype(np.float64, copy=False))
+        self._root_x, self._n_measured = math.hypot(self._root_x, root), self._n_measured + len(x)
+
+    def _finish(self) -> None:
+        """Put everything that was added into the sums."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._sum_up_waiting()
+
+    def __iadd__(self, other: Self) -> Self:
+        """Add the sums of other rows, about the same anchor."""
+        self._finish()
+        other._finish()
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._sums += other._sums
+        self._sum_z += other._sum_z
+        self._n, self._root_x = self._n + other._n, math.hypot(self._root_x, other._root_x)
+        self._root_z, self._n_measured = math.hypot(self._root_z, other._root_z), self._n_measured + other._n_measured
+        self.most_grouped = max(self.most_grouped, other.most_grouped)
+        return self
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether neither NaN nor Inf was added, nor squares that overflow."""
+        self._finish()
+        return math.isfinite(self._root_x)
+
+    def __len__(self) -> int:
+        return self._n
+
+    def totals(self) -> "Totals":
+        """Give the sums over all rows added so far."""
+        self._finish()
+        of_z = self._sums[: self._width]
+        with np.errstate(over="ignore", invalid="ignore"):
+            sum_x = of_z[: self._n_one_hot].sum(axis=0) if self._n_one_hot else self._sums[-1]
+        root_x = self._root_x * math.sqrt(self._n / max(1, self._n_measured))
+        return Totals(
+            self._n, self._anchor, sum_x, self._sum_z[: self._width], of_z, root_x, self._root_z, self.most_grouped
+        )
+
+
+class Totals(NamedTuple):
+    """Sums over n rows, x measured from the anchor."""
+
+    n: int
+    anchor: Array | None
+    """`[d]`; None: zero."""
+    sum_x: Array
+    """`[d]`"""
+    sum_z: Array
+    """`[c]`"""
+    sum_zx: Array
+    """`[c, d]` Σ z xᵀ"""
+    root_x: float
+    """√Σ ‖x‖²"""
+    root_z: float
+    """√Σ ‖z‖²"""
+    most_grouped: int
+    """The most rows that were added up in float32; 0: none."""
+
+
+def anchor_of(x: NDArray[Any]) -> Array | None:
+    """Choose what rows are measured from: the first of them, or zero where float64 is exact enough without.
+
+    Means may be far larger than the signal: a sum of float64 values then loses the signal's digits, unless they are
+    taken from a value near the mean. Values of 32 bits and fewer leave 29 bits of room in a float64.
+    """
+    return None if x.dtype.itemsize <= 4 or not len(x) else x[0].astype(np.float64)
