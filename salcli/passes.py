@@ -19,7 +19,7 @@ from salcli.formats.writer import EmbeddingWriter
 from salcli.options import UNIT_ELEMENTS, block_rows
 from salcli.spectral.design import SparseDesign
 from salcli.spectral.eraser import LinearEraser
-from salcli.spectral.grouped_sums import GroupedSums
+from salcli.spectral.grouped_sums import GroupedSums, may_group
 from salcli.spectral.kernel_eraser import FeatureEraser
 from salcli.spectral.kernels import NystromMap
 from salcli.spectral.moments import CrossMoments
@@ -28,9 +28,7 @@ from salcli.spectral.sal import is_settled
 
 Change = Callable[[NDArray[Any], NDArray[Any] | None], NDArray[Any]]
 JOINING = 8  # a unit has at least so many numbers for each number of its sums
-GROUPED_ELEMENTS = 1 << 25  # smaller files take no time in float64 either
 GROUPED_UNITS = 8  # where adding up is fast, what Python does for each piece of work would be felt
-GROUPED_SUMS = 1 << 19  # more sums than that take longer to join than their rows to add up
 COARSE = 5e-3  # rounding that brings back more than this share of the strongest removed direction is too coarse
 
 
@@ -79,17 +77,11 @@ def fold_moments(
     is_centred : which Ω is wanted: many float32 rows are added up in small groups first, and once more in float64
         throughout if that leaves a doubt about it
     """
-    is_grouped = features is None and _may_group(source, labels, len(chosen))
+    is_grouped = features is None and may_group(len(chosen), source.d, labels.n_columns, labels.n_one_hot, source.dtype)
     moments = _folded(source, labels, chosen, progress, features, is_grouped=is_grouped)
     if is_grouped and not is_settled(moments, is_centred=is_centred):
         return _folded(source, labels, chosen, progress, features, is_grouped=False)
     return moments
-
-
-def _may_group(source: FiniteSource, labels: GuardedLabels, n: int) -> bool:
-    is_one_hot = labels.n_one_hot == labels.n_columns
-    is_large = n * source.d >= GROUPED_ELEMENTS
-    return is_one_hot and is_large and source.dtype == np.float32 and source.d * labels.n_columns <= GROUPED_SUMS
 
 
 def _folded(

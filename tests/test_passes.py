@@ -73,7 +73,7 @@ def test_a_fold_gives_the_same_bits_for_any_batch_size_and_format(
 def test_sums_by_groups_are_the_same_bits_for_any_batch_size_and_format(
     tmp_path: Path, name: str, labelled: str, n_classes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(passes, "GROUPED_ELEMENTS", 0)
+    monkeypatch.setattr(grouped_sums, "LEAST_ELEMENTS", 0)
     monkeypatch.setattr(passes, "GROUPED_UNITS", 4)
     monkeypatch.setattr(grouped_sums, "BLOCK_ELEMENTS", 64 * D)
     monkeypatch.setattr(grouped_sums, "ROWS_A_CLASS", 1)
@@ -117,14 +117,14 @@ def test_what_groups_leave_in_doubt_is_added_up_once_more_in_float64(
     path = write_embeddings(tmp_path / "x.npy", x, [])
     plain = folded(path, one_hot(codes, 2), np.arange(n), None)
     assert plain.most_grouped == 0
-    monkeypatch.setattr(passes, "GROUPED_ELEMENTS", 0)
+    monkeypatch.setattr(grouped_sums, "LEAST_ELEMENTS", 0)
     found = folded(path, one_hot(codes, 2), np.arange(n), None)
     for part in ("n", "mean_x", "mean_z", "comoment", "root_x", "most_grouped"):
         assert np.array_equal(getattr(found, part), getattr(plain, part)), part
 
 
 def test_float64_is_never_added_up_in_float32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passes, "GROUPED_ELEMENTS", 0)
+    monkeypatch.setattr(grouped_sums, "LEAST_ELEMENTS", 0)
     x = np.random.default_rng(9).normal(size=(900, D))
     codes = np.arange(900) % 3
     for dtype, wanted in ((np.float64, 0), (">f4", 0), (np.float16, 0), (np.float32, grouped_sums.GROUP)):
@@ -143,7 +143,7 @@ def test_not_a_number_in_a_row_that_is_not_fitted_is_refused_too(tmp_path: Path)
 def test_not_a_number_is_named_where_rows_are_added_up_by_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(passes, "GROUPED_ELEMENTS", 0)
+    monkeypatch.setattr(grouped_sums, "LEAST_ELEMENTS", 0)
     x = np.random.default_rng(8).normal(size=(3000, D)).astype(np.float32)
     x[2222, 3] = np.nan
     with pytest.raises(FormatError, match="row 2222: nan"):

@@ -19,7 +19,7 @@ from salcli.formats.source import Slab
 from salcli.options import ApplyOptions
 from salcli.passes import fold_moments, stream_through
 from salcli.spectral.moments import CrossMoments
-from salcli.spectral.sal import SpectralFit, fit_sal
+from salcli.spectral.sal import SpectralFit, fit_rows, fit_sal
 
 
 def labels_of(n: int, n_classes: int) -> GuardedLabels:
@@ -50,7 +50,7 @@ def warm_up(path: Path, n: int) -> None:
 def fit_in_memory(x: NDArray[Any], z: NDArray[Any]) -> SpectralFit[Any]:
     """Fit rows that are at hand."""
     with one_blas_thread():
-        return fit_sal(CrossMoments.of(x, z, spread=ordered_map))
+        return fit_rows(x, z, spread=ordered_map)
 
 
 def apply(eraser: Path, path: Path, target: Path | None) -> None:

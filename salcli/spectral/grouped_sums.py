@@ -16,7 +16,14 @@ BLOCK_ELEMENTS = (
 ROWS_A_CLASS = 4  # at once at the least, on average: adding up the groups takes a while too
 MOST_ELEMENTS = 1 << 21
 GROUPS_ELEMENTS = 1 << 18  # of groups' sums, before they are added up
+LEAST_ELEMENTS = 1 << 25  # fewer numbers take no time in float64 either
+MOST_SUMS = 1 << 19  # more sums than that take longer to join than their rows to add up
 MEASURED = 8  # of so many blocks one is measured
+
+
+def may_group(n: int, d: int, width: int, n_one_hot: int, dtype: np.dtype[Any]) -> bool:
+    """Tell whether n rows are many enough, and of the kind, to be added up by groups."""
+    return dtype == np.float32 and n_one_hot == width and n * d >= LEAST_ELEMENTS and width * d <= MOST_SUMS
 
 
 class GroupedSums(RowSums):

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from salcli.errors import RangeError, ShapeError
 from salcli.spectral.design import SparseDesign
+from salcli.spectral.grouped_sums import GroupedSums
 from salcli.spectral.linalg import norm
 from salcli.spectral.row_sums import RowSums, anchor_of
 
 Array = NDArray[np.float64]
+SPREAD_ELEMENTS = 1 << 22  # fewer numbers are added up sooner than threads are there
 PART_ELEMENTS, PARTS = 1 << 22, 4  # of rows in memory, added up before they join the others
 EPS, HALF_EPS32 = float(np.finfo(np.float64).eps), 2.0**-24
 
@@ -55,31 +57,40 @@ class CrossMoments:
         return cls(0, np.zeros(d), np.zeros(c), np.zeros((d, c)), 0.0, 0.0)
 
     @classmethod
-    def of(cls, x: NDArray[Any], z: NDArray[Any], *, spread: Spread = map) -> "CrossMoments":
+    def of(
+        cls, x: NDArray[Any], z: NDArray[Any] | SparseDesign, *, spread: Spread = map, is_grouped: bool = False
+    ) -> "CrossMoments":
         """Take the moments of rows.
 
         Parameters
         ----------
         x : `[n, d]` of any float dtype
-        z : `[n, c]`
+        z : `[n, c]`, dense or by its entries
         spread : maps parts of the rows to their sums, in order, perhaps on threads
+        is_grouped : by groups in float32 (see `GroupedSums`; x float32, z one-hot)
 
         Raises
         ------
         ShapeError : x and z differ in rows
         """
-        if x.ndim != 2 or z.ndim != 2 or len(x) != len(z):
-            raise ShapeError(f"x {x.shape} and z {z.shape} are not [n, d] and [n, c]")
-        design, anchor = SparseDesign.of(z), anchor_of(x)
+        design = z if isinstance(z, SparseDesign) else SparseDesign.of(z)
+        if x.ndim != 2 or len(x) != len(design):
+            raise ShapeError(f"x {x.shape} and z {(len(design), design.width)} are not [n, d] and [n, c]")
+        anchor = anchor_of(x)
 
         def sums_of(part: slice) -> RowSums:
-            sums = RowSums(x.shape[1], z.shape[1], n_one_hot=design.n_one_hot, anchor=anchor)
-            sums.add([x[part]], design.take(part))
+            if is_grouped:
+                sums: RowSums = GroupedSums(x.shape[1], design.width)
+            else:
+                sums = RowSums(x.shape[1], design.width, n_one_hot=design.n_one_hot, anchor=anchor)
+            rows, step = x[part], sums.rows_at_once
+            sums.add((rows[i : i + step] for i in range(0, len(rows), step)), design.take(part))
             return sums
 
         rows = max(1, min(PART_ELEMENTS // max(1, x.shape[1]), -(-len(x) // PARTS)))
+        parts = [slice(start, start + rows) for start in range(0, len(x), rows)]
         total = sums_of(slice(0, 0))
-        for sums in spread(sums_of, [slice(start, start + rows) for start in range(0, len(x), rows)]):
+        for sums in (spread if x.size >= SPREAD_ELEMENTS else map)(sums_of, parts):
             total += sums
         return cls.of_sums(total)
 

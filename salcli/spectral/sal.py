@@ -7,9 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.errors import RankError, UsageError
+from salcli.spectral.design import SparseDesign
 from salcli.spectral.eraser import LinearEraser
+from salcli.spectral.grouped_sums import may_group
 from salcli.spectral.linalg import numerical_rank, thin_svd
-from salcli.spectral.moments import CrossMoments
+from salcli.spectral.moments import CrossMoments, Spread
 
 CLEARLY = 16.0  # so many times what rounding may be, at the very worst
 Array = NDArray[np.float64]
@@ -69,6 +71,24 @@ def fit_sal(
     mean = moments.mean_x if is_centred else np.zeros_like(moments.mean_x)
     directions = u[:, :chosen]
     return SpectralFit(LinearEraser(mean, directions, directions), s, rank, rule, is_centred)
+
+
+def fit_rows(
+    x: NDArray[Any],
+    z: NDArray[Any],
+    k: int | None = None,
+    *,
+    alpha: float | None = None,
+    is_centred: bool = True,
+    spread: Spread = map,
+) -> SpectralFit[LinearEraser]:
+    """Fit rows in memory: x `[n, d]`, z `[n, c]` (see `fit_sal` for the rest, `CrossMoments.of` for `spread`)."""
+    design = SparseDesign.of(z)
+    is_grouped = x.ndim == 2 and may_group(len(x), x.shape[1], design.width, design.n_one_hot, x.dtype)
+    moments = CrossMoments.of(x, design, spread=spread, is_grouped=is_grouped)
+    if is_grouped and not is_settled(moments, is_centred=is_centred):
+        moments = CrossMoments.of(x, design, spread=spread)
+    return fit_sal(moments, k, alpha=alpha, is_centred=is_centred)
 
 
 def is_settled(moments: CrossMoments, *, is_centred: bool = True) -> bool:

@@ -13,7 +13,7 @@ from salcli.spectral.design import SparseDesign
 from salcli.spectral.grouped_sums import GROUP, GroupedSums
 from salcli.spectral.moments import CrossMoments
 from salcli.spectral.row_sums import NARROW
-from salcli.spectral.sal import is_settled
+from salcli.spectral.sal import fit_rows, is_settled
 
 KINDS = ("normal", "shifted", "constant", "outliers", "tiny")
 
@@ -167,6 +167,22 @@ def test_sums_that_float32_cannot_hold_are_not_settled_and_not_taken_for_finite(
     sums.add([x], SparseDesign(codes.astype(np.int32)[:, None], None, 2, 2))
     assert not sums.is_finite
     assert not is_settled(CrossMoments.of_sums(sums))
+
+
+@pytest.mark.parametrize("c", [2, 9])
+def test_rows_in_memory_are_fitted_by_groups_if_that_settles_it_and_in_float64_if_not(c: int) -> None:
+    n = 6000
+    rng = np.random.default_rng(5)
+    codes = np.arange(n) % c
+    x = (rng.normal(size=(n, 12)) + rng.normal(size=(c, 12))[codes]).astype(np.float32)
+    z = np.eye(c)[codes]
+    plain, far = fit_rows(x, z), fit_rows(x + np.float32(1e5), z)
+    with patch.object(grouped_sums, "LEAST_ELEMENTS", 0):
+        by_groups, still_far = fit_rows(x, z), fit_rows(x + np.float32(1e5), z)
+    assert by_groups.rank == plain.rank == c - 1
+    np.testing.assert_allclose(by_groups.eraser.projection(), plain.eraser.projection(), atol=1e-5)
+    assert not np.array_equal(by_groups.singular_values, plain.singular_values)  # the control: it was by groups
+    assert np.array_equal(still_far.singular_values, far.singular_values)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
