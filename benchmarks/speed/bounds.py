@@ -20,6 +20,7 @@ from salcli.evaluation.digests import labels_digest, rows_digest
 from salcli.formats.label_table import read_labels
 from salcli.options import LabelOptions
 from salcli.spectral.design import SparseDesign
+from salcli.spectral.grouped_sums import GroupedSums
 from salcli.spectral.row_sums import RowSums
 
 BLOCK, FILE_BYTES, FRESH_BYTES, LEAST_BYTES = (512, 300), 2.5e8, 2.5e8, 8 << 20
@@ -66,15 +67,17 @@ def _in_cache() -> dict[str, tuple[Work, float]]:
             z @ wide
 
     codes = (np.arange(len(block)) % 2).astype(np.int32)[:, None]
-    one_hot, sums = SparseDesign(codes, None, 2, 2), RowSums(BLOCK[1], 2, n_one_hot=2)
+    one_hot = SparseDesign(codes, None, 2, 2)
+    exact, by_groups = RowSums(BLOCK[1], 2, n_one_hot=2), GroupedSums(BLOCK[1], 2)
 
-    def added() -> None:
+    def added(sums: RowSums) -> None:
         for _ in range(times):
             sums.add([block], one_hot)
 
     n_bytes = float(times * block.nbytes)
     return {
-        "our float64 class sums of a cached block": (added, n_bytes),
+        "our class sums of a cached block": (partial(added, by_groups), n_bytes),
+        "our float64 class sums of a cached block": (partial(added, exact), n_bytes),
         "float32 → float64 in a cached block": (widened, n_bytes),
         "float32 sums of a cached block": (summed, n_bytes),
         "float64 sums of a cached block": (multiplied, 2 * n_bytes),
