@@ -29,6 +29,7 @@ from salcli.spectral.sal import is_settled
 Change = Callable[[NDArray[Any], NDArray[Any] | None], NDArray[Any]]
 JOINING = 8  # a unit has at least so many numbers for each number of its sums
 GROUPED_UNITS = 8  # where adding up is fast, what Python does for each piece of work would be felt
+GROUPED_ROWS = 1 << 16  # of which the design is held at once
 COARSE = 5e-3  # rounding that brings back more than this share of the strongest removed direction is too coarse
 
 
@@ -159,10 +160,15 @@ def _units(
 
     Joining takes its time for each unit, so with many classes a unit is several of the source's.
     """
-    per_unit = source.unit * max(GROUPED_UNITS if is_grouped else 1, 1 + JOINING * n_sums // UNIT_ELEMENTS)
+    joined = 1 + JOINING * n_sums // UNIT_ELEMENTS
+    grouped = max(joined, min(GROUPED_UNITS, GROUPED_ROWS // source.unit)) if is_grouped else joined
     slabs_of = source.slabs if checks else source.unchecked_slabs
     touched = (slab for slab in slabs_of() if chosen.touch(slab.start, slab.n_rows))
-    for _, slabs in itertools.groupby(touched, lambda slab: slab.start // per_unit):
+
+    def unit_of(slab: Slab) -> int:  # where slabs hold what they will give, many at once would take much memory
+        return slab.start // (source.unit * (joined if slab.bare is None else grouped))
+
+    for _, slabs in itertools.groupby(touched, unit_of):
         yield list(slabs)
 
 

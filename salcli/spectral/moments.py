@@ -153,10 +153,13 @@ class CrossMoments:
     def rounding_floor(self, *, of_groups: bool = True) -> float:
         """Bound what rounding alone can put into a singular value of Ω: 64 eps · rms‖x‖ · rms‖z‖, more with groups.
 
-        A sum of m float32 numbers is right to m/2 of their eps times the sum of their sizes (Higham 2002, eq. 4.4),
-        so all of them together to as much of n · rms‖x‖.
+        A sum of m float32 numbers is right to m · 2⁻²⁴ times the sum of their sizes (Higham 2002, eq. 4.4). Summed over
+        the groups of class c that is n · mean(|x| z_c), which is at most n · √(mean(x² z_c) · mean(z_c)), and so the
+        error of Ω at most m · 2⁻²⁴ · rms‖x‖ · √(share of the largest class), and as much again by centring.
         """
         rms_x = math.hypot(self.root_x / math.sqrt(self.n), norm(self.mean_x))
         rms_z = math.hypot(self.root_z / math.sqrt(self.n), norm(self.mean_z))
-        grouped = self.most_grouped * HALF_EPS32 if of_groups else 0.0
-        return (64 * EPS + grouped) * rms_x * rms_z
+        floor = 64 * EPS * rms_x * rms_z
+        if of_groups and self.most_grouped:
+            floor += 2 * self.most_grouped * HALF_EPS32 * rms_x * math.sqrt(float(self.mean_z.max()))
+        return floor

@@ -13,7 +13,7 @@ from salcli.spectral.grouped_sums import may_group
 from salcli.spectral.linalg import numerical_rank, thin_svd
 from salcli.spectral.moments import CrossMoments, Spread
 
-CLEARLY = 16.0  # so many times what rounding may be, at the very worst
+CLEARLY = 8.0  # so many times what rounding may be, at the very worst
 Array = NDArray[np.float64]
 Eraser = TypeVar("Eraser", covariant=True)
 

@@ -54,7 +54,11 @@ def test_sums_by_groups_are_as_near_to_the_plain_ones_as_they_say(
     x = rows_of(kind, n, d, seed)
     rng = np.random.default_rng(seed + 1)
     codes = rng.integers(0, c, n) if is_even else np.minimum(rng.geometric(0.8, n) - 1, c - 1)
-    with patch.object(grouped_sums, "BLOCK_ELEMENTS", GROUP * d), patch.object(grouped_sums, "ROWS_A_CLASS", 1):
+    with (
+        patch.object(grouped_sums, "BLOCK_ELEMENTS", GROUP * d),
+        patch.object(grouped_sums, "ROWS_A_CLASS", 1),
+        patch.object(grouped_sums, "MEASURED", 1),
+    ):
         moments = grouped(x, codes, c)
     z, exact = np.eye(c)[codes], x.astype(np.float64)
     assert moments.n == n
@@ -64,6 +68,9 @@ def test_sums_by_groups_are_as_near_to_the_plain_ones_as_they_say(
     assert np.all(np.abs(moments.mean_x - exact.mean(0)) <= bound.mean(0))
     assert np.all(np.abs(moments.comoment / n + np.outer(moments.mean_x, moments.mean_z) - exact.T @ z / n)
                   <= bound.T @ z / n + 1e-14 * np.abs(exact).mean(0)[:, None])  # fmt: skip
+    for is_centred, z_used in ((True, z - z.mean(0)), (False, z)):
+        off = moments.cross_covariance(is_centred=is_centred) - exact.T @ z_used / n
+        assert np.linalg.norm(off, 2) <= moments.rounding_floor() * (1 + 1e-6)
 
 
 CUTS = st.lists(st.integers(0, 1500), max_size=5)
