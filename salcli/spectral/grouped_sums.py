@@ -10,11 +10,11 @@ from salcli.spectral.design import SparseDesign
 from salcli.spectral.row_sums import NARROW, RowSums
 
 GROUP = 64  # rows that are added up in float32 before float64 takes over
-BLOCK_ELEMENTS = (
-    1 << 18
-)  # numbers added up at once: a MiB, of which little has left a core's own cache since its reading
+# Numbers added up at once, a MiB or two: most of them a core's own cache holds since they were read, and Python comes
+# in between seldom enough for two threads.
+BLOCK_ELEMENTS, BY_CLASS_ELEMENTS = 1 << 18, 1 << 19
 ROWS_A_CLASS = 4  # at once at the least, on average: adding up the groups takes a while too
-MOST_ELEMENTS = 1 << 21
+MOST_ELEMENTS = 1 << 21  # of a block
 GROUPS_ELEMENTS = 1 << 18  # of groups' sums, before they are added up
 LEAST_ELEMENTS = 1 << 25  # fewer numbers take no time in float64 either
 MOST_SUMS = 1 << 19  # more sums than that take longer to join than their rows to add up
@@ -44,7 +44,8 @@ class GroupedSums(RowSums):
         self._at_once, self._n_groups, self._n_blocks = at_once, 0, 0
 
     def _room(self, d: int) -> NDArray[Any]:
-        wanted = min(max(BLOCK_ELEMENTS, ROWS_A_CLASS * self._sums.size), MOST_ELEMENTS)
+        by_class = max(BY_CLASS_ELEMENTS, ROWS_A_CLASS * self._sums.size)
+        wanted = BLOCK_ELEMENTS if len(self._sums) <= NARROW else min(by_class, MOST_ELEMENTS)
         return np.empty((max(GROUP, _power_of_two(wanted // d)), d), np.float32)
 
     def _add_batches(self, batches: Iterable[NDArray[Any]], z: SparseDesign) -> None:

@@ -56,6 +56,7 @@ def test_sums_by_groups_are_as_near_to_the_plain_ones_as_they_say(
     codes = rng.integers(0, c, n) if is_even else np.minimum(rng.geometric(0.8, n) - 1, c - 1)
     with (
         patch.object(grouped_sums, "BLOCK_ELEMENTS", GROUP * d),
+        patch.object(grouped_sums, "BY_CLASS_ELEMENTS", GROUP * d),
         patch.object(grouped_sums, "ROWS_A_CLASS", 1),
         patch.object(grouped_sums, "MEASURED", 1),
     ):
@@ -87,6 +88,7 @@ def test_rows_add_up_to_the_same_bits_in_any_batches(
     batches, calls = (sorted({0, *(cut for cut in some if cut < n), n}) for some in (cuts, calls))
     with (
         patch.object(grouped_sums, "BLOCK_ELEMENTS", elements),
+        patch.object(grouped_sums, "BY_CLASS_ELEMENTS", elements),
         patch.object(grouped_sums, "ROWS_A_CLASS", 1),
         patch.object(grouped_sums, "GROUPS_ELEMENTS", elements),
     ):
@@ -107,7 +109,7 @@ def test_rows_add_up_to_the_same_bits_in_any_batches(
 
 @pytest.mark.parametrize("c", [2, 9])
 def test_full_batches_behind_others_are_not_taken_out_of_turn(c: int) -> None:
-    with patch.object(grouped_sums, "BLOCK_ELEMENTS", 128 * 5), patch.object(grouped_sums, "ROWS_A_CLASS", 1):
+    with patch.multiple(grouped_sums, BLOCK_ELEMENTS=128 * 5, BY_CLASS_ELEMENTS=128 * 5, ROWS_A_CLASS=1):
         rows = GroupedSums(5, c).rows_at_once
         n = 4 * rows
         x, codes = rows_of("shifted", n, 5, 1), np.random.default_rng(1).integers(0, c, n)
@@ -123,7 +125,7 @@ def test_full_batches_behind_others_are_not_taken_out_of_turn(c: int) -> None:
 def test_groups_that_join_make_the_sums_of_all_rows() -> None:
     x, codes = rows_of("normal", 5000, 6, 0), np.arange(5000) % 3
     design = SparseDesign(codes.astype(np.int32)[:, None], None, 3, 3)
-    with patch.object(grouped_sums, "BLOCK_ELEMENTS", 64 * 6), patch.object(grouped_sums, "ROWS_A_CLASS", 1):
+    with patch.multiple(grouped_sums, BLOCK_ELEMENTS=64 * 6, BY_CLASS_ELEMENTS=64 * 6, ROWS_A_CLASS=1):
         *parts, total = (GroupedSums(6, 3) for _ in range(4))
     for part, (a, b) in zip(parts, ((0, 1999), (1999, 2000), (2000, 5000)), strict=True):
         part.add([x[a:b]], design.take(slice(a, b)))
@@ -195,7 +197,7 @@ def test_rows_in_memory_are_fitted_by_groups_if_that_settles_it_and_in_float64_i
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("c", [2, 9])
 def test_a_number_that_is_not_finite_never_leaves_the_sums(value: float, c: int) -> None:
-    x = rows_of("normal", 40_000, 8, 0)
+    x = rows_of("normal", 100_000, 8, 0)
     sums = GroupedSums(8, c)
     x[sums.rows_at_once + 5, 3] = value  # in a block that is not measured
     sums.add([x], SparseDesign((np.arange(len(x)) % c).astype(np.int32)[:, None], None, c, c))
