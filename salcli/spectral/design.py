@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.errors import ShapeError
 from salcli.spectral.linalg import norm
 
 Array = NDArray[np.float64]
@@ -28,7 +29,14 @@ class SparseDesign:
 
     @classmethod
     def of(cls, z: NDArray[Any]) -> Self:
-        """Take a dense Z, noticing if it is one-hot."""
+        """Take a dense Z `[n, c]`, noticing if it is one-hot.
+
+        Raises
+        ------
+        ShapeError : it is not a matrix
+        """
+        if z.ndim != 2:
+            raise ShapeError(f"z {z.shape} is not [n, c]")
         n, c = z.shape
         z = np.asarray(z)
         codes = z.argmax(axis=1) if c else np.zeros(n, np.int64)

@@ -164,5 +164,7 @@ def test_rounding_alone_stays_below_the_floor() -> None:
 def test_rows_that_do_not_match_are_refused() -> None:
     with pytest.raises(ShapeError, match=r"\(3, 2\).*\(4, 2\)"):
         CrossMoments.of(np.zeros((3, 2)), np.zeros((4, 2)))
+    with pytest.raises(ShapeError, match=r"z \(3,\)"):
+        CrossMoments.of(np.zeros((3, 2)), np.zeros(3))
     with pytest.raises(ShapeError, match="do not add up"):
         CrossMoments.zero(2, 2) + CrossMoments.zero(3, 2)
