@@ -77,7 +77,6 @@ def test_sums_by_groups_are_the_same_bits_for_any_batch_size_and_right_in_any_fo
     monkeypatch.setattr(passes, "GROUPED_UNITS", 4)
     monkeypatch.setattr(grouped_sums, "BLOCK_ELEMENTS", 64 * D)
     monkeypatch.setattr(grouped_sums, "BY_CLASS_ELEMENTS", 64 * D)
-    monkeypatch.setattr(grouped_sums, "ROWS_A_CLASS", 1)
     monkeypatch.setattr(grouped_sums, "MEASURED", 1)
     rng, n = np.random.default_rng(6), 700
     rows = np.arange(n) if labelled == "all" else rng.permutation(n)[:500]

@@ -85,20 +85,26 @@ def write_binary(path: Path, n: int, d: int) -> Path:
     return settle(path)
 
 
+def codes_of(n: int, n_classes: int) -> NDArray[np.int32]:
+    """Draw a class for each row. Taking turns would not do: rows are repeated, and their classes would cancel out."""
+    return np.random.default_rng(2).integers(n_classes, size=n, dtype=np.int32)
+
+
 def write_labels(path: Path, n: int, n_classes: int, *, has_words: bool = False) -> Path:
-    """Write a label CSV whose classes take turns, joined by row or by the words of `write_binary`."""
+    """Write a label CSV with the classes of `codes_of`, joined by row or by the words of `write_binary`."""
+    codes = codes_of(n, n_classes)
     if has_words:
-        lines = ["word,label", *(f"word{i},c{i % n_classes:04}" for i in range(n))]
+        lines = ["word,label", *(f"word{i},c{code:04}" for i, code in enumerate(codes))]
     else:
-        lines = ["label", *(f"c{i % n_classes:04}" for i in range(n))]
+        lines = ["label", *(f"c{code:04}" for code in codes)]
     path.write_text("\n".join(lines) + "\n", "utf-8")
     return path
 
 
-def separated(n: int, d: int, n_classes: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+def separated(n: int, d: int, n_classes: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
     """Make rows whose classes differ in their means, and their codes."""
     rng = np.random.default_rng(1)
-    codes = np.arange(n) % n_classes
+    codes = codes_of(n, n_classes)
     means = rng.standard_normal((n_classes, d), dtype=np.float32)
     return rng.standard_normal((n, d), dtype=np.float32) + means[codes], codes
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import salcli
+from benchmarks.speed import files
 from salcli import workflow
 from salcli.data.labelled import LabelledRows
 from salcli.data.labels import Attribute, GuardedLabels
@@ -23,8 +24,8 @@ from salcli.spectral.sal import SpectralFit, fit_rows, fit_sal
 
 
 def labels_of(n: int, n_classes: int) -> GuardedLabels:
-    """Make labels that take turns, row by row."""
-    codes = (np.arange(n) % n_classes).astype(np.int32)
+    """Make labels, row by row."""
+    codes = files.codes_of(n, n_classes)
     return GuardedLabels("generated", (Attribute("g", codes, tuple(f"{i:04}" for i in range(n_classes))),), None)
 
 

@@ -13,7 +13,7 @@ from benchmarks.speed.timing import Measure, interleaved
 TARGET = 0.8  # rate at the largest size, as a share of the rate at the smallest
 ROWS, ROWS_D = (1e5, 3e5, 1e6, 3e6, 1e7), 32
 DIMENSIONS, DIMENSIONS_N = (100, 256, 512, 1024, 2048, 4096), 1e5
-CLASSES, CLASSES_N, CLASSES_D = (2, 10, 30, 100, 300, 1000), 4e5, 300
+CLASSES, CLASSES_N, CLASSES_D = (2, 10, 30, 100, 300, 1000), 1.6e6, 256
 
 
 def rows(bench: Bench) -> Iterator[Row]:

@@ -13,8 +13,6 @@ GROUP = 64  # rows that are added up in float32 before float64 takes over
 # Numbers added up at once, a MiB or two: most of them a core's own cache holds since they were read, and Python comes
 # in between seldom enough for two threads.
 BLOCK_ELEMENTS, BY_CLASS_ELEMENTS = 1 << 18, 1 << 19
-ROWS_A_CLASS = 4  # at once at the least, on average: adding up the groups takes a while too
-MOST_ELEMENTS = 1 << 21  # of a block
 GROUPS_ELEMENTS = 1 << 18  # of groups' sums, before they are added up
 LEAST_ELEMENTS = 1 << 25  # fewer numbers take no time in float64 either
 MOST_SUMS = 1 << 19  # more sums than that take longer to join than their rows to add up
@@ -41,11 +39,10 @@ class GroupedSums(RowSums):
         self._is_narrow, rows = width <= NARROW, self.rows_at_once
         at_once = rows // GROUP if self._is_narrow else 1
         self._groups = np.zeros((at_once * max(1, GROUPS_ELEMENTS // (at_once * width * d)), width, d), np.float32)
-        self._at_once, self._n_groups, self._n_blocks = at_once, 0, 0
+        self._at_once, self._n_full, self._n_open, self._n_rows, self._n_blocks = at_once, 0, 0, 0, 0
 
     def _room(self, d: int) -> NDArray[Any]:
-        by_class = max(BY_CLASS_ELEMENTS, ROWS_A_CLASS * self._sums.size)
-        wanted = BLOCK_ELEMENTS if len(self._sums) <= NARROW else min(by_class, MOST_ELEMENTS)
+        wanted = BLOCK_ELEMENTS if len(self._sums) <= NARROW else BY_CLASS_ELEMENTS
         return np.empty((max(GROUP, _power_of_two(wanted // d)), d), np.float32)
 
     def _add_batches(self, batches: Iterable[NDArray[Any]], z: SparseDesign) -> None:
@@ -67,17 +64,27 @@ class GroupedSums(RowSums):
         if self._n_blocks % MEASURED == 0:
             self._measure(x)
         self._n_blocks += 1
-        if self._n_groups + self._at_once > len(self._groups):
+        most = sorter.most_rows(at, len(x))
+        if self._n_rows + most > GROUP:
+            self._begin_groups()
+        self._n_open = sorter.put(self._groups[self._n_full :], x, at)
+        self._n_rows += most
+        self.most_grouped = max(self.most_grouped, self._n_rows)
+
+    def _begin_groups(self) -> None:
+        """Leave the groups that rows were added to last, and make room for others."""
+        self._n_full, self._n_open, self._n_rows = self._n_full + self._n_open, 0, 0
+        if self._n_full + self._at_once > len(self._groups):
             self._add_groups()
-        n, most = sorter.put(self._groups[self._n_groups :], x, at)
-        self._n_groups += n
-        self.most_grouped = max(self.most_grouped, most)
 
     def _add_groups(self) -> None:
-        used = self._groups[: self._n_groups]
-        self._sums += used.sum(axis=0, dtype=np.float64)
+        used = self._groups[: self._n_full + self._n_open]
+        if len(used) == 1:
+            self._sums += used[0]
+        else:
+            self._sums += used.sum(axis=0, dtype=np.float64)
         used[:] = 0
-        self._n_groups = 0
+        self._n_full, self._n_open, self._n_rows = 0, 0, 0
 
     def _finish(self) -> None:
         super()._finish()
@@ -93,13 +100,11 @@ class GroupedSums(RowSums):
 class _Sorter(Protocol):
     """Sums of groups of rows by class."""
 
-    def put(self, groups: NDArray[np.float32], x: NDArray[np.float32], at: int) -> tuple[int, int]:
-        """Put the sums of the rows `at`… into `groups` `[m, c, d]`, which hold zeros.
+    def most_rows(self, at: int, n: int, /) -> int:
+        """Say how many of the n rows from `at` one group will get from `put` in one class, at most."""
 
-        Returns
-        -------
-        how many groups there were, and the most rows that were added up in float32
-        """
+    def put(self, groups: NDArray[np.float32], x: NDArray[np.float32], at: int) -> int:
+        """Add the rows `at`… to `groups` `[m, c, d]`; give how many of these it took."""
 
 
 class _Products(_Sorter):
@@ -110,14 +115,17 @@ class _Products(_Sorter):
         n = len(z) // GROUP
         self._grouped = self._z[: n * GROUP].reshape(n, GROUP, z.width).transpose(0, 2, 1)
 
-    def put(self, groups: NDArray[np.float32], x: NDArray[np.float32], at: int) -> tuple[int, int]:
+    def most_rows(self, _at: int, _n: int, /) -> int:
+        return GROUP
+
+    def put(self, groups: NDArray[np.float32], x: NDArray[np.float32], at: int) -> int:
         n, first = len(x) // GROUP, at // GROUP
         whole = n * GROUP
         np.matmul(self._grouped[first : first + n], x[:whole].reshape(n, GROUP, x.shape[1]), out=groups[:n])
         if whole == len(x):
-            return n, GROUP
+            return n
         np.matmul(self._z[at + whole : at + len(x)].T, x[whole:], out=groups[n])
-        return n + 1, GROUP
+        return n + 1
 
 
 class _Classes(_Sorter):
@@ -127,13 +135,16 @@ class _Classes(_Sorter):
         self._codes, self._width = np.ascontiguousarray(z.columns[:, 0]), z.width
         self._starts, self._ones = np.arange(len(z) + 1, dtype=np.int32), np.ones(len(z), np.float32)
 
-    def put(self, groups: NDArray[np.float32], x: NDArray[np.float32], at: int) -> tuple[int, int]:
+    def most_rows(self, at: int, n: int, /) -> int:
+        return int(np.bincount(self._codes[at : at + n]).max(initial=0))
+
+    def put(self, groups: NDArray[np.float32], x: NDArray[np.float32], at: int) -> int:
         from scipy.sparse import _sparsetools
 
-        (n, d), codes = x.shape, self._codes[at : at + len(x)]
-        flat = (x.reshape(-1), groups[0].reshape(-1))
-        _sparsetools.csc_matvecs(self._width, n, d, self._starts[: n + 1], codes, self._ones[:n], *flat)
-        return 1, int(np.bincount(codes).max(initial=0))
+        n, d = x.shape
+        columns = (self._starts[: n + 1], self._codes[at : at + n], self._ones[:n])
+        _sparsetools.csc_matvecs(self._width, n, d, *columns, x.reshape(-1), groups[0].reshape(-1))
+        return 1
 
 
 def _power_of_two(n: int) -> int:

@@ -10,7 +10,7 @@ from salcli.errors import RankError, UsageError
 from salcli.spectral.design import SparseDesign
 from salcli.spectral.eraser import LinearEraser
 from salcli.spectral.grouped_sums import may_group
-from salcli.spectral.linalg import numerical_rank, thin_svd
+from salcli.spectral.linalg import numerical_rank, singular_values, thin_svd
 from salcli.spectral.moments import CrossMoments, Spread
 
 CLEARLY = 8.0  # so many times what rounding may be, at the very worst
@@ -100,7 +100,7 @@ def is_settled(moments: CrossMoments, *, is_centred: bool = True) -> bool:
     omega = moments.cross_covariance(is_centred=is_centred)
     if not np.isfinite(omega).all():
         return False
-    _, s, _ = thin_svd(omega)
+    s = singular_values(omega)
     is_clear = s > CLEARLY * moments.rounding_floor()
     return bool(np.all(is_clear | (s <= moments.rounding_floor(of_groups=False))))
 
