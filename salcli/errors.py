@@ -39,6 +39,15 @@ class RangeError(SalcliError):
     """A value that the output's number format cannot hold."""
 
 
+class RowRangeError(RangeError):
+    """Such a value in one row of a batch. Who knows which file the batch is of, and from where, says so instead."""
+
+    def __init__(self, row: int, told: str) -> None:
+        """Take the row, counted from the batch's first, and what is wrong with it."""
+        super().__init__(f"row {row}, {told}")
+        self.row, self.told = row, told
+
+
 class RoomError(SalcliError):
     """Work that this machine's memory cannot hold: how much it takes, how much there is."""
 

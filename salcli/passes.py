@@ -11,7 +11,7 @@ from salcli.data.labelled import Join, LabelledRows
 from salcli.data.labels import GuardedLabels, Index, Selection, as_subscript
 from salcli.engine.local import ordered_map
 from salcli.engine.progress import Progress
-from salcli.errors import AlignmentError
+from salcli.errors import AlignmentError, RangeError, RowRangeError
 from salcli.formats.finite import FiniteSource
 from salcli.formats.keys import KeyCensus
 from salcli.formats.source import Slab
@@ -235,35 +235,46 @@ def erased_dtype(
     return next((dtype for dtype in finer[:-1] if eraser.residue(first, dtype) <= allowed), finer[-1])
 
 
-def stream_through(source: FiniteSource, writer: EmbeddingWriter, change: Change, progress: Progress) -> int:
+def stream_through(
+    source: FiniteSource, writer: EmbeddingWriter, change: Change, progress: Progress, *, at_once: int | None = None
+) -> int:
     """Send every slab through `change` into `writer`, in file order; tell of duplicate keys.
 
     Parameters
     ----------
-    change : takes rows, and an earlier result (or None) whose memory it may use again
+    change : takes rows, and memory that it may use for the result (or None): the rows' own, if nobody else wants them
+    at_once : rows that `change` would take at once, where they can be read so; it then refuses NaN and Inf itself
 
     Returns
     -------
     rows written
     """
-    census, n_rows, rows = KeyCensus(), 0, block_rows(source.d)
+    census, n_rows, rows = KeyCensus(), 0, at_once or block_rows(source.d)
 
     def changed(slab: Slab) -> tuple[Any, tuple[str, ...] | None, int]:
         batch = slab.read()
-        return writer.encode(batch.with_vectors(change(batch.vectors, None))), batch.keys, len(batch)
+        try:
+            vectors = change(batch.vectors, None)
+        except RowRangeError as error:
+            raise _named(error, source, int(batch.rows[error.row])) from None
+        return writer.encode(batch.with_vectors(vectors)), batch.keys, len(batch)
 
-    def placed(slab: Slab) -> tuple[None, tuple[str, ...] | None, int]:
-        keys: list[str] = []
-        changed: NDArray[Any] | None = None
-        for block in slab.blocks(rows):
-            changed = change(block.vectors, changed)
-            writer.place(int(block.rows[0]), changed)
-            keys.extend(block.keys or ())
-        return None, tuple(keys), slab.n_rows
+    def placed(slab: Slab) -> tuple[None, None, int]:
+        row = slab.start
+        try:
+            for x in slab.vectors(rows):
+                writer.place(row, change(x, x if x.flags.writeable else None))
+                row += len(x)
+        except RowRangeError as error:
+            source.check(slab.read())  # NaN and Inf in the file are another fault
+            raise _named(error, source, row + error.row) from None
+        return None, None, slab.n_rows
 
-    work = placed if writer.takes_places and not source.n_dropped else changed
+    is_placed = writer.takes_places and not source.has_keys and not source.n_dropped
+    slabs = source.slabs() if at_once is None or not is_placed else source.unchecked_slabs()
+    work = placed if is_placed else changed
     with progress.stage("apply", source.n) as advance:
-        for piece, keys, n in ordered_map(work, source.slabs()):
+        for piece, keys, n in ordered_map(work, slabs):
             if piece is not None:
                 writer.write(piece)
             census.add(keys or ())
@@ -271,3 +282,7 @@ def stream_through(source: FiniteSource, writer: EmbeddingWriter, change: Change
             advance(n)
     census.tell(source.path, source.key_batches, source.place)
     return n_rows
+
+
+def _named(error: RowRangeError, source: FiniteSource, row: int) -> RangeError:
+    return RangeError(f"{source.path}: {source.place(row)}, {error.told}")

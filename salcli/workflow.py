@@ -136,7 +136,8 @@ def apply(
             return change(x, strength=options.strength, dtype=dtype, out=out)
 
         with create(target, source, d=d, dtype=dtype, format_name=name) as writer:
-            n = stream_through(source, writer, changed, progress or Silent())
+            at_once = change.rows_at_once if isinstance(change, LinearEraser) else None
+            n = stream_through(source, writer, changed, progress or Silent(), at_once=at_once)
     return Applied(target, name, n, d, str(dtype))
 
 

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from salcli.errors import RangeError, ShapeError, UsageError
+from salcli.errors import RangeError, RowRangeError, ShapeError, UsageError
 from salcli.spectral.linalg import Reflections, all_finite, completing_reflections, orthonormality_error
 
 Array = NDArray[np.float64]
 Change = Callable[[Array, Array], Array]  # of a block, with another one to work in
 WIDE_ELEMENTS = 1 << 16  # numbers widened to float64 at once: half a MiB, which stay in a core's own cache
+BATCH_ELEMENTS = 3 << 18  # in a batch: up to 3 MiB of float32
 ORTHONORMAL = 1e-8  # written and read in float64, directions are orthonormal to about 1e-15
 
 
@@ -65,6 +66,11 @@ class LinearEraser:
         return self.d
 
     @property
+    def rows_at_once(self) -> int:
+        """Batches of how many rows are best: large beside what Python does for each, and in the cache when written."""
+        return 1 << (max(1, BATCH_ELEMENTS // self.d).bit_length() - 1)
+
+    @property
     def k(self) -> int:
         """Directions it removes."""
         return int(self.left.shape[1])
@@ -89,7 +95,7 @@ class LinearEraser:
         x : `[n, d]`
         strength : λ ∈ [0, 1]
         dtype : of the result, default: x's; the arithmetic is float64
-        out : an earlier result that is not wanted any more: its memory is used, if it suffices
+        out : an earlier result that is not wanted any more, or x itself: its memory is used, if it suffices
 
         Returns
         -------
@@ -99,10 +105,11 @@ class LinearEraser:
         ------
         ShapeError : rows of another width
         UsageError : strength outside [0, 1]
-        RangeError : a result that dtype cannot hold
+        RowRangeError : a result that dtype cannot hold, also of rows that hold NaN or Inf
         """
         if not 0 <= strength <= 1:
             raise UsageError(f"--strength {strength} is outside 0…1")
+        result = self._result(x, self.d, dtype, out)
         right, left_t = self._at_least_two(self.right), self._at_least_two(strength * self.left).T.copy()
         of_mean = self.mean @ right
         is_narrow = x.dtype.itemsize <= 4  # float64 holds the digits of 32 bits: μ may come off afterwards
@@ -112,7 +119,7 @@ class LinearEraser:
             block -= np.matmul(coordinates, left_t, out=spare)
             return block
 
-        return self._in_blocks(x, self.d, dtype, change, out)
+        return self._in_blocks(x, change, result)
 
     def reduce(
         self, x: NDArray[Any], *, dtype: DTypeLike | None = None, out: NDArray[Any] | None = None
@@ -146,7 +153,7 @@ class LinearEraser:
             rest: Array = centred[:, self.k :] - (centred @ vt) @ rest_t
             return rest
 
-        return self._in_blocks(x, self.d - self.k, dtype, change, out)
+        return self._in_blocks(x, change, self._result(x, self.d - self.k, dtype, out))
 
     def _at_least_two(self, directions: Array) -> Array:
         """Put a column of zeros beside a single one: products of [n, 1] by [1, d] are far slower than by [2, d]."""
@@ -165,28 +172,28 @@ class LinearEraser:
         after = (self(x, dtype=dtype).astype(np.float64) - self.mean) @ self.right
         return float(np.sqrt(np.mean(after**2, axis=0)).max())
 
-    def _in_blocks(
-        self, x: NDArray[Any], width: int, dtype: DTypeLike | None, change: Change, out: NDArray[Any] | None
-    ) -> NDArray[Any]:
+    def _result(self, x: NDArray[Any], width: int, dtype: DTypeLike | None, out: NDArray[Any] | None) -> NDArray[Any]:
         if x.ndim != 2 or x.shape[1] != self.d:
             raise ShapeError(f"the eraser takes rows of {self.d} dimensions, not {x.shape}")
         kind = x.dtype if dtype is None else np.dtype(dtype)
         if out is not None and out.dtype == kind and len(out) >= len(x) and out.shape[1:] == (width,):
-            result = out[: len(x)]
-        else:
-            result = np.empty((len(x), width), kind)
+            return out[: len(x)]
+        return np.empty((len(x), width), kind)
+
+    def _in_blocks(self, x: NDArray[Any], change: Change, result: NDArray[Any]) -> NDArray[Any]:
         rows = max(1, WIDE_ELEMENTS // self.d)
         wide, spare = _scratch(rows, self.d)
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, len(x), rows):
-                block = wide[: len(x) - start]
+                block, target = wide[: len(x) - start], result[start : start + rows]
                 np.copyto(block, x[start : start + rows], casting="same_kind")
-                result[start : start + rows] = change(block, spare[: len(block)])
-            if not all_finite(result):
-                row, column = (int(i) for i in np.argwhere(~np.isfinite(result))[0])
-                value = change(x[row : row + 1].astype(np.float64), spare[:1])[0, column]
-                raise RangeError(
-                    f"{value:.6g} (row {row} of its batch, dimension {column}) does not fit {kind}: "
-                    + ("choose a wider --dtype" if np.isfinite(value) else "scale the embeddings down")
-                )
+                changed = change(block, spare[: len(block)])
+                target[:] = changed
+                if not all_finite(target):
+                    row, column = (int(i) for i in np.argwhere(~np.isfinite(target))[0])
+                    value = changed[row, column]
+                    hint = "choose a wider --dtype" if np.isfinite(value) else "scale the embeddings down"
+                    raise RowRangeError(
+                        start + row, f"dimension {column}: {value:.6g} does not fit {result.dtype}: {hint}"
+                    )
         return result

@@ -11,7 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from .helpers import HERE, MODULE, erased, leftovers, planted, refuse, run, save_npy, succeed, write_csv
+from .helpers import (
+    HERE,
+    MODULE,
+    erased,
+    leftovers,
+    planted,
+    refuse,
+    run,
+    save_npy,
+    succeed,
+    write_csv,
+    write_embeddings,
+)
 
 LARGE_ROWS, LARGE_D = 1_000_000, 100  # 400 MB, without taking room on the disk
 
@@ -133,9 +145,21 @@ def test_a_failure_in_the_last_row_leaves_the_old_output(eraser: Path, source: P
     save_npy(source, x)
     (tmp_path / name).write_bytes(b"old")
     done = refuse(3, "apply", eraser, source, "-o", tmp_path / name, "--batch-rows", 10, says="row 299")
-    assert "nan" in done.err
+    assert "nan, expected finite numbers" in done.err
     assert (tmp_path / name).read_bytes() == b"old"
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "x.npy"])
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.txt"])
+def test_the_row_whose_result_does_not_fit_is_named(eraser: Path, source: Path, tmp_path: Path, name: str) -> None:
+    x = np.load(source)
+    x[280] = 1e5
+    path = write_embeddings(tmp_path / f"big-{name}", x, [b"w%d" % i for i in range(len(x))])
+    where = "row 280" if name == "x.npy" else "line 282"
+    done = refuse(3, "apply", eraser, path, "-o", tmp_path / "o.npy", "--dtype", "float16", "--batch-rows", 100,
+                  says=f"{path}: {where}, dimension")  # fmt: skip
+    assert "does not fit float16: choose a wider --dtype" in done.err
+    assert not (tmp_path / "o.npy").exists()
 
 
 def test_a_full_disk_is_an_error_of_the_output(eraser: Path, source: Path, tmp_path: Path) -> None:
