@@ -10,31 +10,29 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from salcli.engine.memory import keep_freed_memory
 
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-_held: list[int] = []
-"""For each time that BLAS was held to one thread, how many modules were there."""
+_found: "list[tuple[int, ThreadpoolController]]" = []
+"""The BLAS libraries that were found last, and how many modules were there: finding them takes milliseconds."""
 N_THREADS = max(1, min(4, os.cpu_count() or 1))
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Hold BLAS to one thread, so that results are the same bytes on any number of cores."""
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import ThreadpoolController
 
-    if _held and _held[-1] == len(sys.modules):  # it is held, and no library was loaded since: finding them takes long
+    if not _found or _found[-1][0] != len(sys.modules):  # a module may have brought a library with it
+        _found[:] = [(len(sys.modules), ThreadpoolController())]
+    with _found[-1][1].limit(limits=1):
         yield
-        return
-    with threadpool_limits(limits=1):
-        _held.append(len(sys.modules))
-        try:
-            yield
-        finally:
-            _held.pop()
 
 
 def ordered_map(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
