@@ -2,6 +2,7 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pytest
 
 from salcli.engine.local import N_THREADS, one_blas_thread, ordered_map
@@ -44,6 +45,7 @@ def test_the_first_error_in_order_is_raised() -> None:
 
 
 def test_blas_is_held_to_one_thread() -> None:
+    assert np.linalg  # whose BLAS it is
     assert next(ordered_map(lambda _: blas_threads(), [0])) == {1}
 
 
@@ -53,18 +55,36 @@ def blas_threads() -> set[int]:
     return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
 
 
-def test_blas_is_let_go_again_and_held_again_where_a_module_came_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nested, the libraries are not looked for again unless one may have been loaded since."""
+def test_blas_is_let_go_again_to_what_it_had() -> None:
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(limits=2):
         with one_blas_thread():
             assert blas_threads() == {1}
-            with one_blas_thread(), threadpool_limits(limits=2):  # what a library loaded now would do
-                with one_blas_thread():
-                    assert blas_threads() == {2}
-                monkeypatch.setitem(sys.modules, "a_module_that_was_loaded", sys)
+            with threadpool_limits(limits=2):  # what a library would do
                 with one_blas_thread():
                     assert blas_threads() == {1}
+                assert blas_threads() == {2}
             assert blas_threads() == {1}
         assert blas_threads() == {2}
+
+
+def test_libraries_are_looked_for_again_only_where_a_module_came_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    import threadpoolctl
+
+    searches: list[object] = []
+
+    class Counted(threadpoolctl.ThreadpoolController):
+        def __init__(self) -> None:
+            searches.append(self)
+            super().__init__()
+
+    with one_blas_thread():
+        pass
+    monkeypatch.setattr(threadpoolctl, "ThreadpoolController", Counted)
+    for is_loaded, expected in ((False, 0), (True, 1), (False, 1)):
+        if is_loaded:
+            monkeypatch.setitem(sys.modules, "a_module_that_was_loaded", sys)
+        with one_blas_thread():
+            assert blas_threads() == {1}
+        assert len(searches) == expected
