@@ -30,7 +30,8 @@ def one_blas_thread() -> Iterator[None]:
     from threadpoolctl import ThreadpoolController
 
     if not _found or _found[-1][0] != len(sys.modules):  # a module may have brought a library with it
-        _found[:] = [(len(sys.modules), ThreadpoolController())]
+        controller = ThreadpoolController()
+        _found[:] = [(len(sys.modules), controller)]
     with _found[-1][1].limit(limits=1):
         yield
 
