@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from salcli.assessment import Subject, assess
 from salcli.data.embeddings import Rows
 from salcli.data.labelled import LabelledRows
 from salcli.data.labels import GuardedLabels, as_index
@@ -33,7 +32,6 @@ from salcli.kernel_route import explicit, fit_by_landmarks, fit_exactly, kernel_
 from salcli.options import ApplyOptions, FitOptions, KernelFitOptions
 from salcli.passes import erased_dtype, fold_moments, join_labels, stream_through
 from salcli.provenance import describe_fit
-from salcli.reporting import write_reports
 from salcli.spectral.eraser import LinearEraser
 from salcli.spectral.kernel_eraser import AnyEraser, FeatureEraser, KernelEraser
 from salcli.spectral.sal import SpectralFit, fit_sal, require_choice
@@ -173,6 +171,9 @@ def evaluate(
     progress: Progress | None = None,
 ) -> Report:
     """Train attackers on the rows before and after erasure, score what was kept, judge the gates, write reports."""
+    from salcli.assessment import Subject, assess  # no other command needs what evaluation needs
+    from salcli.reporting import write_reports
+
     options.require_inputs(has_labels=labels is not None, has_eraser=eraser is not None)
     for path in options.reports:
         read = (embeddings, labels, eraser, options.against)
