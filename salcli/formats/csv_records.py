@@ -4,12 +4,12 @@ import csv
 import itertools
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from typing import NamedTuple
-
-import numpy as np
 
 from salcli.errors import FormatError
 from salcli.formats.bytefile import ByteFile
+from salcli.formats.csv_cells import Cells, PlainLines
 
 DELIMITERS = ",;\t"
 MAX_LINE = 1 << 20
@@ -42,31 +42,26 @@ def csv_batches(path: str) -> Generator[Batch]:
         first = next(blocks, None)
         if first is None:
             return
-        delimiter = max(DELIMITERS, key=first.partition("\n")[0].count)
+        delimiter = max(DELIMITERS, key=partial(_count, _first_line(first)))
         number = n_columns = 0
-        for text in itertools.chain([first], blocks):
-            n_columns = n_columns or text.partition("\n")[0].count(delimiter) + 1
-            batch = _plain(text, delimiter, number, n_columns)
-            if batch is None:
-                rest = _by_module(path, itertools.chain([text], blocks), delimiter, number, n_columns if number else 0)
+        for block in itertools.chain([first], blocks):
+            n_columns = n_columns or _count(_first_line(first), delimiter) + 1
+            lines = PlainLines.of(block, delimiter, n_columns)
+            if lines is None:
+                rest = _by_module(path, itertools.chain([block], blocks), delimiter, number, n_columns if number else 0)
                 yield from _batched(path, rest, n_columns if number else 0)
                 return
-            yield batch
-            number += len(batch.lines)
+            numbers = range(number + 1, number + 1 + lines.n)
+            yield Batch(numbers, [Cells(lines, i) for i in range(n_columns)])
+            number += lines.n
 
 
-def _plain(text: str, delimiter: str, n_before: int, n_columns: int) -> Batch | None:
-    """Cut lines that need no more than cutting, all of one width; None if there are others."""
-    if '"' in text or "\r" in text or text.startswith("\n") or "\n\n" in text:
-        return None
-    text = text.removesuffix("\n")
-    marks = np.frombuffer(text.encode("utf-8", "surrogateescape"), np.uint8)
-    marks = marks[(marks == ord("\n")) | (marks == ord(delimiter))]
-    n_lines = int(np.count_nonzero(marks == ord("\n"))) + 1
-    if len(marks) + 1 != n_lines * n_columns or not (marks[n_columns - 1 :: n_columns] == ord("\n")).all():
-        return None
-    cells = text.replace("\n", delimiter).split(delimiter)
-    return Batch(range(n_before + 1, n_before + 1 + n_lines), [cells[i::n_columns] for i in range(n_columns)])
+def _first_line(block: bytes) -> bytes:
+    return block.partition(b"\n")[0]
+
+
+def _count(line: bytes, delimiter: str) -> int:
+    return line.count(delimiter.encode())
 
 
 def _batched(path: str, records: Iterator[tuple[int, list[str]]], n_columns: int) -> Iterator[Batch]:
@@ -78,33 +73,34 @@ def _batched(path: str, records: Iterator[tuple[int, list[str]]], n_columns: int
         yield Batch([line for line, _ in some], list(zip(*(record for _, record in some), strict=True)))
 
 
-def _blocks(path: str, file: ByteFile) -> Iterator[str]:
+def _blocks(path: str, file: ByteFile) -> Iterator[bytes]:
     """Give complete lines, many at a time; only the last may lack its line feed."""
     stream, held, n_lines, is_first = file.stream(), b"", 0, True
     while data := stream.read(READ_BYTES):
         whole, feed, held = (held + data).rpartition(b"\n")
         if feed:
             n_lines += whole.count(b"\n") + 1
-            yield _decoded(whole + feed, is_first=is_first)
+            yield _without_mark(whole + feed, is_first=is_first)
             is_first = False
         if len(held) > MAX_LINE:
             raise FormatError(
                 f"{path}: line {n_lines + 1}: more than {MAX_LINE >> 20} MiB without a line feed: not a label CSV"
             )
     if held:
-        yield _decoded(held, is_first=is_first)
+        yield _without_mark(held, is_first=is_first)
 
 
-def _decoded(block: bytes, *, is_first: bool) -> str:
-    return (block.removeprefix(BOM) if is_first else block).decode("utf-8", "surrogateescape")
+def _without_mark(block: bytes, *, is_first: bool) -> bytes:
+    return block.removeprefix(BOM) if is_first else block
 
 
 def _by_module(
-    path: str, blocks: Iterator[str], delimiter: str, n_before: int, n_columns: int
+    path: str, blocks: Iterator[bytes], delimiter: str, n_before: int, n_columns: int
 ) -> Iterator[tuple[int, list[str]]]:
     """Give (line, fields) of each record after the first `n_before` lines."""
     csv.field_size_limit(MAX_LINE * 2)
-    lines = (line + "\n" for text in blocks for line in text.removesuffix("\n").split("\n"))
+    texts = (block.decode("utf-8", "surrogateescape") for block in blocks)
+    lines = (line + "\n" for text in texts for line in text.removesuffix("\n").split("\n"))
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     blank = 0
     while True:

@@ -9,6 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import smallest_code
+from salcli.formats.csv_cells import Cells, cell_of
+
+FEW = 1 << 10  # distinct cells, up to which looking for their numbers is faster than for their strings
 
 
 class Trimmed(dict[str, str]):
@@ -33,11 +36,31 @@ class ClassColumn:
     def __init__(self) -> None:
         self.cells = _Codes()
         self._parts: list[NDArray[np.signedinteger[Any]]] = []
+        self._words, self._codes_of_words = np.zeros(0, np.uint64), np.zeros(0, np.int32)  # by size
 
     def add(self, cells: Sequence[str]) -> None:
         """Take the next rows' cells."""
-        codes = np.fromiter(map(self.cells.__getitem__, cells), np.int32, len(cells))
+        words = cells.words if isinstance(cells, Cells) and len(self.cells) <= FEW else None
+        if words is None:
+            codes = np.fromiter(map(self.cells.__getitem__, cells), np.int32, len(cells))
+        else:
+            codes = self._looked_up(words)
         self._parts.append(codes.astype(smallest_code(len(self.cells))))
+
+    def _looked_up(self, words: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """Find the codes of cells that are numbers: no string is made for a row."""
+        at, last = np.searchsorted(self._words, words), len(self._words) - 1
+        is_known = self._words[np.minimum(at, last)] == words if last >= 0 else np.zeros(len(words), np.bool_)
+        if not is_known.all():
+            new, first = np.unique(words[~is_known], return_index=True)
+            codes = np.zeros(len(new), np.int32)
+            for i in np.argsort(first):  # as they came
+                codes[i] = self.cells[cell_of(new[i])]
+            every = np.concatenate([self._words, new])
+            order = np.argsort(every)
+            self._words, self._codes_of_words = every[order], np.concatenate([self._codes_of_words, codes])[order]
+            at = np.searchsorted(self._words, words)
+        return self._codes_of_words[at]
 
     @property
     def codes(self) -> NDArray[np.signedinteger[Any]]:

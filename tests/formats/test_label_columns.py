@@ -1,6 +1,11 @@
+from unittest import mock
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from salcli.formats import label_columns
+from salcli.formats.csv_cells import Cells, PlainLines
 from salcli.formats.label_columns import ClassColumn, Lines
 
 RUNS = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 5), st.booleans()), min_size=1, max_size=8)
@@ -24,3 +29,43 @@ def test_cells_are_numbered_in_the_order_in_which_they_came(parts: list[list[str
     cells = list(column.cells)
     assert [cells[code] for code in column.codes] == [cell for part in parts for cell in part]
     assert cells == list(dict.fromkeys(cell for part in parts for cell in part))
+
+
+CELL = st.one_of(
+    st.sampled_from(
+        [b"", b"F", b"M", b" F", b"\xff" * 8, b"\xff" * 7, b"\xc3\xa9", b"sevenby", b"eight by", b"nine byte"]
+    ),
+    st.binary(max_size=10).map(lambda cell: bytes(set(cell) - set(b'\n\r",'))),
+)
+
+
+@given(st.lists(st.lists(st.lists(CELL, min_size=2, max_size=2), min_size=1, max_size=20), min_size=1, max_size=4))
+def test_lines_are_cut_into_the_cells_that_pythons_split_gives(blocks: list[list[list[bytes]]]) -> None:
+    one, other = ClassColumn(), ClassColumn()
+    with mock.patch.object(label_columns, "FEW", 8):
+        for rows in blocks:
+            lines = PlainLines.of(b"\n".join(map(b",".join, rows)) + b"\n", ",", 2)
+            assert lines is not None
+            for column in (0, 1):
+                expected = [row[column].decode("utf-8", "surrogateescape") for row in rows]
+                assert list(Cells(lines, column)) == expected
+                one.add(Cells(lines, column))
+                other.add(expected)
+    assert list(one.cells) == list(other.cells)
+    assert one.codes.tolist() == other.codes.tolist()
+
+
+@pytest.mark.parametrize(
+    ("data", "has_words"), [(b"a,b\n", True), (b"12345678,b", True), (b"123456789,b\n", False), (b"a\0,b\n", False)]
+)
+def test_cells_up_to_eight_bytes_are_numbers(data: bytes, has_words: bool) -> None:
+    lines = PlainLines.of(data, ",", 2)
+    assert lines is not None
+    assert (Cells(lines, 0).words is not None) == has_words
+
+
+@pytest.mark.parametrize(
+    "data", [b"a,b\nc\n", b"a,b\nc,d,e\n", b'a,"b"\n', b"a,b\r\n", b"a,b\n\nc,d\n", b"\na,b\n", b"a,b,c,d\n"]
+)
+def test_lines_that_need_more_than_cutting_are_not_cut(data: bytes) -> None:
+    assert PlainLines.of(data, ",", 2) is None
