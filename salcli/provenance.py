@@ -1,11 +1,13 @@
 """Where an eraser came from, as the artifact's header says it."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from salcli.data.labels import GuardedLabels, Selection
 from salcli.data.selection import RowRule
+from salcli.engine.local import ordered_map
 from salcli.evaluation.digests import labels_digest, rows_digest
 from salcli.formats.finite import FiniteSource
 from salcli.formats.label_table import file_name
@@ -26,6 +28,9 @@ def describe_fit(
 ) -> dict[str, Any]:
     """Say what was fitted, on which rows of which files, by which versions: plain values, no row, key or time."""
     chosen = labels.restricted_to(fitted)
+    digest_of = [partial(rows_digest, labels, fitted)]
+    digest_of += [partial(labels_digest, labels, attribute, fitted) for attribute in labels.attributes]
+    of_rows, *of_labels = ordered_map(lambda digest: digest(), digest_of)  # each takes as long as reading the labels
     return {
         "method": options.method,
         "attributes": [
@@ -33,9 +38,9 @@ def describe_fit(
                 "name": whole.name,
                 "classes": None if part.classes is None else list(part.classes),
                 "counts": None if part.classes is None else list(part.counts().values()),
-                "sha256": labels_digest(labels, whole, fitted),
+                "sha256": digest,
             }
-            for whole, part in zip(labels.attributes, chosen.attributes, strict=True)
+            for whole, part, digest in zip(labels.attributes, chosen.attributes, of_labels, strict=True)
         ],
         "is_centred": fit.is_centred,
         "d": fit.eraser.d,
@@ -48,7 +53,7 @@ def describe_fit(
             "key_column": labels.key_column,
             "split_column": labels.split_column,
             "n_fitted": len(fitted),
-            "sha256": rows_digest(labels, fitted),
+            "sha256": of_rows,
         },
         "inputs": {
             "embeddings": {
