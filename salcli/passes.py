@@ -128,7 +128,8 @@ def _add_rows(
 ) -> None:
     whole = chosen.all_of(unit[0].start, sum(slab.n_rows for slab in unit))
     if whole is not None:  # labels are looked up once, and rows are read as many at a time as are added up
-        vectors = itertools.chain.from_iterable(slab.vectors(sums.rows_at_once) for slab in unit)
+        parts = (slab.vectors(sums.rows_at_once, only_looks=True) for slab in unit)
+        vectors = itertools.chain.from_iterable(parts)
         sums.add(vectors, _design(labels, whole))
     else:
         for block in itertools.chain.from_iterable(slab.blocks(block_rows(source.d)) for slab in unit):

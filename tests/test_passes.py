@@ -15,6 +15,7 @@ from salcli.data.labelled import LabelledRows
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.engine.progress import Silent
 from salcli.errors import FormatError
+from salcli.formats import npy, pages
 from salcli.formats.registry import create, open_source
 from salcli.options import ReadOptions
 from salcli.passes import fold_moments, stream_through
@@ -23,6 +24,7 @@ from salcli.spectral.eraser import LinearEraser
 from salcli.spectral.moments import CrossMoments
 
 from .cli.helpers import read_embeddings, write_embeddings
+from .formats.test_pages import require_mapping
 
 N, D = 157, 5
 NAMES = ("x.npy", "x.npz", "x.h5", "x.txt", "x.glove.txt", "x.bin", "x.txt.gz", "x.bin.gz")
@@ -79,7 +81,6 @@ def test_sums_by_groups_are_the_same_bits_for_any_batch_size_and_right_in_any_fo
     monkeypatch.setattr(grouped_sums, "LEAST_ELEMENTS", 0)
     monkeypatch.setattr(passes, "GROUPED_UNITS", 4)
     monkeypatch.setattr(grouped_sums, "BLOCK_ELEMENTS", 64 * D)
-    monkeypatch.setattr(grouped_sums, "BY_CLASS_ELEMENTS", 64 * D)
     monkeypatch.setattr(grouped_sums, "MEASURED", 1)
     rng, n = np.random.default_rng(6), 700
     rows = np.arange(n) if labelled == "all" else rng.permutation(n)[:500]
@@ -203,3 +204,38 @@ def test_rows_changed_in_the_memory_they_were_read_into_are_those_changed_at_onc
         assert n == N
         assert_allclose(np.load(tmp_path / "o.npy"), eraser(x), rtol=1e-14 if dtype == np.float64 else 0)
     assert_array_equal(read_embeddings(path, D)[1], x)
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.h5"])
+@pytest.mark.parametrize("c", [2, 7])
+def test_sums_over_a_files_own_pages_are_those_over_what_is_read(
+    tmp_path: Path, name: str, c: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grouped_sums, "LEAST_ELEMENTS", 0)
+    monkeypatch.setattr(options, "UNIT_ELEMENTS", 1 << 17)
+    monkeypatch.setattr(grouped_sums, "BLOCK_ELEMENTS", 1 << 17)
+    rng = np.random.default_rng(6)
+    n = 70_000
+    x, codes = rng.normal(size=(n, D)).astype(np.float32), rng.integers(0, c, n).astype(np.int32)
+    given = GuardedLabels("generated", (Attribute("g", codes, tuple("abcdefg"[:c])),), None)
+    path = write_embeddings(tmp_path / name, x, [b"w%d" % i for i in range(n)])
+    require_mapping(path)
+    looked_at: list[int] = []
+    mapped = pages.mapped
+
+    def counted(handle: int, offset: int, size: int) -> memoryview | None:
+        held = mapped(handle, offset, size)
+        looked_at.append(0 if held is None else len(held))
+        return held
+
+    monkeypatch.setattr(npy, "mapped", counted)
+    results = []
+    for least in (1 << 12, 1 << 60):
+        monkeypatch.setattr(pages, "LEAST_BYTES", least)
+        looked_at.clear()
+        results.append(folded(path, given, np.arange(n), None))
+        assert (sum(looked_at) > 0.9 * x.nbytes) == (least == 1 << 12)
+    assert results[0].most_grouped > 0
+    assert_array_equal(results[0].comoment, results[1].comoment)
+    assert_array_equal(results[0].mean_x, results[1].mean_x)
+    assert_allclose(results[0].mean_x, x.mean(0, dtype=np.float64), atol=1e-6)

@@ -163,10 +163,12 @@ class Hdf5Source:
                 yield Slab(start, stop - start, read)
             else:
                 bare = partial(self._vectors, start, stop, self._offset)
-                yield Slab(start, stop - start, read, partial(self._blocks, start, bare), bare)
+                seen = partial(bare, may_map=True)
+                yield Slab(start, stop - start, read, partial(self._blocks, start, bare), bare, seen)
 
-    def _vectors(self, start: int, stop: int, offset: int, rows: int) -> Iterator[Floats]:
-        return read_blocks(self._file, offset, self.dtype, self.d, range(start, stop, rows), stop)
+    def _vectors(self, start: int, stop: int, offset: int, rows: int, *, may_map: bool = False) -> Iterator[Floats]:
+        blocks = range(start, stop, rows)
+        return read_blocks(self._file, offset, self.dtype, self.d, blocks, stop, may_map=may_map)
 
     def _blocks(self, start: int, bare: Callable[[int], Iterator[Floats]], rows: int) -> Iterator[Embeddings]:
         for block in numbered(start, bare, rows):

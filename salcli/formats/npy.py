@@ -13,6 +13,7 @@ from salcli.data.embeddings import Embeddings, Floats
 from salcli.errors import FormatError
 from salcli.formats.bytefile import ByteFile
 from salcli.formats.npy_header import read_header
+from salcli.formats.pages import mapped
 from salcli.formats.source import Slab, require_shape, row_ranges
 from salcli.formats.writer import EmbeddingWriter
 from salcli.options import ReadOptions, unit_rows
@@ -105,7 +106,8 @@ class NpySource:
         for (start, stop), read in zip(ranges, self.file.spans(places, reads_to_end=True), strict=True):
             matrix, bare = partial(self._matrix, start, read), partial(self._vectors, start, stop)
             if self.file.is_plain:
-                yield Slab(start, stop - start, matrix, partial(numbered, start, bare), bare)
+                seen = partial(self._vectors, start, stop, may_map=True)
+                yield Slab(start, stop - start, matrix, partial(numbered, start, bare), bare, seen)
             else:
                 yield Slab(start, stop - start, matrix)
 
@@ -113,8 +115,9 @@ class NpySource:
         vectors: Floats = np.frombuffer(read(), self.dtype).reshape(-1, self.d)
         return Embeddings.starting_at(start, vectors)
 
-    def _vectors(self, start: int, stop: int, rows: int) -> Iterator[Floats]:
-        return read_blocks(self.file, self._layout.offset, self.dtype, self.d, range(start, stop, rows), stop)
+    def _vectors(self, start: int, stop: int, rows: int, *, may_map: bool = False) -> Iterator[Floats]:
+        blocks = range(start, stop, rows)
+        return read_blocks(self.file, self._layout.offset, self.dtype, self.d, blocks, stop, may_map=may_map)
 
     def _columns(self, start: int, stop: int) -> Embeddings:
         item = self.dtype.itemsize
@@ -140,14 +143,22 @@ class NpySource:
 
 
 def read_blocks(
-    file: ByteFile, offset: int, dtype: np.dtype[Any], d: int, starts: range, stop: int
+    file: ByteFile, offset: int, dtype: np.dtype[Any], d: int, starts: range, stop: int, *, may_map: bool = False
 ) -> Iterator[Floats]:
-    """Read rows `starts`… to `stop` of a matrix that lies in C order at `offset`, into one buffer."""
-    buffer, width = np.empty((min(starts.step, max(1, stop - starts.start)), d), dtype), d * dtype.itemsize
-    held = buffer.reshape(-1).view(np.uint8).data  # of any dtype: memoryview itself knows few
+    """Read rows `starts`… to `stop` of a matrix that lies in C order at `offset`: into one buffer, or as they lie."""
+    width, held = d * dtype.itemsize, None
     for start in starts:
-        n = min(len(buffer), stop - start)
-        file.read_into(held[: n * width], offset + start * width)
+        n = min(starts.step, stop - start)
+        place = offset + start * width
+        is_aligned = place % dtype.itemsize == 0
+        pages = mapped(file.handle.fileno(), place, n * width) if may_map and is_aligned else None
+        if pages is not None:
+            yield np.frombuffer(pages, dtype).reshape(n, d)
+            continue
+        if held is None:
+            buffer = np.empty((n, d), dtype)
+            held = buffer.reshape(-1).view(np.uint8).data  # of any dtype: memoryview itself knows few
+        file.read_into(held[: n * width], place)
         yield buffer[:n]
 
 

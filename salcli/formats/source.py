@@ -27,6 +27,8 @@ class Slab:
     """Read at most so many rows at a time into one buffer; None where the format cannot."""
     bare: Callable[[int], Iterator[Floats]] | None = None
     """The same, of the vectors alone; None where the format cannot."""
+    seen: Callable[[int], Iterator[Floats]] | None = None
+    """The same, perhaps the file's own pages, which nobody may write to."""
 
     def blocks(self, rows: int) -> Iterator[Embeddings]:
         """Read at most `rows` at a time. A block's vectors are gone when the next one is asked for."""
@@ -40,9 +42,10 @@ class Slab:
         for start in range(0, len(whole), rows):
             yield whole.take(slice(start, start + rows))
 
-    def vectors(self, rows: int) -> Iterator[Floats]:
-        """Read at most `rows` at a time, as `blocks` does, without row numbers and keys."""
-        return (block.vectors for block in self.blocks(rows)) if self.bare is None else self.bare(rows)
+    def vectors(self, rows: int, *, only_looks: bool = False) -> Iterator[Floats]:
+        """Read at most `rows` at a time, as `blocks` does, without row numbers and keys; only to look at, or to own."""
+        read = self.seen if only_looks and self.seen is not None else self.bare
+        return (block.vectors for block in self.blocks(rows)) if read is None else read(rows)
 
     def then(self, change: Callable[[Embeddings], Embeddings]) -> "Slab":
         """Read these rows and pass them through `change`."""

@@ -10,13 +10,11 @@ from salcli.spectral.design import SparseDesign
 from salcli.spectral.row_sums import NARROW, RowSums
 
 GROUP = 64  # rows that are added up in float32 before float64 takes over
-# Numbers added up at once, a MiB or two: most of them a core's own cache holds since they were read, and Python comes
-# in between seldom enough for two threads.
-BLOCK_ELEMENTS, BY_CLASS_ELEMENTS = 1 << 18, 1 << 19
+BLOCK_ELEMENTS = 1 << 21  # numbers added up at once: Python comes in between seldom enough for two threads
 GROUPS_ELEMENTS = 1 << 18  # of groups' sums, before they are added up
 LEAST_ELEMENTS = 1 << 25  # fewer numbers take no time in float64 either
 MOST_SUMS = 1 << 19  # more sums than that take longer to join than their rows to add up
-MEASURED = 8  # of so many blocks one is measured
+MEASURED = 8  # of so many rows one is measured
 
 
 def may_group(n: int, d: int, width: int, n_one_hot: int, dtype: np.dtype[Any]) -> bool:
@@ -36,14 +34,16 @@ class GroupedSums(RowSums):
     def __init__(self, d: int, width: int) -> None:
         """Begin with nothing; d and width: columns of X and Z."""
         super().__init__(d, width, n_one_hot=width)
-        self._is_narrow, rows = width <= NARROW, self.rows_at_once
-        at_once = rows // GROUP if self._is_narrow else 1
+        rows = self.rows_at_once
+        # Of many classes a group has so many rows that each gets about half of `GROUP`.
+        self._is_narrow = width <= NARROW
+        self._n_rows_group = GROUP if self._is_narrow else min(rows, _power_of_two(width * GROUP * 3 // 4))
+        at_once = rows // self._n_rows_group
         self._groups = np.zeros((at_once * max(1, GROUPS_ELEMENTS // (at_once * width * d)), width, d), np.float32)
-        self._at_once, self._n_full, self._n_open, self._n_rows, self._n_blocks = at_once, 0, 0, 0, 0
+        self._at_once, self._n_full, self._n_open, self._n_rows = at_once, 0, 0, 0
 
     def _room(self, d: int) -> NDArray[Any]:
-        wanted = BLOCK_ELEMENTS if len(self._sums) <= NARROW else BY_CLASS_ELEMENTS
-        return np.empty((max(GROUP, _power_of_two(wanted // d)), d), np.float32)
+        return np.empty((max(GROUP, _power_of_two(BLOCK_ELEMENTS // d)), d), np.float32)
 
     def _add_batches(self, batches: Iterable[NDArray[Any]], z: SparseDesign) -> None:
         sorter, rows, at = self._sorter(z), self.rows_at_once, 0
@@ -55,15 +55,13 @@ class GroupedSums(RowSums):
             at += len(x)
 
     def _sorter(self, z: SparseDesign) -> "_Sorter":
-        return _Products(z) if self._is_narrow else _Classes(z)
+        return _Products(z) if self._is_narrow else _Classes(z, self._n_rows_group)
 
     def _sum_up(self, x: NDArray[Any], z: SparseDesign) -> None:
         self._sum_up_by(self._sorter(z), x, 0)
 
     def _sum_up_by(self, sorter: "_Sorter", x: NDArray[np.float32], at: int) -> None:
-        if self._n_blocks % MEASURED == 0:
-            self._measure(x)
-        self._n_blocks += 1
+        self._measure(x[: -(-len(x) // MEASURED)])
         most = sorter.most_rows(at, len(x))
         if self._n_rows + most > GROUP:
             self._begin_groups()
@@ -103,8 +101,8 @@ class _Sorter(Protocol):
     def most_rows(self, at: int, n: int, /) -> int:
         """Say how many of the n rows from `at` one group will get from `put` in one class, at most."""
 
-    def put(self, groups: NDArray[np.float32], x: NDArray[np.float32], at: int) -> int:
-        """Add the rows `at`… to `groups` `[m, c, d]`; give how many of these it took."""
+    def put(self, groups: NDArray[np.float32], x: NDArray[np.float32], at: int, /) -> int:
+        """Add the rows `at`…, after `most_rows` of them, to `groups` `[m, c, d]`; give how many of these it took."""
 
 
 class _Products(_Sorter):
@@ -118,7 +116,7 @@ class _Products(_Sorter):
     def most_rows(self, _at: int, _n: int, /) -> int:
         return GROUP
 
-    def put(self, groups: NDArray[np.float32], x: NDArray[np.float32], at: int) -> int:
+    def put(self, groups: NDArray[np.float32], x: NDArray[np.float32], at: int, /) -> int:
         n, first = len(x) // GROUP, at // GROUP
         whole = n * GROUP
         np.matmul(self._grouped[first : first + n], x[:whole].reshape(n, GROUP, x.shape[1]), out=groups[:n])
@@ -129,22 +127,26 @@ class _Products(_Sorter):
 
 
 class _Classes(_Sorter):
-    """Of many classes: each row to the sum of its class."""
+    """Of many classes: each row to the sum of its class in its group."""
 
-    def __init__(self, z: SparseDesign) -> None:
-        self._codes, self._width = np.ascontiguousarray(z.columns[:, 0]), z.width
+    def __init__(self, z: SparseDesign, rows: int) -> None:
+        self._codes, self._width, self._rows = np.ascontiguousarray(z.columns[:, 0]), z.width, rows
         self._starts, self._ones = np.arange(len(z) + 1, dtype=np.int32), np.ones(len(z), np.float32)
+        self._places = self._codes[:0]
 
     def most_rows(self, at: int, n: int, /) -> int:
-        return int(np.bincount(self._codes[at : at + n]).max(initial=0))
+        codes = self._codes[at : at + n]  # which sum each row belongs to, group by group:
+        self._places = codes if n <= self._rows else codes + self._starts[:n] // self._rows * self._width
+        return int(np.bincount(self._places).max(initial=0))
 
-    def put(self, groups: NDArray[np.float32], x: NDArray[np.float32], at: int) -> int:
+    def put(self, groups: NDArray[np.float32], x: NDArray[np.float32], _at: int, /) -> int:
         from scipy.sparse import _sparsetools
 
-        n, d = x.shape
-        columns = (self._starts[: n + 1], self._codes[at : at + n], self._ones[:n])
-        _sparsetools.csc_matvecs(self._width, n, d, *columns, x.reshape(-1), groups[0].reshape(-1))
-        return 1
+        (n, d), n_groups = x.shape, -(-len(x) // self._rows)
+        columns = (self._starts[: n + 1], self._places, self._ones[:n])
+        flat = (x.reshape(-1), groups[:n_groups].reshape(-1))
+        _sparsetools.csc_matvecs(n_groups * self._width, n, d, *columns, *flat)
+        return n_groups
 
 
 def _power_of_two(n: int) -> int:

@@ -46,17 +46,16 @@ def grouped(
 
 @given(
     st.sampled_from(KINDS), st.integers(1, 700), st.integers(1, 9), st.integers(2, 2 * NARROW), st.booleans(),
-    st.integers(0, 99),
+    st.integers(0, 99), st.sampled_from([1, 4]),
 )  # fmt: skip
 def test_sums_by_groups_are_as_near_to_the_plain_ones_as_they_say(
-    kind: str, n: int, d: int, c: int, is_even: bool, seed: int
+    kind: str, n: int, d: int, c: int, is_even: bool, seed: int, at_once: int
 ) -> None:
     x = rows_of(kind, n, d, seed)
     rng = np.random.default_rng(seed + 1)
     codes = rng.integers(0, c, n) if is_even else np.minimum(rng.geometric(0.8, n) - 1, c - 1)
     with (
-        patch.object(grouped_sums, "BLOCK_ELEMENTS", GROUP * d),
-        patch.object(grouped_sums, "BY_CLASS_ELEMENTS", GROUP * d),
+        patch.object(grouped_sums, "BLOCK_ELEMENTS", at_once * GROUP * d),
         patch.object(grouped_sums, "MEASURED", 1),
     ):
         moments = grouped(x, codes, c)
@@ -87,7 +86,6 @@ def test_rows_add_up_to_the_same_bits_in_any_batches(
     batches, calls = (sorted({0, *(cut for cut in some if cut < n), n}) for some in (cuts, calls))
     with (
         patch.object(grouped_sums, "BLOCK_ELEMENTS", elements),
-        patch.object(grouped_sums, "BY_CLASS_ELEMENTS", elements),
         patch.object(grouped_sums, "GROUPS_ELEMENTS", elements),
     ):
         rows = GroupedSums(d, c).rows_at_once
@@ -107,7 +105,7 @@ def test_rows_add_up_to_the_same_bits_in_any_batches(
 
 @pytest.mark.parametrize("c", [2, 9])
 def test_full_batches_behind_others_are_not_taken_out_of_turn(c: int) -> None:
-    with patch.multiple(grouped_sums, BLOCK_ELEMENTS=128 * 5, BY_CLASS_ELEMENTS=128 * 5):
+    with patch.multiple(grouped_sums, BLOCK_ELEMENTS=128 * 5):
         rows = GroupedSums(5, c).rows_at_once
         n = 4 * rows
         x, codes = rows_of("shifted", n, 5, 1), np.random.default_rng(1).integers(0, c, n)
@@ -123,7 +121,7 @@ def test_full_batches_behind_others_are_not_taken_out_of_turn(c: int) -> None:
 def test_groups_that_join_make_the_sums_of_all_rows() -> None:
     x, codes = rows_of("normal", 5000, 6, 0), np.arange(5000) % 3
     design = SparseDesign(codes.astype(np.int32)[:, None], None, 3, 3)
-    with patch.multiple(grouped_sums, BLOCK_ELEMENTS=64 * 6, BY_CLASS_ELEMENTS=64 * 6):
+    with patch.multiple(grouped_sums, BLOCK_ELEMENTS=64 * 6):
         *parts, total = (GroupedSums(6, 3) for _ in range(4))
     for part, (a, b) in zip(parts, ((0, 1999), (1999, 2000), (2000, 5000)), strict=True):
         part.add([x[a:b]], design.take(slice(a, b)))
@@ -196,8 +194,9 @@ def test_rows_in_memory_are_fitted_by_groups_if_that_settles_it_and_in_float64_i
 @pytest.mark.parametrize("c", [2, 9])
 def test_a_number_that_is_not_finite_never_leaves_the_sums(value: float, c: int) -> None:
     x = rows_of("normal", 100_000, 8, 0)
-    sums = GroupedSums(8, c)
-    x[sums.rows_at_once + 5, 3] = value  # in a block that is not measured
+    with patch.object(grouped_sums, "BLOCK_ELEMENTS", 1 << 17):
+        sums = GroupedSums(8, c)
+    x[2 * sums.rows_at_once - 5, 3] = value  # among rows that are not measured
     sums.add([x], SparseDesign((np.arange(len(x)) % c).astype(np.int32)[:, None], None, c, c))
     assert not sums.is_finite
 
@@ -205,7 +204,7 @@ def test_a_number_that_is_not_finite_never_leaves_the_sums(value: float, c: int)
 def test_a_class_gathers_rows_of_several_blocks_up_to_a_group_before_float64_takes_over() -> None:
     c, n = 40, 40_000
     codes, ones = np.arange(n) % c, np.ones((n, 2), np.float32)
-    with patch.object(grouped_sums, "BY_CLASS_ELEMENTS", 1 << 11):  # 1,024 rows: 25 or 26 of a class
+    with patch.object(grouped_sums, "BLOCK_ELEMENTS", 1 << 11):  # 1,024 rows: 25 or 26 of a class
         moments = grouped(ones, codes, c)
     assert GROUP // 2 < moments.most_grouped <= GROUP
     np.testing.assert_allclose(moments.mean_x, 1, rtol=1e-15)
