@@ -1,9 +1,12 @@
-"""What is in a file: embeddings (with labels and a similarity set), or an artifact."""
+"""What is in a file: embeddings (with labels and a similarity set), or an artifact.
+
+What only some files need is imported where it is used: a look at a file should take no longer than one at its name.
+"""
 
 import warnings
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,18 +14,14 @@ from salcli.data.embeddings import Embeddings
 from salcli.data.labels import GuardedLabels, as_index
 from salcli.engine.local import ordered_map
 from salcli.errors import SalcliWarning, UsageError, warn
-from salcli.evaluation.similarity import similarity_score, spellings
-from salcli.formats import atomic
-from salcli.formats.artifact import FORMAT, is_artifact, read_artifact
+from salcli.formats.archive import is_artifact
 from salcli.formats.finite import FiniteSource
 from salcli.formats.keys import KeyCensus, is_utf8
-from salcli.formats.label_table import read_labels
-from salcli.formats.npy import npy_header
 from salcli.formats.registry import open_source
-from salcli.formats.similarity_table import SimilaritySet, read_similarity
-from salcli.options import InspectOptions, ReadOptions
-from salcli.passes import join_labels
-from salcli.spectral.eraser import LinearEraser
+from salcli.options import InspectOptions, LabelOptions, ReadOptions
+
+if TYPE_CHECKING:
+    from salcli.formats.similarity_table import SimilaritySet
 
 SCHEMA = "salcli.inspect/1"
 
@@ -44,6 +43,11 @@ def inspect(path: str, options: InspectOptions) -> dict[str, Any]:
 
 
 def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
+    from salcli.formats import atomic
+    from salcli.formats.artifact import FORMAT, read_artifact
+    from salcli.formats.npy import npy_header
+    from salcli.spectral.eraser import LinearEraser
+
     if options.labels or options.similarity:
         raise UsageError(f"{path} is an eraser: --labels and --similarity describe embeddings")
     if options.read != ReadOptions():
@@ -82,12 +86,12 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
 def _inspect_source(path: str, options: InspectOptions) -> dict[str, Any]:
     if options.projection is not None:
         raise UsageError(f"--projection writes the matrix of an eraser, and {path} is not one")
-    similarity = None if options.similarity is None else read_similarity(options.similarity)
-    labels = None if options.labels is None else read_labels(options.labels, options.label_options)
+    similarity = None if options.similarity is None else _read_similarity(options.similarity)
+    labels = None if options.labels is None else _read_labels(options.labels, options.label_options)
     exact = replace(options.read, text_dtype=np.dtype(np.float64))  # what is shown is what the file says
     with closing(open_source(path, exact)) as source:
         about = None if labels is None else _describe_labels(source, labels, options.head)
-        look = _Look(options.head, set() if similarity is None else spellings(similarity.pairs))
+        look = _Look(options.head, set() if similarity is None else _spellings(similarity))
         for batch in ordered_map(lambda slab: slab.read(), source.slabs()):
             look.at(batch)
         n_repeated = (
@@ -113,6 +117,18 @@ def _inspect_source(path: str, options: InspectOptions) -> dict[str, Any]:
     if similarity is not None:
         found["similarity"] = _score(similarity, look)
     return found
+
+
+def _read_similarity(given: str) -> "SimilaritySet":
+    from salcli.formats.similarity_table import read_similarity
+
+    return read_similarity(given)
+
+
+def _read_labels(path: str, options: LabelOptions) -> GuardedLabels:
+    from salcli.formats.label_table import read_labels
+
+    return read_labels(path, options)
 
 
 class _Look:
@@ -146,6 +162,8 @@ def shown_key(batch: Embeddings, i: int) -> dict[str, Any]:
 
 
 def _describe_labels(source: FiniteSource, labels: GuardedLabels, n_head: int) -> dict[str, Any]:
+    from salcli.passes import join_labels
+
     join = join_labels(source, labels)
     matched = join.matched(labels)
     rows = as_index(join.rows_of(matched))
@@ -176,5 +194,13 @@ def _describe_labels(source: FiniteSource, labels: GuardedLabels, n_head: int) -
     return about
 
 
-def _score(gold: SimilaritySet, look: _Look) -> dict[str, Any]:
+def _spellings(gold: "SimilaritySet") -> set[str]:
+    from salcli.evaluation.similarity import spellings
+
+    return spellings(gold.pairs)
+
+
+def _score(gold: "SimilaritySet", look: _Look) -> dict[str, Any]:
+    from salcli.evaluation.similarity import similarity_score
+
     return similarity_score(gold.name, gold.pairs, gold.scores, look.vectors).to_dict()

@@ -87,7 +87,7 @@ def _fits(bench: Bench, name: str, x: Array, codes: Array) -> Iterator[Row]:
     fit = f"SAL fit in memory, {name}"
     note, bounds = (
         "rows and design at hand; ours: centred, float64 or groups of float32; the peer: float32, threaded BLAS",
-        ("our class sums of a cached block", "our float64 class sums of a cached block"),
+        ("our class sums of a block", "our float64 class sums of a cached block"),
     )
     yield Row.times(fit, "the paper's recipe in numpy", seconds["ours"], seconds["recipe"],
                     section="peers", size=size, target=WINS, note=note, bounds=bounds)  # fmt: skip

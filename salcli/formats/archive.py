@@ -75,3 +75,12 @@ class Archive:
 def shortened(name: str) -> str:
     """Show a name that may be as long as its file says."""
     return name if len(name) <= 80 else f"{name[:79]}…"
+
+
+def is_artifact(path: str) -> bool:
+    """Tell an artifact from an `.npz` of embeddings, by its member names."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {"header.npy", "singular_values.npy"} <= set(archive.namelist())
+    except FAULTS:
+        return False

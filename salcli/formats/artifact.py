@@ -1,7 +1,6 @@
 """The artifact: an eraser and where it came from, as an `.npz` without pickle, byte-identical for equal input."""
 
 import json
-import zipfile
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from salcli.data.selection import RowRule
 from salcli.errors import FormatError, SalcliError
 from salcli.formats import atomic, signature
-from salcli.formats.archive import FAULTS, Archive
+from salcli.formats.archive import Archive
 from salcli.formats.artifact_header import SCHEMA, checked_header
 from salcli.formats.bytefile import ByteFile
 from salcli.formats.npy_header import read_header, strings
@@ -114,15 +113,6 @@ def _assembled(path: str, header: dict[str, Any], arrays: dict[str, NDArray[Any]
         return KernelEraser(kernel, *(arrays[name] for name in INNER_PRODUCTS))
     landmarks, whitener, mean, left, right = (arrays[name] for name in FEATURES)
     return FeatureEraser(NystromMap(kernel, landmarks, whitener), LinearEraser(mean, left, right))
-
-
-def is_artifact(path: str) -> bool:
-    """Tell an artifact from an `.npz` of embeddings, by its member names."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return {"header.npy", "singular_values.npy"} <= set(archive.namelist())
-    except FAULTS:
-        return False
 
 
 def read_artifact(path: str) -> Artifact:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from salcli.errors import FormatError
-from salcli.formats.artifact import LINEAR, SCHEMA, Artifact, is_artifact, read_artifact, write_artifact
+from salcli.formats.archive import is_artifact
+from salcli.formats.artifact import LINEAR, SCHEMA, Artifact, read_artifact, write_artifact
 from salcli.spectral.eraser import LinearEraser
 from salcli.spectral.kernel_eraser import FeatureEraser, KernelEraser
 from salcli.spectral.kernels import Kernel, NystromMap
