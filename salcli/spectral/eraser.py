@@ -16,6 +16,7 @@ Array = NDArray[np.float64]
 Change = Callable[[Array, Array], Array]  # of a block, with another one to work in
 WIDE_ELEMENTS = 1 << 16  # numbers widened to float64 at once: half a MiB, which stay in a core's own cache
 BATCH_ELEMENTS = 3 << 18  # in a batch: up to 3 MiB of float32
+COLUMNS, MANY = 8, 16  # more columns than this are best a multiple of 8
 ORTHONORMAL = 1e-8  # written and read in float64, directions are orthonormal to about 1e-15
 
 
@@ -110,7 +111,7 @@ class LinearEraser:
         if not 0 <= strength <= 1:
             raise UsageError(f"--strength {strength} is outside 0…1")
         result = self._result(x, self.d, dtype, out)
-        right, left_t = self._at_least_two(self.right), self._at_least_two(strength * self.left).T.copy()
+        right, left_t = self._padded(self.right), self._padded(strength * self.left).T.copy()
         of_mean = self.mean @ right
         is_narrow = x.dtype.itemsize <= 4  # float64 holds the digits of 32 bits: μ may come off afterwards
 
@@ -155,9 +156,10 @@ class LinearEraser:
 
         return self._in_blocks(x, change, self._result(x, self.d - self.k, dtype, out))
 
-    def _at_least_two(self, directions: Array) -> Array:
-        """Put a column of zeros beside a single one: products of [n, 1] by [1, d] are far slower than by [2, d]."""
-        return directions if self.k > 1 else np.column_stack([directions, np.zeros(self.d)])
+    def _padded(self, directions: Array) -> Array:
+        """Put columns of zeros beside, for a matrix product: one column is far slower than two, and 30 than 32."""
+        width = -(-self.k // COLUMNS) * COLUMNS if self.k > MANY else max(2, self.k)
+        return np.pad(directions, ((0, 0), (0, width - self.k)))
 
     @cached_property
     def _reflections(self) -> Reflections:
