@@ -13,7 +13,8 @@ DEFAULT_LANDMARKS, ALL_LANDMARKS = 2048, "all"
 DTYPES = ("float16", "float32", "float64")
 SLAB_BYTES = 8 << 20  # big enough to hide what Python takes for each, small enough for a few on every thread
 WIDENED_SLAB_BYTES = 16 << 20
-UNIT_ELEMENTS = 1 << 21
+BARE_SLAB_BYTES = 16 << 20  # of numbers that need not be copied to be looked at
+UNIT_ELEMENTS = 1 << 22
 BLOCK_ELEMENTS = 1 << 21  # what a pass holds at once
 
 
@@ -58,11 +59,11 @@ class ReadOptions:
             return self.batch_rows
         return max(1, WIDENED_SLAB_BYTES // self.widened_bytes)
 
-    def rows_per_slab(self, row_bytes: int, unit: int, multiple_of: int = 1) -> int:
-        """Choose how many rows make a slab: equal parts of a unit, as far as may be."""
+    def rows_per_slab(self, row_bytes: int, unit: int, multiple_of: int = 1, *, is_bare: bool = False) -> int:
+        """Choose how many rows make a slab: equal parts of a unit, as far as may be; more where nothing is copied."""
         if self.batch_rows is not None:
             return self.batch_rows
-        rows = max(1, SLAB_BYTES // max(1, row_bytes))
+        rows = max(1, (BARE_SLAB_BYTES if is_bare else SLAB_BYTES) // max(1, row_bytes))
         parts = -(-unit // min(rows, self.most_rows or rows))
         return max(1, unit // parts // multiple_of) * multiple_of
 

@@ -59,8 +59,10 @@ class Hdf5Source:
         self.has_keys = self._keys is not None
         chunk_rows = self._matrix.chunks[0] if is_packed(self._matrix) else 1
         self.unit = -(-unit_rows(self.d) // chunk_rows) * chunk_rows  # a packed chunk is not to be read twice
-        self._rows = options.rows_per_slab(self.d * self.dtype.itemsize, self.unit, multiple_of=chunk_rows)
         self._offset = self._offset_of_matrix()
+        self._rows = options.rows_per_slab(
+            self.d * self.dtype.itemsize, self.unit, multiple_of=chunk_rows, is_bare=self._offset is not None
+        )
 
     def _is_stub(self) -> bool:
         return (self._file.size or 0) < 2048

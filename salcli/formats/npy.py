@@ -92,7 +92,8 @@ class NpySource:
             )
         self.file = file.plain() if layout.is_fortran else file
         self.unit = unit_rows(self.d)
-        self._rows = options.rows_per_slab(self.d * self.dtype.itemsize, self.unit)
+        is_bare = self.file.is_plain and not layout.is_fortran
+        self._rows = options.rows_per_slab(self.d * self.dtype.itemsize, self.unit, is_bare=is_bare)
 
     def slabs(self) -> Iterator[Slab]:
         """Give the slabs in file order."""

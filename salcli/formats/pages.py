@@ -4,7 +4,7 @@ import mmap
 import os
 
 LEAST_BYTES = 1 << 20  # fewer are copied sooner
-PROBES = 4  # places where the system is asked
+PROBES = 2  # places where the system is asked
 
 
 def mapped(handle: int, offset: int, size: int) -> memoryview | None:
@@ -17,7 +17,7 @@ def mapped(handle: int, offset: int, size: int) -> memoryview | None:
         return None
     first, byte = offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY, bytearray(1)
     try:
-        for place in (*range(offset, offset + size, size // PROBES), offset + size - 1):
+        for place in range(offset, offset + size, -(-size // PROBES)):
             if os.preadv(handle, [byte], place, os.RWF_NOWAIT) != 1:
                 return None
         pages = mmap.mmap(handle, offset + size - first, offset=first, access=mmap.ACCESS_READ)

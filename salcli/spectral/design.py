@@ -76,7 +76,10 @@ class SparseDesign:
 
     def add_sums_to(self, sums: Array) -> None:
         """Add Σ z to `sums` `[c]`, row by row."""
-        np.add.at(sums, self.columns.reshape(-1), 1.0 if self.values is None else self.values.reshape(-1))
+        if self.values is None:
+            sums += np.bincount(self.columns.reshape(-1), minlength=len(sums))
+        else:
+            np.add.at(sums, self.columns.reshape(-1), self.values.reshape(-1))
 
     def add_products_to(self, sums: Array, x: Array) -> None:
         """Add Σ z xᵀ to `sums` `[c, d]`."""

@@ -1,20 +1,21 @@
 """`GroupedSums`: sums of many float32 rows by class, nearly as fast as they are read."""
 
+import functools
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from salcli.spectral.design import SparseDesign
-from salcli.spectral.row_sums import NARROW, RowSums
+from salcli.spectral.row_sums import RowSums
 
-GROUP = 64  # rows that are added up in float32 before float64 takes over
-BLOCK_ELEMENTS = 1 << 21  # numbers added up at once: Python comes in between seldom enough for two threads
+GROUP = 64  # about so many rows of a class are added up in float32 before float64 takes over
+BLOCK_ELEMENTS = 1 << 22  # numbers added up at once: Python comes in between seldom enough for two threads
 GROUPS_ELEMENTS = 1 << 18  # of groups' sums, before they are added up
 LEAST_ELEMENTS = 1 << 25  # fewer numbers take no time in float64 either
 MOST_SUMS = 1 << 19  # more sums than that take longer to join than their rows to add up
-MEASURED = 8  # of so many rows one is measured
+MEASURED = 16  # of so many rows one is measured
 
 
 def may_group(n: int, d: int, width: int, n_one_hot: int, dtype: np.dtype[Any]) -> bool:
@@ -35,38 +36,42 @@ class GroupedSums(RowSums):
         """Begin with nothing; d and width: columns of X and Z."""
         super().__init__(d, width, n_one_hot=width)
         rows = self.rows_at_once
-        # Of many classes a group has so many rows that each gets about half of `GROUP`.
-        self._is_narrow = width <= NARROW
-        self._n_rows_group = GROUP if self._is_narrow else min(rows, _power_of_two(width * GROUP * 3 // 4))
+        # A group has so many rows that each class gets about half of `GROUP` of them.
+        self._n_rows_group = min(rows, max(GROUP, _power_of_two(width * GROUP * 3 // 4)))
         at_once = rows // self._n_rows_group
         self._groups = np.zeros((at_once * max(1, GROUPS_ELEMENTS // (at_once * width * d)), width, d), np.float32)
         self._at_once, self._n_full, self._n_open, self._n_rows = at_once, 0, 0, 0
+        self._starts, self._ones = np.arange(rows + 1, dtype=np.int32), np.ones(rows, np.float32)
 
     def _room(self, d: int) -> NDArray[Any]:
         return np.empty((max(GROUP, _power_of_two(BLOCK_ELEMENTS // d)), d), np.float32)
 
     def _add_batches(self, batches: Iterable[NDArray[Any]], z: SparseDesign) -> None:
-        sorter, rows, at = self._sorter(z), self.rows_at_once, 0
+        places, rows, at = _Places(z, self._n_rows_group, self._at_once), self.rows_at_once, 0
         for x in batches:
-            if len(x) == rows and not self._n_waiting and at % GROUP == 0 and x.flags.c_contiguous:
-                self._sum_up_by(sorter, x, at)
+            if len(x) == rows and not self._n_waiting and at % rows == 0:
+                self._add_block(x, *places.of_block(at // rows))
             else:
                 self._gather(x, z, at)
             at += len(x)
 
-    def _sorter(self, z: SparseDesign) -> "_Sorter":
-        return _Products(z) if self._is_narrow else _Classes(z, self._n_rows_group)
-
     def _sum_up(self, x: NDArray[Any], z: SparseDesign) -> None:
-        self._sum_up_by(self._sorter(z), x, 0)
+        self._add_block(x, *_Places(z, self._n_rows_group, self._at_once).of_block(0))
 
-    def _sum_up_by(self, sorter: "_Sorter", x: NDArray[np.float32], at: int) -> None:
-        self._measure(x[: -(-len(x) // MEASURED)])
-        most = sorter.most_rows(at, len(x))
+    def _add_block(self, x: NDArray[np.float32], places: NDArray[np.int32], most: int) -> None:
+        """Add each row to the sum at its place among the groups; at most so many of them to any."""
+        # The public product of a sparse matrix would make new sums; this adds to those there are.
+        from scipy.sparse import _sparsetools
+
+        (n, d), (_, width, _) = x.shape, self._groups.shape
+        self._measure(x[: -(-n // MEASURED)])
         if self._n_rows + most > GROUP:
             self._begin_groups()
-        self._n_open = sorter.put(self._groups[self._n_full :], x, at)
-        self._n_rows += most
+        n_groups = -(-n // self._n_rows_group)
+        sums = self._groups[self._n_full : self._n_full + n_groups].reshape(-1)
+        columns = (self._starts[: n + 1], places, self._ones[:n])
+        _sparsetools.csc_matvecs(n_groups * width, n, d, *columns, x.reshape(-1), sums)
+        self._n_open, self._n_rows = max(self._n_open, n_groups), self._n_rows + most
         self.most_grouped = max(self.most_grouped, self._n_rows)
 
     def _begin_groups(self) -> None:
@@ -95,58 +100,30 @@ class GroupedSums(RowSums):
         return super().is_finite and bool(np.isfinite(self._sums).all())
 
 
-class _Sorter(Protocol):
-    """Sums of groups of rows by class."""
+class _Places:
+    """Which sum each row belongs to: that of its class, in its group of its block."""
 
-    def most_rows(self, at: int, n: int, /) -> int:
-        """Say how many of the n rows from `at` one group will get from `put` in one class, at most."""
+    def __init__(self, z: SparseDesign, n_rows_group: int, n_groups_block: int) -> None:
+        codes, of_blocks = z.columns[:, 0], n_groups_block * z.width
+        in_block, in_all = _first_places(len(z), n_rows_group, n_groups_block, z.width)
+        self._of_rows, self._n_rows_block = codes + in_block, n_rows_group * n_groups_block
+        n_blocks = -(-len(z) // self._n_rows_block)
+        n_in_sums = np.bincount(codes + in_all, minlength=n_blocks * of_blocks)
+        self._most = n_in_sums.reshape(n_blocks, of_blocks).max(axis=1, initial=0).tolist()
 
-    def put(self, groups: NDArray[np.float32], x: NDArray[np.float32], at: int, /) -> int:
-        """Add the rows `at`…, after `most_rows` of them, to `groups` `[m, c, d]`; give how many of these it took."""
-
-
-class _Products(_Sorter):
-    """Of a few classes: as products with Z, `GROUP` rows at a time."""
-
-    def __init__(self, z: SparseDesign) -> None:
-        self._z = np.take(np.eye(z.width, dtype=np.float32), z.columns[:, 0], axis=0)
-        n = len(z) // GROUP
-        self._grouped = self._z[: n * GROUP].reshape(n, GROUP, z.width).transpose(0, 2, 1)
-
-    def most_rows(self, _at: int, _n: int, /) -> int:
-        return GROUP
-
-    def put(self, groups: NDArray[np.float32], x: NDArray[np.float32], at: int, /) -> int:
-        n, first = len(x) // GROUP, at // GROUP
-        whole = n * GROUP
-        np.matmul(self._grouped[first : first + n], x[:whole].reshape(n, GROUP, x.shape[1]), out=groups[:n])
-        if whole == len(x):
-            return n
-        np.matmul(self._z[at + whole : at + len(x)].T, x[whole:], out=groups[n])
-        return n + 1
+    def of_block(self, block: int) -> tuple[NDArray[np.int32], int]:
+        """Give the places of a block's rows, and how many rows belong to one sum at most."""
+        start = block * self._n_rows_block
+        return self._of_rows[start : start + self._n_rows_block], self._most[block]
 
 
-class _Classes(_Sorter):
-    """Of many classes: each row to the sum of its class in its group."""
-
-    def __init__(self, z: SparseDesign, rows: int) -> None:
-        self._codes, self._width, self._rows = np.ascontiguousarray(z.columns[:, 0]), z.width, rows
-        self._starts, self._ones = np.arange(len(z) + 1, dtype=np.int32), np.ones(len(z), np.float32)
-        self._places = self._codes[:0]
-
-    def most_rows(self, at: int, n: int, /) -> int:
-        codes = self._codes[at : at + n]  # which sum each row belongs to, group by group:
-        self._places = codes if n <= self._rows else codes + self._starts[:n] // self._rows * self._width
-        return int(np.bincount(self._places).max(initial=0))
-
-    def put(self, groups: NDArray[np.float32], x: NDArray[np.float32], _at: int, /) -> int:
-        from scipy.sparse import _sparsetools
-
-        (n, d), n_groups = x.shape, -(-len(x) // self._rows)
-        columns = (self._starts[: n + 1], self._places, self._ones[:n])
-        flat = (x.reshape(-1), groups[:n_groups].reshape(-1))
-        _sparsetools.csc_matvecs(n_groups * self._width, n, d, *columns, *flat)
-        return n_groups
+@functools.lru_cache(maxsize=4)  # many calls bring the same number of rows
+def _first_places(
+    n: int, n_rows_group: int, n_groups_block: int, width: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Give each row the place of its group's first class, among those of its block and among all."""
+    group = np.arange(n, dtype=np.int32) // n_rows_group
+    return group % n_groups_block * width, group * width
 
 
 def _power_of_two(n: int) -> int:

@@ -208,3 +208,13 @@ def test_a_class_gathers_rows_of_several_blocks_up_to_a_group_before_float64_tak
         moments = grouped(ones, codes, c)
     assert GROUP // 2 < moments.most_grouped <= GROUP
     np.testing.assert_allclose(moments.mean_x, 1, rtol=1e-15)
+
+
+@pytest.mark.parametrize("n", [8192 + 1, 8192 + 1025, 3 * 8192])
+def test_a_last_block_with_fewer_groups_joins_those_before_it_and_loses_none(n: int) -> None:
+    c = 42  # classes that take turns: 25 rows at most in a group of 1,024, so that two blocks share their groups
+    codes, x = np.arange(n) % c, rows_of("normal", n, 2, 4)
+    with patch.object(grouped_sums, "BLOCK_ELEMENTS", 8192 * 2):
+        moments = grouped(x, codes, c)
+    assert 25 < moments.most_grouped <= GROUP  # the control: they did
+    np.testing.assert_allclose(moments.mean_x, x.astype(np.float64).mean(0), atol=1e-7)
