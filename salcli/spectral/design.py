@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from salcli.errors import ShapeError
 from salcli.spectral.linalg import norm
+from salcli.spectral.scatter import add_products
 
 Array = NDArray[np.float64]
 
@@ -86,13 +87,9 @@ class SparseDesign:
         if self.values is not None and self.columns.shape[1] == self.width:
             sums += self.values.T @ x
             return
-        # The public product of a sparse matrix makes a new c×d matrix for every block; this adds into the one there is.
-        from scipy.sparse import _sparsetools
-
         starts = np.arange(0, self.columns.size + 1, self.columns.shape[1], dtype=np.int32)
         values = np.ones(self.columns.size) if self.values is None else self.values.reshape(-1)
-        shape = (*sums.shape[:1], *x.shape)
-        _sparsetools.csc_matvecs(*shape, starts, self.columns.reshape(-1), values, x.reshape(-1), sums.reshape(-1))
+        add_products(sums, starts, self.columns.reshape(-1), values, x)
 
     @property
     def norm(self) -> float:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from salcli.spectral.design import SparseDesign
 from salcli.spectral.row_sums import RowSums
+from salcli.spectral.scatter import add_products
 
 GROUP = 64  # about so many rows of a class are added up in float32 before float64 takes over
 BLOCK_ELEMENTS = 1 << 22  # numbers added up at once: Python comes in between seldom enough for two threads
@@ -60,17 +61,13 @@ class GroupedSums(RowSums):
 
     def _add_block(self, x: NDArray[np.float32], places: NDArray[np.int32], most: int) -> None:
         """Add each row to the sum at its place among the groups; at most so many of them to any."""
-        # The public product of a sparse matrix would make new sums; this adds to those there are.
-        from scipy.sparse import _sparsetools
-
-        (n, d), (_, width, _) = x.shape, self._groups.shape
+        n = len(x)
         self._measure(x[: -(-n // MEASURED)])
         if self._n_rows + most > GROUP:
             self._begin_groups()
         n_groups = -(-n // self._n_rows_group)
-        sums = self._groups[self._n_full : self._n_full + n_groups].reshape(-1)
-        columns = (self._starts[: n + 1], places, self._ones[:n])
-        _sparsetools.csc_matvecs(n_groups * width, n, d, *columns, x.reshape(-1), sums)
+        sums = self._groups[self._n_full : self._n_full + n_groups].reshape(-1, x.shape[1])
+        add_products(sums, self._starts[: n + 1], places, self._ones[:n], x)
         self._n_open, self._n_rows = max(self._n_open, n_groups), self._n_rows + most
         self.most_grouped = max(self.most_grouped, self._n_rows)
 
