@@ -1,5 +1,6 @@
 """word2vec binary: a text header, then for each row its word, one space and d float32."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,13 +26,12 @@ LINE_FEED = ord("\n")
 
 @dataclass(frozen=True)
 class Span:
-    """Consecutive records: where they lie, and where each one's word begins and ends within them."""
+    """Consecutive records: where they lie, and the word of each, with the line feeds that stand before it."""
 
     offset: int
     n_bytes: int
     first_row: int
-    starts: list[int]
-    ends: list[int]
+    words: list[bytes]
 
 
 class Word2vecBinarySource:
@@ -59,6 +59,9 @@ class Word2vecBinarySource:
         self.unit = unit_rows(self.d)
         self._rows_per_slab = options.rows_per_slab(self.d * FLOAT32.itemsize, self.unit)
         self._header_bytes = header.n_bytes
+        record = rb"(\n*+[^ ]{1,%d}) .{%d}" % (MAX_WORD, self.d * FLOAT32.itemsize)
+        self._record = re.compile(record, re.DOTALL)
+        self._records = re.compile(rb"(?:%s)*+" % record.replace(b"(", b"(?:"), re.DOTALL)
 
     def _spans(self, *, copies: bool) -> Iterator[tuple[Span, bytes]]:
         """Walk over the records through one buffer, giving spans (with a copy of their bytes, or none).
@@ -72,16 +75,13 @@ class Word2vecBinarySource:
         view, fill = memoryview(buffer), self._filler()
         offset, row, have, position = self._header_bytes, 0, 0, 0  # the buffer holds `have` bytes from `offset`
         while row < self.n:
-            most = min(self._rows_per_slab, self.unit - row % self.unit, self.n - row)
-            begin = _skip_line_feeds(buffer, position, have)
-            starts, ends, position = _scan(buffer, begin, have, width, most)
-            if starts:
-                span = Span(
-                    offset + begin, position - begin, row, [s - begin for s in starts], [e - begin for e in ends]
-                )
-                yield span, bytes(view[begin:position]) if copies else b""
-                row += len(starts)
-            if len(starts) < most:  # the next record is not whole
+            words = self._words(buffer, position, have)[: self.n - row]
+            for some in self._cut(words, row):
+                start, position = position, position + sum(map(len, some)) + len(some) * (1 + width)
+                span = Span(offset + start, position - start, row, some)
+                yield span, bytes(view[start:position]) if copies else b""
+                row += len(some)
+            if row < self.n:  # the next record is not whole
                 position = _skip_line_feeds(buffer, position, have)
                 self._require_word(buffer, position, have, row)
                 left = have - position
@@ -101,6 +101,20 @@ class Word2vecBinarySource:
                 f"{self.path}: line 1 announces {self.n} records, but {left} bytes or more follow record "
                 f"{self.n - 1} (counting from 0): the count is too small, or the numbers are not float32"
             )
+
+    def _words(self, buffer: bytearray, position: int, have: int) -> list[bytes]:
+        """Give the words of all whole records from `position`, one right after the other."""
+        records = self._records.match(buffer, position, have)
+        assert records is not None  # there may be none of them
+        return self._record.findall(buffer, position, records.end())
+
+    def _cut(self, words: list[bytes], row: int) -> Iterator[list[bytes]]:
+        """Cut the words of rows `row`… into those of slabs."""
+        start = 0
+        while start < len(words):
+            stop = start + min(self._rows_per_slab, self.unit - (row + start) % self.unit)
+            yield words[start:stop]
+            start = stop
 
     def _filler(self) -> Callable[[memoryview], int]:
         """Give what fills a buffer with the next bytes after the header."""
@@ -132,19 +146,21 @@ class Word2vecBinarySource:
     def slabs(self) -> Iterator[Slab]:
         """Give the slabs in file order; the walk over the records happens as this iterates."""
         for span, copied in self._spans(copies=not self.file.is_plain):
-            yield Slab(span.first_row, len(span.starts), partial(self._read, span, copied))
+            yield Slab(span.first_row, len(span.words), partial(self._read, span, copied))
 
     def _read(self, span: Span, copied: bytes) -> Embeddings:
-        data = copied or self.file.read_at(span.offset, span.n_bytes)
-        held = np.frombuffer(data, np.uint8)
-        # Each row of this view begins one byte after the last; only those that are records are copied.
-        windows = np.lib.stride_tricks.sliding_window_view(held, self.d * FLOAT32.itemsize)
-        vectors: Floats = windows[np.array(span.ends) + 1].view(FLOAT32)
-        return Embeddings.starting_at(span.first_row, vectors, self._keys(span, data))
+        data, width = copied or self.file.read_at(span.offset, span.n_bytes), self.d * FLOAT32.itemsize
+        lengths = np.fromiter(map(len, span.words), np.intp, len(span.words))
+        # Each item of this view begins one byte after the last; only those that are vectors are copied.
+        windows = np.ndarray((len(data) - width + 1,), f"V{width}", data, strides=(1,))
+        vectors: Floats = windows[np.cumsum(lengths + 1 + width) - width].view(FLOAT32).reshape(-1, self.d)
+        return Embeddings.starting_at(span.first_row, vectors, self._keys(span))
 
-    def _keys(self, span: Span, data: bytes) -> tuple[str, ...]:
-        words = [data[start:end] for start, end in zip(span.starts, span.ends, strict=True)]
-        joined = b"".join(words)
+    def _keys(self, span: Span) -> tuple[str, ...]:
+        words, joined = span.words, b"".join(span.words)
+        if b"\n" in joined:
+            words = [word.lstrip(b"\n") for word in words]
+            joined = b"".join(words)
         if b"\n" in joined:
             row = span.first_row + next(i for i, word in enumerate(words) if b"\n" in word)
             raise FormatError(
@@ -162,8 +178,8 @@ class Word2vecBinarySource:
 
     def key_batches(self) -> Iterator[tuple[str, ...]]:
         """Give all keys in file order."""
-        for span, data in self._spans(copies=True):
-            yield self._keys(span, data)
+        for span, _ in self._spans(copies=False):
+            yield self._keys(span)
 
     def place(self, row: int) -> str:
         """Say where a row stands."""
@@ -216,24 +232,6 @@ def _skip_line_feeds(buffer: bytearray, position: int, have: int) -> int:
     while position < have and buffer[position] == LINE_FEED:
         position += 1
     return position
-
-
-def _scan(buffer: bytearray, position: int, have: int, width: int, most: int) -> tuple[list[int], list[int], int]:
-    """Find where words begin and end, in at most `most` whole records, and where the last record ends."""
-    starts: list[int] = []
-    ends: list[int] = []
-    find, last = buffer.find, have - width
-    while len(ends) < most:
-        start = position
-        while start < have and buffer[start] == LINE_FEED:
-            start += 1
-        end = find(b" ", start, have)
-        if not start < end < last or end - start > MAX_WORD:
-            break
-        starts.append(start)
-        ends.append(end)
-        position = end + 1 + width
-    return starts, ends, position
 
 
 def _require_readable(words: Sequence[bytes], target: str) -> None:

@@ -14,7 +14,7 @@ from salcli.spectral.linalg import Reflections, all_finite, completing_reflectio
 
 Array = NDArray[np.float64]
 Change = Callable[[Array, Array], Array]  # of a block, with another one to work in
-WIDE_ELEMENTS = 1 << 16  # numbers widened to float64 at once: half a MiB, which stay in a core's own cache
+WIDE_ELEMENTS = 1 << 17  # numbers widened to float64 at once: a MiB, about what a core's own cache holds
 BATCH_ELEMENTS = 3 << 18  # in a batch: up to 3 MiB of float32
 COLUMNS, MANY = 8, 16  # more columns than this are best a multiple of 8
 ORTHONORMAL = 1e-8  # written and read in float64, directions are orthonormal to about 1e-15

@@ -145,10 +145,11 @@ def test_numbers_of_another_width_are_refused(dtype: type, n: int) -> None:
         read_whole(path)
 
 
+@pytest.mark.parametrize("behind", [b"", b"\n", b"\n\n"])
 @pytest.mark.parametrize("row", [0, 3, 5])
-def test_an_empty_word_is_refused_naming_its_record(row: int) -> None:
+def test_an_empty_word_is_refused_naming_its_record(row: int, behind: bytes) -> None:
     words = (*WORDS[:row], b"", *WORDS[row + 1 :])
-    with file_of(content(words, VECTORS), "v.bin") as path:
+    with file_of(content(words, VECTORS, behind=behind), "v.bin") as path:
         with pytest.raises(FormatError, match=rf"record {row} \(counting from 0\) has an empty word"):
             read_whole(path)
 
