@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from salcli.data.embeddings import Embeddings
+from salcli.data.embeddings import Embeddings, Floats
 from salcli.errors import FormatError, RangeError
 from salcli.formats import signature, text_rows
 from salcli.formats.bytefile import ByteFile, Stream
@@ -21,6 +21,7 @@ from salcli.formats.text_rows import BOM, Chunk
 from salcli.formats.writer import EmbeddingWriter
 from salcli.options import ReadOptions, unit_rows
 
+SPELT_ELEMENTS = 1 << 17  # numbers spelt at once: as text 1.5 MB, which are soon in use again
 SLAB_BYTES = 3 << 19  # of text, which takes several times as much while it is parsed
 MAX_LINE = 16 << 20
 
@@ -193,8 +194,8 @@ class TextWriter(EmbeddingWriter):
         if has_header:
             handle.write(f"{n} {d}\n".encode())
 
-    def encode(self, batch: Embeddings) -> bytes:
-        """Spell rows out; safe on any thread.
+    def encode(self, batch: Embeddings) -> list[bytes]:
+        """Spell rows out, piece by piece; safe on any thread.
 
         Raises
         ------
@@ -210,10 +211,9 @@ class TextWriter(EmbeddingWriter):
             with self._lock:
                 self._field_counts.update(Counter(text_rows.count_fields(word) + self._d for word in words))
         vectors = np.ascontiguousarray(batch.vectors, dtype=self._dtype)
-        if not words:
-            return b""
-        lines = zip(words, itertools.repeat(b" "), text_rows.spelt(vectors), itertools.repeat(b"\n"))
-        return b"".join(itertools.chain.from_iterable(lines))
+        step = max(1, SPELT_ELEMENTS // self._d)
+        parts = (slice(start, start + step) for start in range(0, len(words), step))
+        return [_lines(words[part], vectors[part]) for part in parts]
 
     def _require_readable(self, words: list[bytes], *, is_first: bool) -> None:
         for word in words:
@@ -222,9 +222,9 @@ class TextWriter(EmbeddingWriter):
         if is_first and not self._has_header and (words[0].startswith(BOM) or (self._d == 1 and words[0].isdigit())):
             raise FormatError(f"{self._target}: key {text_rows.shown(words[0])} in line 1 would be taken for a header")
 
-    def write(self, piece: bytes) -> None:
+    def write(self, piece: list[bytes]) -> None:
         """Append an encoded batch."""
-        self._handle.write(piece)
+        self._handle.writelines(piece)
 
     def close(self) -> None:
         """Make sure that a file without a header reads back: its dimension is told from the most frequent row."""
@@ -233,3 +233,8 @@ class TextWriter(EmbeddingWriter):
                 f"{self._target}: most keys hold spaces, so without a header {found - 1} dimensions are read back, "
                 f"not {self._d}: use --output-format word2vec-text"
             )
+
+
+def _lines(words: list[bytes], vectors: Floats) -> bytes:
+    fields = zip(words, itertools.repeat(b" "), text_rows.spelt(vectors), itertools.repeat(b"\n"))
+    return b"".join(itertools.chain.from_iterable(fields))
