@@ -16,7 +16,7 @@ from salcli.spectral.row_sums import RowSums, anchor_of
 
 Array = NDArray[np.float64]
 SPREAD_ELEMENTS = 1 << 22  # fewer numbers are added up sooner than threads are there
-PART_ELEMENTS, PARTS = 1 << 22, 4  # of rows in memory, added up before they join the others
+PART_ELEMENTS, PARTS = 1 << 23, 4  # of rows in memory, added up before they join the others
 EPS, HALF_EPS32 = float(np.finfo(np.float64).eps), 2.0**-24
 
 
@@ -78,19 +78,23 @@ class CrossMoments:
             raise ShapeError(f"x {x.shape} and z {(len(design), design.width)} are not [n, d] and [n, c]")
         anchor = anchor_of(x)
 
-        def sums_of(part: slice) -> RowSums:
+        def zero() -> RowSums:
             if is_grouped:
-                sums: RowSums = GroupedSums(x.shape[1], design.width)
-            else:
-                sums = RowSums(x.shape[1], design.width, n_one_hot=design.n_one_hot, anchor=anchor)
-            rows, step = x[part], sums.rows_at_once
+                return GroupedSums(x.shape[1], design.width)
+            return RowSums(x.shape[1], design.width, n_one_hot=design.n_one_hot, anchor=anchor)
+
+        def sums_of(part: slice) -> RowSums:
+            sums, rows, step = zero(), x[part], at_once
             sums.add((rows[i : i + step] for i in range(0, len(rows), step)), design.take(part))
             return sums
 
-        rows = max(1, min(PART_ELEMENTS // max(1, x.shape[1]), -(-len(x) // PARTS)))
+        is_spread, at_once = x.size >= SPREAD_ELEMENTS, zero().rows_at_once
+        wanted = min(PART_ELEMENTS // max(1, x.shape[1]), -(-len(x) // PARTS)) if is_spread else len(x)
+        rows = -(-max(1, wanted) // at_once) * at_once
         parts = [slice(start, start + rows) for start in range(0, len(x), rows)]
-        total = sums_of(slice(0, 0))
-        for sums in (spread if x.size >= SPREAD_ELEMENTS else map)(sums_of, parts):
+        every = iter((spread if is_spread else map)(sums_of, parts or [slice(0, 0)]))
+        total = next(every)
+        for sums in every:
             total += sums
         return cls.of_sums(total)
 
