@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,8 +19,6 @@ from salcli.data.labels import GuardedLabels, as_index
 from salcli.engine.local import one_blas_thread
 from salcli.engine.progress import Progress, Silent
 from salcli.errors import AlignmentError, UsageError, warn
-from salcli.evaluate_options import EvaluateOptions
-from salcli.evaluation.report import Report
 from salcli.formats import atomic
 from salcli.formats.artifact import Artifact, read_artifact, write_artifact
 from salcli.formats.bytefile import ByteFile
@@ -35,7 +33,10 @@ from salcli.provenance import describe_fit
 from salcli.spectral.eraser import LinearEraser
 from salcli.spectral.kernel_eraser import AnyEraser, FeatureEraser, KernelEraser
 from salcli.spectral.sal import SpectralFit, fit_sal, require_choice
-from salcli.staging import opened_against
+
+if TYPE_CHECKING:
+    from salcli.evaluate_options import EvaluateOptions
+    from salcli.evaluation.report import Report
 
 Solve = Callable[[FiniteSource, GuardedLabels, Rows | range], SpectralFit[AnyEraser]]
 
@@ -167,12 +168,13 @@ def evaluate(
     embeddings: str,
     labels: str | None,
     eraser: str | None,
-    options: EvaluateOptions,
+    options: "EvaluateOptions",
     progress: Progress | None = None,
-) -> Report:
+) -> "Report":
     """Train attackers on the rows before and after erasure, score what was kept, judge the gates, write reports."""
     from salcli.assessment import Subject, assess  # no other command needs what evaluation needs
     from salcli.reporting import write_reports
+    from salcli.staging import opened_against
 
     options.require_inputs(has_labels=labels is not None, has_eraser=eraser is not None)
     for path in options.reports:

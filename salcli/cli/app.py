@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from salcli import __version__
 from salcli.cli.apply import apply
 from salcli.cli.evaluate import evaluate
 from salcli.cli.fit import fit
@@ -73,9 +74,7 @@ app = typer.Typer(
 
 def _print_version(value: bool) -> None:
     if value:
-        from importlib.metadata import version as installed_version
-
-        print(f"salcli {installed_version('salcli')}")
+        print(f"salcli {__version__}")
         raise typer.Exit
 
 
