@@ -4,6 +4,7 @@
 and no code of a class, shows in it.
 """
 
+import functools
 import hashlib
 from collections.abc import Iterable, Iterator
 from json.encoder import encode_basestring_ascii
@@ -14,10 +15,9 @@ from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels, Index, Selection, as_index
 
-LINES_AT_ONCE = 1 << 13
+LINES_AT_ONCE = 1 << 14
 MAX_TAIL = 64  # bytes of a label that a table of them holds
-
-Bytes = NDArray[np.uint8]
+INT32_DIGITS = 10  # from so many on a number may be too large for 32 bits
 
 
 def rows_digest(labels: GuardedLabels, index: Selection) -> str:
@@ -78,32 +78,39 @@ def _written(line: str, columns: list[Iterable[Any]]) -> bytes:
 
 def _numbered(numbers: Index, tails: list[bytes], codes: NDArray[Any]) -> bytes:
     """Write `["`, a number and the tail of its code, for ascending numbers: much faster than text is formatted."""
-    longest = max(map(len, tails))
-    table = np.frombuffer(b"".join(tail.ljust(longest) for tail in tails), np.uint8).reshape(-1, longest)
+    longest, pieces, start, codes = max(map(len, tails)), [], 0, codes.astype(np.intp)
     lengths, are_even = np.array(list(map(len, tails))), len(set(map(len, tails))) == 1
-    pieces, start, codes = [], 0, codes.astype(np.intp)
     while start < len(numbers):
         n_digits = len(str(int(numbers[start])))
         stop = int(np.searchsorted(numbers, 10**n_digits))
-        head = 2 + n_digits
-        lines = np.empty((stop - start, head + longest), np.uint8)
-        _spell(numbers[start:stop], lines[:, :head])
-        for place, held in enumerate(table.T, head):  # byte by byte: numpy is slow on rows that are so short
-            lines[:, place] = held[0] if len(held) == 1 else held.take(codes[start:stop])
-        if not are_even:
-            lines = lines[np.arange(head + longest) < head + lengths[codes[start:stop], None]]
-        pieces.append(lines.tobytes())
+        head, some = b'["' + b"0" * n_digits, codes[start:stop]
+        width = len(head) + longest
+        lines = np.frombuffer(b"".join(head + tail.ljust(longest) for tail in tails), f"V{width}")[some]
+        _spell(numbers[start:stop], lines, n_digits)
+        if are_even:
+            pieces.append(lines.tobytes())
+        else:
+            is_used = np.arange(width) < len(head) + lengths[some, None]
+            pieces.append(lines.view(np.uint8).reshape(-1, width)[is_used].tobytes())
         start = stop
     return b"".join(pieces)
 
 
-def _spell(numbers: Index, lines: Bytes) -> None:
-    """Fill lines `[n, 2 + digits]` with `["` and numbers of so many digits."""
-    lines[:, 0], lines[:, 1], rest = ord("["), ord('"'), numbers
-    for place in reversed(range(2, lines.shape[1])):
-        quotient = rest // 10
-        lines[:, place] = rest - 10 * quotient + ord("0")
-        rest = quotient
+def _spell(numbers: Index, lines: NDArray[np.void], n_digits: int) -> None:
+    """Put numbers of so many digits behind the first two bytes of each line, up to four digits at once."""
+    stop, rest = 2 + n_digits, numbers.astype(np.int32) if n_digits < INT32_DIGITS else numbers
+    while stop > 2:
+        size = next(size for size in (4, 2, 1) if size <= stop - 2)
+        quotient = rest // 10**size
+        place = np.ndarray(len(lines), f"u{size}", lines, offset=stop - size, strides=lines.strides)
+        place[:] = _spellings(size)[rest - 10**size * quotient]
+        stop, rest = stop - size, quotient
+
+
+@functools.cache
+def _spellings(n_digits: int) -> NDArray[Any]:
+    """Give the bytes of all numbers of so many digits, with zeros in front, as items of that size."""
+    return np.frombuffer(b"".join(b"%0*d" % (n_digits, i) for i in range(10**n_digits)), f"u{n_digits}")
 
 
 def _sha256(pieces: Iterable[bytes]) -> str:

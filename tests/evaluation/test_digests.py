@@ -50,3 +50,8 @@ def test_a_key_is_not_a_number() -> None:
     keyed, numbered = (GuardedLabels("l.csv", (attribute,), keys) for keys in (("x", "0"), None))
     assert rows_digest(keyed, np.array([0])) != rows_digest(numbered, np.array([0]))
     assert rows_digest(keyed, np.array([0, 1])) != rows_digest(keyed, np.array([0]))
+
+
+def test_row_numbers_past_32_bits_are_spelt_whole() -> None:
+    labels, rows = GuardedLabels("l.csv", (), None), [7, 2**31 - 1, 2**31 + 5, 10**10 - 1, 10**12 + 3]
+    assert rows_digest(labels, np.array(rows)) == sha256_of([[str(row)] for row in rows])
