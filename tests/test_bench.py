@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.speed import __main__ as speed
-from benchmarks.speed import scaling
+from benchmarks.speed import scaling, timing
 from benchmarks.speed.bench import Bench
 from benchmarks.speed.peers import inlp, paper_recipe
 from benchmarks.speed.results import Row, Run, changes, read_runs, write_runs
@@ -35,7 +35,8 @@ def test_a_measure_is_the_median_and_half_the_range() -> None:
     assert measure.rate(4.0, "GB/s").median == 2.0
 
 
-def test_works_take_turns_until_the_budget_is_spent() -> None:
+def test_works_take_turns_until_the_budget_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "SHORT_SECONDS", 0.0)
     heard: list[str] = []
     seconds = interleaved({"a": lambda: heard.append("a"), "b": lambda: heard.append("b")}, 2)
     assert heard == ["a", "b", "a", "b"]
@@ -43,7 +44,15 @@ def test_works_take_turns_until_the_budget_is_spent() -> None:
     assert len(interleaved({"a": lambda: None}, 5, budget=0.0)["a"]) == 2
 
 
-def test_a_work_that_times_itself_is_believed() -> None:
+def test_works_that_take_no_time_are_repeated_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "SHORT_SECONDS", float("inf"))
+    monkeypatch.setattr(timing, "MOST_ROUNDS", 7)
+    assert [len(each) for each in interleaved({"a": lambda: None, "b": lambda: None}, 2).values()] == [7, 7]
+    assert len(interleaved({"a": lambda: None}, 9)["a"]) == 9
+
+
+def test_a_work_that_times_itself_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "SHORT_SECONDS", 0.0)
     assert interleaved({"a": lambda: Usage(7.0, 1.0)}, 1)["a"] == [7.0]
 
 

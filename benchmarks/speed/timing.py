@@ -12,6 +12,7 @@ from typing import Any, Self
 
 Work = Callable[[], object]
 LEAST_ROUNDS = 2
+SHORT_SECONDS, MOST_ROUNDS = 1.0, 50  # works that take no time are repeated for a second: a few rounds would be noise
 
 
 @dataclass(frozen=True)
@@ -54,17 +55,18 @@ def interleaved(works: Mapping[str, Work], repeats: int, budget: float = float("
     Parameters
     ----------
     works : one that returns `Usage` has timed itself
-    repeats : rounds, at most
+    repeats : rounds; more if they are over within a second
     budget : seconds after which no further round starts, once there are two
     """
     seconds: dict[str, list[float]] = {name: [] for name in works}
-    began = time.perf_counter()
-    for done in range(1, repeats + 1):
+    began, done = time.perf_counter(), 0
+    while done < repeats or (done < MOST_ROUNDS and time.perf_counter() - began < min(SHORT_SECONDS, budget)):
         for name, work in works.items():
             start = time.perf_counter()
             given = work()
             taken = time.perf_counter() - start
             seconds[name].append(given.seconds if isinstance(given, Usage) else taken)
+        done += 1
         if done >= LEAST_ROUNDS and time.perf_counter() - began > budget:
             break
     return seconds
