@@ -14,7 +14,7 @@ DTYPES = ("float16", "float32", "float64")
 SLAB_BYTES = 8 << 20  # big enough to hide what Python takes for each, small enough for a few on every thread
 WIDENED_SLAB_BYTES = 16 << 20
 BARE_SLAB_BYTES = 16 << 20  # of numbers that need not be copied to be looked at
-UNIT_ELEMENTS = 1 << 22
+UNIT_ELEMENTS, UNIT_ROWS = 1 << 22, 1 << 18  # labels, and where they belong, take memory for each row
 BLOCK_ELEMENTS = 1 << 21  # what a pass holds at once
 
 
@@ -23,7 +23,7 @@ def unit_rows(d: int) -> int:
 
     No slab reaches over a multiple of it, so sums can be added up unit by unit and do not depend on the slabs.
     """
-    return int(1 << (max(1, UNIT_ELEMENTS // max(1, d)).bit_length() - 1))
+    return int(1 << (min(max(1, UNIT_ELEMENTS // max(1, d)), UNIT_ROWS).bit_length() - 1))
 
 
 def block_rows(d: int) -> int:

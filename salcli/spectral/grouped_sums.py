@@ -13,6 +13,7 @@ from salcli.spectral.scatter import add_products
 
 GROUP = 64  # about so many rows of a class are added up in float32 before float64 takes over
 BLOCK_ELEMENTS = 1 << 22  # numbers added up at once: Python comes in between seldom enough for two threads
+BLOCK_ROWS = 1 << 16  # rows, at most: their places take memory too
 GROUPS_ELEMENTS = 1 << 18  # of groups' sums, before they are added up
 LEAST_ELEMENTS = 1 << 25  # fewer numbers take no time in float64 either
 MOST_SUMS = 1 << 19  # more sums than that take longer to join than their rows to add up
@@ -45,7 +46,7 @@ class GroupedSums(RowSums):
         self._starts, self._ones = np.arange(rows + 1, dtype=np.int32), np.ones(rows, np.float32)
 
     def _room(self, d: int) -> NDArray[Any]:
-        return np.empty((max(GROUP, _power_of_two(BLOCK_ELEMENTS // d)), d), np.float32)
+        return np.empty((max(GROUP, _power_of_two(min(BLOCK_ELEMENTS // d, BLOCK_ROWS))), d), np.float32)
 
     def _add_batches(self, batches: Iterable[NDArray[Any]], z: SparseDesign) -> None:
         places, rows, at = _Places(z, self._n_rows_group, self._at_once), self.rows_at_once, 0

@@ -40,6 +40,14 @@ def sparse_npy(path: Path, n: int, d: int) -> None:
         handle.truncate(start + 4 * n * d)
 
 
+def test_short_rows_take_no_more_memory_though_there_are_millions_in_a_piece(tmp_path: Path) -> None:
+    n = 1 << 24
+    sparse_npy(tmp_path / "x.npy", n, 4)
+    (tmp_path / "y.csv").write_text("y\n" + "a\nb\n" * (n // 2), encoding="ascii")
+    held = peak("fit", tmp_path / "x.npy", tmp_path / "y.csv", "-o", tmp_path / "e.npz", "--no-sha256", "--quiet")
+    assert held - peak("--help") < MOST
+
+
 @pytest.mark.parametrize("d", [300, 768])
 def test_fit_and_apply_hold_little_of_a_file_of_six_gigabytes(tmp_path: Path, d: int) -> None:
     n, n_written = N_BYTES // (4 * d), WRITTEN_BYTES // (4 * d)
