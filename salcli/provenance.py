@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from salcli import __version__
+import salcli
 from salcli.data.labels import GuardedLabels, Selection
 from salcli.data.selection import RowRule
 from salcli.engine.local import ordered_map
@@ -84,4 +84,4 @@ def _describe_kernel(eraser: AnyEraser) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Name the versions that made a file."""
-    return {"salcli": __version__, "numpy": np.__version__}
+    return {"salcli": salcli.__version__, "numpy": np.__version__}

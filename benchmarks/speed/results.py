@@ -10,7 +10,6 @@ from benchmarks.speed.timing import Measure
 
 SCHEMA = "salcli.bench/1"
 ALLOWED_LOSS = 0.25
-ALLOWED_SECONDS = 0.5  # of a limit in seconds: nothing beside it tells how fast the machine is just then
 
 
 @dataclass(frozen=True)
@@ -169,8 +168,7 @@ class Change:
         """Whether more was lost than noise explains."""
         if self.now is None:
             return self.is_comparable
-        is_time = self.before.is_absolute and self.now.ours.unit == "s"
-        return self.share is not None and self.share < 1 - (ALLOWED_SECONDS if is_time else ALLOWED_LOSS)
+        return self.share is not None and self.share < 1 - ALLOWED_LOSS
 
 
 def changes(before: Run, now: Run) -> list[Change]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from salcli import __version__
+import salcli
 from salcli.cli.apply import apply
 from salcli.cli.evaluate import evaluate
 from salcli.cli.fit import fit
@@ -74,7 +74,7 @@ app = typer.Typer(
 
 def _print_version(value: bool) -> None:
     if value:
-        print(f"salcli {__version__}")
+        print(f"salcli {salcli.__version__}")
         raise typer.Exit
 
 
