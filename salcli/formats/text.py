@@ -21,7 +21,7 @@ from salcli.formats.text_rows import BOM, Chunk
 from salcli.formats.writer import EmbeddingWriter
 from salcli.options import ReadOptions, unit_rows
 
-SPELT_ELEMENTS = 1 << 17  # numbers spelt at once: as text 1.5 MB, which are soon in use again
+SPELT_ELEMENTS = 1 << 17  # numbers spelt at once: memory that is soon in use again
 SLAB_BYTES = 3 << 19  # of text, which takes several times as much while it is parsed
 MAX_LINE = 16 << 20
 

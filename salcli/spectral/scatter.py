@@ -35,7 +35,7 @@ def add_products(
 
 @functools.cache
 def _kernels() -> Any:
-    """Load the module of scipy's kernels alone: all of `scipy.sparse` takes .15 s to import, as long as a file of 2 GB.
+    """Load the module of scipy's kernels alone: `scipy.sparse` imports much that no fit needs.
 
     Where that module is not found on its own, `scipy.sparse` brings it.
     """
