@@ -30,6 +30,7 @@ Change = Callable[[NDArray[Any], NDArray[Any] | None], NDArray[Any]]
 JOINING = 8  # a unit has at least so many numbers for each number of its sums
 GROUPED_UNITS = 8  # where adding up is fast, what Python does for each piece of work would be felt
 GROUPED_ROWS = 1 << 16  # of which the design is held at once
+SAMPLE_ROWS = 1 << 12
 COARSE = 5e-3  # rounding that brings back more than this share of the strongest removed direction is too coarse
 
 
@@ -223,14 +224,15 @@ def erased_dtype(
 ) -> np.dtype[Any]:
     """Choose the numbers' type of an erased file: the input's, or a finer one where rounding would undo the work.
 
-    The first slab tells: what rounding leaves in the removed directions is held against the strongest of them.
+    The first rows tell: what rounding leaves in the removed directions is held against the strongest of them.
     Features are at least float32: a kernel's values fill the range of 16 bits.
     """
     least = np.dtype(np.float32) if isinstance(eraser, FeatureEraser) else source.dtype
     dtype = np.promote_types(source.dtype, least) if least.itemsize > source.dtype.itemsize else source.dtype
     if dtype.itemsize >= 8:
         return dtype
-    first = next(batch.vectors for batch in (slab.read() for slab in source.slabs()) if len(batch))
+    blocks = itertools.chain.from_iterable(slab.blocks(SAMPLE_ROWS) for slab in source.slabs())
+    first = next(block.vectors for block in blocks if len(block))
     allowed = COARSE * float(singular_values[0])
     finer = [dtype, *(np.dtype(t) for t in (np.float32, np.float64) if np.dtype(t).itemsize > dtype.itemsize)]
     return next((dtype for dtype in finer[:-1] if eraser.residue(first, dtype) <= allowed), finer[-1])

@@ -123,7 +123,7 @@ def apply(
     wanted = options.output_dtype
     read = replace(options.read, widened_bytes=8 * change.width if isinstance(change, FeatureEraser) else 0)
     read = replace(read, text_dtype=np.dtype(np.float64)) if wanted == np.float64 else read
-    with closing(open_source(embeddings, read)) as source:
+    with closing(open_source(embeddings, read)) as source, one_blas_thread():
         _require_width(eraser, artifact, source)
         name = output_format(target, source, source.format if options.in_place else options.output_format)
         dtype = wanted or _kept_dtype(change, artifact, source, options)

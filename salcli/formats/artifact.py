@@ -19,6 +19,7 @@ from salcli.options import LabelOptions
 from salcli.spectral.eraser import LinearEraser
 from salcli.spectral.kernel_eraser import AnyEraser, FeatureEraser, KernelEraser
 from salcli.spectral.kernels import Kernel, NystromMap
+from salcli.spectral.rank_update import blas_product
 
 FORMAT = "salcli eraser"
 LINEAR = ("mean", "left", "right")
@@ -128,6 +129,7 @@ def read_artifact(path: str) -> Artifact:
         header = checked_header(path, str(arrays["header"]))
         eraser = _assembled(path, header, arrays)
         _require_consistent(path, header, eraser, arrays["singular_values"])
+        blas_product()  # it will be wanted, and then on threads
     except FormatError:
         raise
     except SalcliError as error:

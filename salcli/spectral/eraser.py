@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from salcli.errors import RangeError, RowRangeError, ShapeError, UsageError
-from salcli.spectral.linalg import Reflections, all_finite, completing_reflections, orthonormality_error
+from salcli.spectral.linalg import Reflections, all_finite, completing_reflections, orthonormality_error, power_of_two
+from salcli.spectral.rank_update import subtract_product
 
 Array = NDArray[np.float64]
 Change = Callable[[Array, Array], Array]  # of a block, with another one to work in
-WIDE_ELEMENTS = 1 << 17  # numbers widened to float64 at once: a MiB, about what a core's own cache holds
+WIDE_ELEMENTS = 3 << 16  # numbers widened to float64 at once, at most: about what a core's own cache holds
 BATCH_ELEMENTS = 3 << 18  # in a batch: up to 3 MiB of float32
-COLUMNS, MANY = 8, 16  # more columns than this are best a multiple of 8
+FEW = 6  # up to so many directions, products with the rows as they lie are fastest; beyond, with columns
 ORTHONORMAL = 1e-8  # written and read in float64, directions are orthonormal to about 1e-15
 
 
@@ -69,7 +70,7 @@ class LinearEraser:
     @property
     def rows_at_once(self) -> int:
         """Batches of how many rows are best: large beside what Python does for each, and in the cache when written."""
-        return 1 << (max(1, BATCH_ELEMENTS // self.d).bit_length() - 1)
+        return power_of_two(BATCH_ELEMENTS // self.d)
 
     @property
     def k(self) -> int:
@@ -111,13 +112,16 @@ class LinearEraser:
         if not 0 <= strength <= 1:
             raise UsageError(f"--strength {strength} is outside 0…1")
         result = self._result(x, self.d, dtype, out)
-        right, left_t = self._padded(self.right), self._padded(strength * self.left).T.copy()
-        of_mean = self.mean @ right
+        right, left_t = np.ascontiguousarray(self.right), (strength * self.left).T.copy()
+        right_t, of_mean = right.T.copy(), self.mean @ right
         is_narrow = x.dtype.itemsize <= 4  # float64 holds the digits of 32 bits: μ may come off afterwards
 
         def change(block: Array, spare: Array) -> Array:
-            coordinates = block @ right - of_mean if is_narrow else np.subtract(block, self.mean, out=spare) @ right
-            block -= np.matmul(coordinates, left_t, out=spare)
+            centred = block if is_narrow else np.subtract(block, self.mean, out=spare)
+            coordinates = centred @ right if self.k <= FEW else (right_t @ centred.T).T
+            if is_narrow:
+                coordinates -= of_mean
+            subtract_product(block, coordinates, left_t)
             return block
 
         return self._in_blocks(x, change, result)
@@ -156,11 +160,6 @@ class LinearEraser:
 
         return self._in_blocks(x, change, self._result(x, self.d - self.k, dtype, out))
 
-    def _padded(self, directions: Array) -> Array:
-        """Put columns of zeros beside, for a matrix product: one column is far slower than two, and 30 than 32."""
-        width = -(-self.k // COLUMNS) * COLUMNS if self.k > MANY else max(2, self.k)
-        return np.pad(directions, ((0, 0), (0, width - self.k)))
-
     @cached_property
     def _reflections(self) -> Reflections:
         return completing_reflections(self.left)
@@ -183,7 +182,7 @@ class LinearEraser:
         return np.empty((len(x), width), kind)
 
     def _in_blocks(self, x: NDArray[Any], change: Change, result: NDArray[Any]) -> NDArray[Any]:
-        rows = max(1, WIDE_ELEMENTS // self.d)
+        rows = power_of_two(WIDE_ELEMENTS // self.d)  # batches are cut evenly
         wide, spare = _scratch(rows, self.d)
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, len(x), rows):

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.spectral.design import SparseDesign
+from salcli.spectral.linalg import power_of_two
 from salcli.spectral.row_sums import RowSums
 from salcli.spectral.scatter import add_products
 
@@ -39,14 +40,14 @@ class GroupedSums(RowSums):
         super().__init__(d, width, n_one_hot=width)
         rows = self.rows_at_once
         # A group has so many rows that each class gets about half of `GROUP` of them.
-        self._n_rows_group = min(rows, max(GROUP, _power_of_two(width * GROUP * 3 // 4)))
+        self._n_rows_group = min(rows, max(GROUP, power_of_two(width * GROUP * 3 // 4)))
         at_once = rows // self._n_rows_group
         self._groups = np.zeros((at_once * max(1, GROUPS_ELEMENTS // (at_once * width * d)), width, d), np.float32)
         self._at_once, self._n_full, self._n_open, self._n_rows = at_once, 0, 0, 0
         self._starts, self._ones = np.arange(rows + 1, dtype=np.int32), np.ones(rows, np.float32)
 
     def _room(self, d: int) -> NDArray[Any]:
-        return np.empty((max(GROUP, _power_of_two(min(BLOCK_ELEMENTS // d, BLOCK_ROWS))), d), np.float32)
+        return np.empty((max(GROUP, power_of_two(min(BLOCK_ELEMENTS // d, BLOCK_ROWS))), d), np.float32)
 
     def _add_batches(self, batches: Iterable[NDArray[Any]], z: SparseDesign) -> None:
         places, rows, at = _Places(z, self._n_rows_group, self._at_once), self.rows_at_once, 0
@@ -122,8 +123,3 @@ def _first_places(
     """Give each row the place of its group's first class, among those of its block and among all."""
     group = np.arange(n, dtype=np.int32) // n_rows_group
     return group % n_groups_block * width, group * width
-
-
-def _power_of_two(n: int) -> int:
-    """Give the largest one up to n (at least 1), which divides the rows of a unit."""
-    return 1 << (max(1, n).bit_length() - 1)

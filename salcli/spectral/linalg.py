@@ -83,6 +83,11 @@ def all_finite(x: NDArray[Any]) -> bool:
     return bool(np.isfinite(total)) or bool(np.isfinite(x).all())
 
 
+def power_of_two(n: int) -> int:
+    """Give the largest one up to n (at least 1): what is cut at its multiples can be cut in halves."""
+    return 1 << (max(1, n).bit_length() - 1)
+
+
 def norm(x: NDArray[Any]) -> float:
     """√Σ x², also of numbers whose squares are too small for float64; infinite if they are too large."""
     with np.errstate(over="ignore", invalid="ignore"):

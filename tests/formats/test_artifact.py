@@ -1,5 +1,7 @@
 import json
 import pickle
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -203,3 +205,20 @@ def test_what_is_no_npz_is_said_so_without_advice_to_unpickle(tmp_path: Path) ->
     (tmp_path / "l.csv").write_text("word,label\na,F\n", encoding="utf-8")
     with pytest.raises(FormatError, match=r"l.csv: not a salcli eraser: expected the .npz that `salcli fit` writes$"):
         read_artifact(str(tmp_path / "l.csv"))
+
+
+def test_blas_is_there_before_threads_are_and_without_scipy_linalg(path: Path) -> None:
+    code = """
+import sys, threadpoolctl
+from salcli.formats.artifact import read_artifact
+from salcli.engine.local import one_blas_thread
+n = len(threadpoolctl.threadpool_info())
+eraser = read_artifact(sys.argv[1]).eraser
+assert len(threadpoolctl.threadpool_info()) > n, "it came with something else"
+assert "scipy.linalg" not in sys.modules
+with one_blas_thread():
+    import numpy as np
+    eraser(np.ones((5, eraser.d)))
+    assert {library["num_threads"] for library in threadpoolctl.threadpool_info()} == {1}
+"""
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True)
