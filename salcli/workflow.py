@@ -17,6 +17,7 @@ from salcli.data.embeddings import Rows
 from salcli.data.labelled import LabelledRows
 from salcli.data.labels import GuardedLabels, as_index
 from salcli.engine.local import one_blas_thread
+from salcli.engine.memory import keep_freed_memory
 from salcli.engine.progress import Progress, Silent
 from salcli.errors import AlignmentError, UsageError, warn
 from salcli.formats import atomic
@@ -77,6 +78,7 @@ def _fit(embeddings: str, labels: str, output: str, options: FitOptions, solve: 
         raise UsageError("-o -: an eraser is binary and goes into a file: give its name")
     require_choice(options.k, options.alpha)
     atomic.check_output(output, [embeddings, labels])
+    keep_freed_memory()
     table = read_labels(labels, options.labels)
     with (
         closing(open_source(embeddings, options.read)) as source,
@@ -183,6 +185,7 @@ def evaluate(
     artifact = None if eraser is None else read_artifact(eraser)
     columns = replace(options.labels, task=options.task)
     columns = columns if artifact is None else artifact.label_options(columns)
+    keep_freed_memory()
     table = None if labels is None else read_labels(labels, columns)
     with (
         closing(open_source(embeddings, options.read)) as source,

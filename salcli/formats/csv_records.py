@@ -7,9 +7,11 @@ from contextlib import closing
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
+
 from salcli.errors import FormatError
 from salcli.formats.bytefile import ByteFile
-from salcli.formats.csv_cells import Cells, PlainLines
+from salcli.formats.csv_cells import FEED, Cells, PlainLines
 
 DELIMITERS = ",;\t"
 MAX_LINE = 1 << 20
@@ -79,7 +81,7 @@ def _blocks(path: str, file: ByteFile) -> Iterator[bytes]:
     while data := stream.read(READ_BYTES):
         whole, feed, held = (held + data).rpartition(b"\n")
         if feed:
-            n_lines += whole.count(b"\n") + 1
+            n_lines += int(np.count_nonzero(np.frombuffer(whole, np.uint8) == FEED)) + 1
             yield _without_mark(whole + feed, is_first=is_first)
             is_first = False
         if len(held) > MAX_LINE:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from salcli.data.labels import smallest_code
 from salcli.formats.csv_cells import Cells, cell_of
 
+FEWEST = 8  # distinct cells, up to which it is fastest to look for one after the other
 FEW = 1 << 10  # distinct cells, up to which looking for their numbers is faster than for their strings
 
 
@@ -47,8 +48,10 @@ class ClassColumn:
             codes = self._looked_up(words)
         self._parts.append(codes.astype(smallest_code(len(self.cells))))
 
-    def _looked_up(self, words: NDArray[np.uint64]) -> NDArray[np.int32]:
+    def _looked_up(self, words: NDArray[np.uint64]) -> NDArray[np.signedinteger[Any]]:
         """Find the codes of cells that are numbers: no string is made for a row."""
+        if 0 < len(self._words) <= FEWEST and (codes := self._compared(words)) is not None:
+            return codes
         at, last = np.searchsorted(self._words, words), len(self._words) - 1
         is_known = self._words[np.minimum(at, last)] == words if last >= 0 else np.zeros(len(words), np.bool_)
         if not is_known.all():
@@ -61,6 +64,16 @@ class ClassColumn:
             self._words, self._codes_of_words = every[order], np.concatenate([self._codes_of_words, codes])[order]
             at = np.searchsorted(self._words, words)
         return self._codes_of_words[at]
+
+    def _compared(self, words: NDArray[np.uint64]) -> NDArray[np.signedinteger[Any]] | None:
+        """Find codes by comparing; None if a cell is new."""
+        kind = smallest_code(len(self.cells))
+        codes, n_found = np.zeros(len(words), kind), 0
+        for word, code in zip(self._words, self._codes_of_words.tolist(), strict=True):
+            is_same = words == word
+            n_found += int(np.count_nonzero(is_same))
+            codes += is_same.view(np.int8) * kind.type(code)
+        return codes if n_found == len(words) else None
 
     @property
     def codes(self) -> NDArray[np.signedinteger[Any]]:

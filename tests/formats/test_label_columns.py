@@ -1,3 +1,4 @@
+import csv
 from unittest import mock
 
 import pytest
@@ -69,3 +70,28 @@ def test_cells_up_to_eight_bytes_are_numbers(data: bytes, has_words: bool) -> No
 )
 def test_lines_that_need_more_than_cutting_are_not_cut(data: bytes) -> None:
     assert PlainLines.of(data, ",", 2) is None
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(["", "F", "male", " x", "more than eight"]), max_size=3), min_size=1, max_size=9),
+    st.integers(1, 3),
+)
+def test_lines_that_are_cut_are_what_the_csv_module_reads_blank_ones_too(rows: list[list[str]], n_columns: int) -> None:
+    text = "\n".join(map(",".join, rows)) + "\n"
+    lines = PlainLines.of(text.encode(), ",", n_columns)
+    expected = [record or [""] for record in csv.reader(text.split("\n")[:-1])]
+    assert (lines is not None) == all(len(record) == n_columns for record in expected)
+    if lines is not None:
+        assert list(zip(*(Cells(lines, column) for column in range(n_columns)), strict=True)) == list(
+            map(tuple, expected)
+        )
+
+
+def test_codes_of_short_cells_that_come_after_many_long_ones() -> None:
+    column, long = ClassColumn(), [f"a class of its own, {i}" for i in range(300)]
+    column.add(long)
+    for block in (b"F\nM\n", b"M\nF\nF\n"):
+        lines = PlainLines.of(block, ",", 1)
+        assert lines is not None
+        column.add(Cells(lines, 0))
+    assert column.codes.tolist() == [*range(300), 300, 301, 301, 300, 300]
