@@ -78,26 +78,30 @@ def _written(line: str, columns: list[Iterable[Any]]) -> bytes:
 
 def _numbered(numbers: Index, tails: list[bytes], codes: NDArray[Any]) -> bytes:
     """Write `["`, a number and the tail of its code, for ascending numbers: much faster than text is formatted."""
-    longest, pieces, start, codes = max(map(len, tails)), [], 0, codes.astype(np.intp)
+    longest, pieces, start = max(map(len, tails)), [], 0
     lengths, are_even = np.array(list(map(len, tails))), len(set(map(len, tails))) == 1
     while start < len(numbers):
         n_digits = len(str(int(numbers[start])))
         stop = int(np.searchsorted(numbers, 10**n_digits))
         head, some = b'["' + b"0" * n_digits, codes[start:stop]
         width = len(head) + longest
-        lines = np.frombuffer(b"".join(head + tail.ljust(longest) for tail in tails), f"V{width}")[some]
+        templates = np.frombuffer(b"".join(head + tail.ljust(longest) for tail in tails), f"V{width}")
+        lines = templates.take(some) if len(tails) > 1 else templates.repeat(stop - start)
         _spell(numbers[start:stop], lines, n_digits)
         if are_even:
             pieces.append(lines.tobytes())
         else:
-            is_used = np.arange(width) < len(head) + lengths[some, None]
+            is_used = np.arange(width) < len(head) + lengths[some][:, None]
             pieces.append(lines.view(np.uint8).reshape(-1, width)[is_used].tobytes())
         start = stop
     return b"".join(pieces)
 
 
 def _spell(numbers: Index, lines: NDArray[np.void], n_digits: int) -> None:
-    """Put numbers of so many digits behind the first two bytes of each line, up to four digits at once."""
+    """Put ascending numbers of so many digits behind the first two bytes of each line, up to four digits at once."""
+    if numbers[-1] - numbers[0] == len(numbers) - 1:
+        _spell_run(int(numbers[0]), lines, n_digits)
+        return
     stop, rest = 2 + n_digits, numbers.astype(np.int32) if n_digits < INT32_DIGITS else numbers
     while stop > 2:
         size = next(size for size in (4, 2, 1) if size <= stop - 2)
@@ -105,6 +109,22 @@ def _spell(numbers: Index, lines: NDArray[np.void], n_digits: int) -> None:
         place = np.ndarray(len(lines), f"u{size}", lines, offset=stop - size, strides=lines.strides)
         place[:] = _spellings(size)[rest - 10**size * quotient]
         stop, rest = stop - size, quotient
+
+
+def _spell_run(first: int, lines: NDArray[np.void], n_digits: int) -> None:
+    """Put numbers that follow each other: the last digits go round, and those before them change once in a round."""
+    n_last = next(size for size in (4, 2, 1) if size <= n_digits)
+    n_first = n_digits - n_last
+    heads = np.ndarray(len(lines), f"V{n_first}", lines, offset=2, strides=lines.strides) if n_first else None
+    ends = np.ndarray(len(lines), f"u{n_last}", lines, offset=2 + n_first, strides=lines.strides)
+    done = 0
+    while done < len(lines):
+        head, at = divmod(first + done, 10**n_last)
+        part = slice(done, min(len(lines), done + 10**n_last - at))
+        ends[part] = _spellings(n_last)[at : at + part.stop - part.start]
+        if heads is not None:
+            heads[part] = np.void(b"%d" % head)
+        done = part.stop
 
 
 @functools.cache
