@@ -5,32 +5,37 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn, TextIO
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from salcli.errors import SalcliWarning
+
+if TYPE_CHECKING:  # rich takes tens of milliseconds, and a quiet command has no use for it
+    from rich.console import Console
+    from rich.table import Table
 
 MAX_SHOWN = 2_000
 MAX_KEY = 80
 
 
-class _Console(Console):
-    def on_broken_pipe(self) -> NoReturn:
-        """Leave a closed pipe to the one place that handles it (rich would exit 1, our failed gate)."""
-        raise BrokenPipeError
-
-
-def talk() -> Console:
+def talk() -> "Console":
     """Open the console for progress, warnings and errors."""
-    return _Console(stderr=True, soft_wrap=True, highlight=False, markup=False, emoji=False)
+    return _console(stderr=True, soft_wrap=True)
 
 
-def results() -> Console:
+def results() -> "Console":
     """Open the console for results; piped, its lines are as long as they need to be."""
-    return _Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 200)
+    return _console(width=None if sys.stdout.isatty() else 200)
+
+
+def _console(**options: Any) -> "Console":
+    from rich.console import Console
+
+    class PipeConsole(Console):
+        def on_broken_pipe(self) -> NoReturn:
+            """Leave a closed pipe to the one place that handles it (rich would exit 1, our failed gate)."""
+            raise BrokenPipeError
+
+    return PipeConsole(highlight=False, markup=False, emoji=False, **options)
 
 
 def show_warnings() -> None:
@@ -61,6 +66,8 @@ def show_error(message: str) -> None:
 
 def _say(what: str, style: str, message: str) -> None:
     """Print one line, of a length that a reader may bear: what it quotes is as long as a file says."""
+    from rich.text import Text
+
     told = plain(message)
     told = told if len(told) <= MAX_SHOWN else f"{told[: MAX_SHOWN - 200]}…{told[-199:]}"
     talk().print(Text.assemble((what, style), " ", told))
@@ -88,7 +95,7 @@ class ConsoleProgress:
         if self._is_quiet:
             yield lambda _: None
         elif not sys.stderr.isatty():
-            talk().print(f"{name}: {total:,} {unit}")
+            print(f"{name}: {total:,} {unit}", file=sys.stderr, flush=True)
             yield lambda _: None
         else:
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -104,7 +111,7 @@ class ConsoleProgress:
             talk().print(plain(message))
 
 
-def print_table(table: Table) -> None:
+def print_table(table: "Table") -> None:
     """Print a table without the blanks that rich pads lines with."""
     console = results()
     with console.capture() as drawn:
@@ -114,6 +121,8 @@ def print_table(table: Table) -> None:
 
 def print_fields(fields: dict[str, Any]) -> None:
     """Print names and values, one a line, aligned."""
+    from rich.table import Table
+
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")

@@ -1,6 +1,7 @@
 """`GuardedLabels`: one or more guarded attributes, joined to embeddings by key or by row number."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -29,6 +30,14 @@ def smallest_code(n_classes: int) -> np.dtype[np.signedinteger[Any]]:
     return np.dtype(next((t for t in (np.int8, np.int16) if n_classes <= np.iinfo(t).max), np.int32))
 
 
+def _counted(values: NDArray[Any], n_classes: int) -> Index:
+    """Count labels of each class, part by part: bincount takes a copy of eight bytes a label."""
+    counts = np.zeros(1 + n_classes, np.int64)  # the first is of those that have no label
+    for start in range(0, len(values), AT_ONCE):
+        counts += np.bincount(values[start : start + AT_ONCE].astype(np.int64) + 1, minlength=len(counts))
+    return counts[1:]
+
+
 @dataclass(frozen=True, eq=False)
 class Attribute:
     """A guarded attribute: a class code or a number for each label."""
@@ -50,19 +59,19 @@ class Attribute:
         values = self.values[as_subscript(index)]
         if self.classes is None:
             return type(self)(self.name, values, None)
-        counts = self._counts(values)
+        if isinstance(index, range) and index == range(len(self.values)) and self._counts.all():
+            return self
+        counts = _counted(values, len(self.classes))
         if counts.all():
             return type(self)(self.name, values, self.classes)
         new_code = np.cumsum(counts > 0) - 1
         restricted = np.append(new_code, -1).astype(self.values.dtype)[values]
         return type(self)(self.name, restricted, tuple(self.classes[code] for code in np.flatnonzero(counts)))
 
-    def _counts(self, values: NDArray[Any]) -> Index:
-        """`[c]`, part by part: bincount takes a copy of eight bytes a label."""
-        counts = np.zeros(1 + len(self.classes or ()), np.int64)  # the first is of those that have no label
-        for start in range(0, len(values), AT_ONCE):
-            counts += np.bincount(values[start : start + AT_ONCE].astype(np.int64) + 1, minlength=len(counts))
-        return counts[1:]
+    @cached_property
+    def _counts(self) -> Index:
+        """`[c]` labels of each class."""
+        return _counted(self.values, len(self.classes or ()))
 
     def standardised(self, *, is_centred: bool) -> Self:
         """Measure numbers in standard deviations (from their mean, if the fit is centred); classes stay.
@@ -85,7 +94,7 @@ class Attribute:
 
     def counts(self) -> dict[str, int]:
         """How many labels each class has, in class order (empty for a numeric attribute)."""
-        return dict(zip(self.classes, self._counts(self.values).tolist(), strict=True)) if self.classes else {}
+        return dict(zip(self.classes, self._counts.tolist(), strict=True)) if self.classes else {}
 
     def design(self, index: Index) -> NDArray[np.float64]:
         """Encode the labels at `index` as rows of Z: one-hot `[n, c]`, or the number itself `[n, 1]`."""
