@@ -13,8 +13,8 @@ DEFAULT_LANDMARKS, ALL_LANDMARKS = 2048, "all"
 DTYPES = ("float16", "float32", "float64")
 SLAB_BYTES = 8 << 20  # big enough to hide what Python takes for each, small enough for a few on every thread
 WIDENED_SLAB_BYTES = 16 << 20
-BARE_SLAB_BYTES = 16 << 20  # of numbers that need not be copied to be looked at
-UNIT_ELEMENTS, UNIT_ROWS = 1 << 22, 1 << 18  # labels, and where they belong, take memory for each row
+BARE_SLAB_BYTES = 32 << 20  # of numbers that need not be copied to be looked at
+UNIT_ELEMENTS, UNIT_ROWS = 1 << 23, 1 << 18  # labels, and where they belong, take memory for each row
 BLOCK_ELEMENTS = 1 << 21  # what a pass holds at once
 
 

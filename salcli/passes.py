@@ -29,7 +29,7 @@ from salcli.spectral.sal import is_settled
 Change = Callable[[NDArray[Any], NDArray[Any] | None], NDArray[Any]]
 JOINING = 8  # a unit has at least so many numbers for each number of its sums
 GROUPED_UNITS = 8  # where adding up is fast, what Python does for each piece of work would be felt
-GROUPED_ROWS = 1 << 16  # of which the design is held at once
+GROUPED_ROWS = 1 << 17  # of which the design is held at once
 SAMPLE_ROWS = 1 << 12
 COARSE = 5e-3  # rounding that brings back more than this share of the strongest removed direction is too coarse
 

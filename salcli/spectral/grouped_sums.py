@@ -13,12 +13,12 @@ from salcli.spectral.row_sums import RowSums
 from salcli.spectral.scatter import add_products
 
 GROUP = 64  # about so many rows of a class are added up in float32 before float64 takes over
-BLOCK_ELEMENTS = 1 << 22  # numbers added up at once: Python comes in between seldom enough for two threads
+BLOCK_ELEMENTS = 1 << 23  # numbers added up at once: Python comes in between seldom enough for two threads
 BLOCK_ROWS = 1 << 16  # rows, at most: their places take memory too
 GROUPS_ELEMENTS = 1 << 18  # of groups' sums, before they are added up
 LEAST_ELEMENTS = 1 << 25  # fewer numbers take no time in float64 either
 MOST_SUMS = 1 << 19  # more sums than that take longer to join than their rows to add up
-MEASURED = 16  # of so many rows one is measured
+MEASURED = 32  # of so many rows one is measured
 
 
 def may_group(n: int, d: int, width: int, n_one_hot: int, dtype: np.dtype[Any]) -> bool:
