@@ -16,7 +16,8 @@ GROUP = 64  # about so many rows of a class are added up in float32 before float
 BLOCK_ELEMENTS = 1 << 23  # numbers added up at once: Python comes in between seldom enough for two threads
 BLOCK_ROWS = 1 << 16  # rows, at most: their places take memory too
 GROUPS_ELEMENTS = 1 << 18  # of groups' sums, before they are added up
-LEAST_ELEMENTS = 1 << 25  # fewer numbers take no time in float64 either
+LEAST_ELEMENTS = 1 << 21  # fewer numbers take no time in float64 either
+LEAST_BLOCKS = 4  # rows make at least so many blocks, or few would be measured
 MOST_SUMS = 1 << 19  # more sums than that take longer to join than their rows to add up
 MEASURED = 32  # of so many rows one is measured
 
@@ -35,8 +36,15 @@ class GroupedSums(RowSums):
 
     measures_all = False
 
-    def __init__(self, d: int, width: int) -> None:
-        """Begin with nothing; d and width: columns of X and Z."""
+    def __init__(self, d: int, width: int, *, n: int | None = None) -> None:
+        """Begin with nothing.
+
+        Parameters
+        ----------
+        d, width : columns of X and Z
+        n : how many rows will come, here and into sums that are joined with these; None: many
+        """
+        self._most_rows = BLOCK_ROWS if n is None else n // LEAST_BLOCKS
         super().__init__(d, width, n_one_hot=width)
         rows = self.rows_at_once
         # A group has so many rows that each class gets about half of `GROUP` of them.
@@ -47,7 +55,9 @@ class GroupedSums(RowSums):
         self._starts, self._ones = np.arange(rows + 1, dtype=np.int32), np.ones(rows, np.float32)
 
     def _room(self, d: int) -> NDArray[Any]:
-        return np.empty((max(GROUP, power_of_two(min(BLOCK_ELEMENTS // d, BLOCK_ROWS))), d), np.float32)
+        return np.empty(
+            (max(GROUP, power_of_two(min(BLOCK_ELEMENTS // d, BLOCK_ROWS, self._most_rows))), d), np.float32
+        )
 
     def _add_batches(self, batches: Iterable[NDArray[Any]], z: SparseDesign) -> None:
         places, rows, at = _Places(z, self._n_rows_group, self._at_once), self.rows_at_once, 0

@@ -67,19 +67,26 @@ class RowSums:
     def _add_batches(self, batches: Iterable[NDArray[Any]], z: SparseDesign) -> None:
         z, at = (z.spelt_out() if z.width <= NARROW else z), 0
         for x in batches:
-            self._gather(x, z, at)
+            if len(x) == len(self._held) and not self._n_waiting:
+                self._widen(x, self._held)
+                self._sum_up(self._held, z.take(slice(at, at + len(x))))
+            else:
+                self._gather(x, z, at)
             at += len(x)
+
+    def _widen(self, x: NDArray[Any], held: NDArray[Any]) -> None:
+        """Put rows, measured from the anchor, into memory of ours."""
+        np.copyto(held, x, casting="same_kind")
+        if self._anchor is not None:
+            held -= self._anchor
+        if self.measures_all:
+            self._measure(x if self._anchor is None else held)
 
     def _gather(self, x: NDArray[Any], z: SparseDesign, at: int) -> None:
         start = 0
         while start < len(x):
             stop = min(start + len(self._held) - self._n_waiting, len(x))
-            part, held = x[start:stop], self._held[self._n_waiting : self._n_waiting + stop - start]
-            np.copyto(held, part, casting="same_kind")
-            if self._anchor is not None:
-                held -= self._anchor
-            if self.measures_all:
-                self._measure(part if self._anchor is None else held)
+            self._widen(x[start:stop], self._held[self._n_waiting : self._n_waiting + stop - start])
             self._waiting.append(z.take(slice(at + start, at + stop)))
             self._n_waiting += stop - start
             if self._n_waiting == len(self._held):
