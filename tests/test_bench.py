@@ -29,9 +29,10 @@ def run_of(*rows: Row, cpu: str = "A") -> Run:
     return Run(0.1, "2026-01-01", 1.0, machine, {"Python": "3"}, rows)
 
 
-def test_a_measure_is_the_median_and_half_the_range() -> None:
-    measure = Measure.of([2.0, 1.0, 4.0], "s")
-    assert (measure.median, measure.spread, measure.repeats) == (2.0, 0.75, 3)
+def test_a_measure_is_the_median_and_half_the_range_between_quartiles() -> None:
+    measure = Measure.of([2.0, 1.0, 4.0, 2.0, 100.0], "s")
+    assert (measure.median, measure.spread, measure.repeats) == (2.0, 0.5, 5)
+    assert Measure.of([3.0], "s") == Measure(3.0, 0.0, "s", 1)
     assert measure.rate(4.0, "GB/s").median == 2.0
 
 
@@ -49,6 +50,30 @@ def test_works_that_take_no_time_are_repeated_more_often(monkeypatch: pytest.Mon
     monkeypatch.setattr(timing, "MOST_ROUNDS", 7)
     assert [len(each) for each in interleaved({"a": lambda: None, "b": lambda: None}, 2).values()] == [7, 7]
     assert len(interleaved({"a": lambda: None}, 9)["a"]) == 9
+
+
+@pytest.mark.parametrize(
+    ("seconds", "budget", "rounds"),
+    [
+        ([1.0] * 9, 9.0, 3),  # they agree
+        ([1.0, 2.0, 3.0] * 3, 9.0, 9),  # they do not, and there is a budget for more rounds
+        ([1.0, 2.0, 3.0] * 3, float("inf"), 3),  # or none: so many are wanted and no more
+        ([1.0, 3.0, 2.0, *[2.0] * 20], 99.0, 5),  # until they do
+    ],
+)
+def test_works_that_differ_from_turn_to_turn_are_repeated_within_the_budget(
+    monkeypatch: pytest.MonkeyPatch, seconds: list[float], budget: float, rounds: int
+) -> None:
+    given, clock = iter(seconds), [0.0]
+
+    def work() -> Usage:
+        took = next(given)
+        clock[0] += 1.0
+        return Usage(took, 1.0)
+
+    monkeypatch.setattr(timing, "SHORT_SECONDS", 0.0)
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: clock[0])
+    assert len(interleaved({"a": work}, 3, budget - 0.5)["a"]) == rounds
 
 
 def test_a_work_that_times_itself_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,8 @@
 
     python -m benchmarks.speed [--scale S] [--repeats R] [--only SECTION …] [--check]
 
-Works of one comparison take turns (A B A B …); what is told is the median of the repeats, with half their range.
+Works of one comparison take turns (A B A B …); what is told is the median of the repeats, with half the range
+between their quartiles; works that differ much from turn to turn are repeated more often, within a budget.
 Results go into benchmarks/results.json, which keeps one run for each scale, and the largest into the README. With
 --check nothing is written: ratios are held against those of the same scale, and the exit status is 1 if one has lost
 more than a quarter twice. At scale 1 the folder wants room for 6 GB.
@@ -103,13 +104,13 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="of the sizes; 1: a whole run, 0.1: a quick one")
     parser.add_argument("--repeats", type=int, default=None, help="of each comparison; default: 5, in a quick run 3")
     parser.add_argument(
-        "--budget", type=float, default=None, help="seconds for one comparison; default: 30 x scale, at least 4"
+        "--budget", type=float, default=None, help="seconds for one comparison; default: 20 x scale, at least 3"
     )
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=None, help="sections; nothing is written")
     parser.add_argument("--check", action="store_true", help="compare with results.json instead of writing it")
     parser.add_argument("--folder", default=None, help="scratch folder, on the disk that is to be measured")
     given = parser.parse_args()
-    given.budget = given.budget or max(4.0, 30 * given.scale)
+    given.budget = given.budget or max(3.0, 20 * given.scale)
     given.repeats = given.repeats or (5 if given.scale > QUICK else 3)
     warnings.simplefilter("ignore")  # generated data warn of what real ones should not have
     sections = given.only or list(SECTIONS)

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from benchmarks.speed.timing import Usage, Work, interleaved, salcli
 
+MISSING = "not installed: pip install '.[bench]'"
+
 
 @dataclass(frozen=True)
 class Bench:

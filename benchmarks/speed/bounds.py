@@ -148,7 +148,7 @@ def _counted(bench: Bench) -> Iterator[Row]:
 def _labels(bench: Bench) -> Iterator[Row]:
     """Measure what a whole command does with labels, row by row."""
     path = files.write_labels(bench.folder / "many.csv", LABELS, 2)
-    labels, index = read_labels(str(path), LabelOptions()), np.arange(LABELS)
+    labels, index = read_labels(str(path), LabelOptions()), range(LABELS)
     works: dict[str, Work] = {
         "our reader of label CSVs": partial(read_labels, str(path), LabelOptions()),
         "our digest of the rows": partial(rows_digest, labels, index),

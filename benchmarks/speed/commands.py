@@ -1,26 +1,33 @@
-"""`kfit` and `evaluate`: whole commands held against limits of time and memory."""
+"""`kfit` and `evaluate`: whole commands held against limits of time and memory, and machines against other solvers."""
 
 import csv
 from collections.abc import Iterator
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.speed import files
-from benchmarks.speed.bench import Bench
+from benchmarks.speed.bench import MISSING, Bench
 from benchmarks.speed.results import Row
-from benchmarks.speed.timing import salcli
+from benchmarks.speed.timing import Usage, Work, python, salcli
+from salcli.evaluation.attackers import Attacker
 
 KERNEL_ROWS, KERNEL_D = 15_000, 768
 EVALUATED_ROWS, EVALUATED_D = 15_000, 300  # 7,350 of them train
 SPLIT = (("train", 0.49), ("dev", 0.21), ("test", 0.30))
 SECONDS, MEGABYTES = 60.0, 1500.0
+INTELEX, USUAL = "scikit-learn-intelex", "scikit-learn"
 
 
 def rows(bench: Bench) -> Iterator[Row]:
-    """Measure both."""
+    """Measure both, and single machines."""
     yield from _kernels(bench)
     yield from _evaluate(bench)
+    yield from _machines(bench)
 
 
 def _kernels(bench: Bench) -> Iterator[Row]:
@@ -46,21 +53,75 @@ def _evaluate(bench: Bench) -> Iterator[Row]:
     path, labels = _labelled(bench.folder, n, d)
     eraser = bench.folder / "eraser.npz"
     salcli("fit", str(path), str(labels), "-o", str(eraser), "--quiet")
-    used = bench.used("evaluate", str(path), str(labels), "--eraser", str(eraser), "--quiet")
+    command = ("evaluate", str(path), str(labels), "--eraser", str(eraser), "--quiet")
+    used, name = bench.used(*command), "evaluate: 3 probes × before/after × 2 adversaries"
+    size = f"{n:,} × {d} float32, {round(0.49 * n):,} train"
     yield Row.within(
-        "evaluate: 3 probes × before/after × 2 adversaries", [u.seconds for u in used], SECONDS, "s",
-        section="kernels", size=f"{n:,} × {d} float32, {round(0.49 * n):,} train",
+        name, [u.seconds for u in used], SECONDS, "s", section="kernels", size=size,
         note="limit without scikit-learn-intelex: 6 min", bounds=("one support vector machine",),
+    )  # fmt: skip
+    patched = None
+    if find_spec("sklearnex") is not None:
+        patched = [each.seconds for each in _patched(bench, *command)]
+    yield Row.times(
+        name, f"the same under python -m sklearnex ({INTELEX})", [u.seconds for u in used], patched,
+        section="kernels", size=size,
+        note=MISSING if patched is None else "it leaves machines on Gram matrices to scikit-learn",
     )  # fmt: skip
 
 
-def _labelled(folder: Path, n: int, d: int) -> tuple[Path, Path]:
-    """Write rows of two classes that differ a little in their means and more in their scatter, and a label CSV."""
-    rng = np.random.default_rng(2)
-    codes, parts = np.arange(n) % 2, rng.permutation(n) / n
+def _patched(bench: Bench, *command: str) -> list[Usage]:
+    """Run a command with scikit-learn's solvers replaced by those of scikit-learn-intelex, where it has any."""
+    return [python("-m", "sklearnex", "-m", "salcli", *command) for _ in range(min(3, bench.repeats))]
+
+
+def _machines(bench: Bench) -> Iterator[Row]:
+    """Measure one attacker, training and answers, against the machines that evaluate the kernel themselves."""
+    from sklearn.svm import SVC
+
+    n = bench.sized(EVALUATED_ROWS, 600, power=0.5)
+    x, codes = _rows(n, EVALUATED_D)
+    x = x.astype(np.float64)
+    n_train = round(0.49 * n)
+    settings = {"C": 1.0, "gamma": 1 / EVALUATED_D}
+    kinds: dict[str, Any] = {USUAL: SVC}
+    if find_spec("sklearnex") is not None:
+        from sklearnex.svm import SVC as IntelexSVC  # type: ignore[import-untyped]  # noqa: N811
+
+        kinds[INTELEX] = IntelexSVC
+
+    def ours() -> NDArray[Any]:
+        return Attacker.train("rbf", x[:n_train], codes[:n_train], settings, seed=0).predict(x[n_train:])
+
+    def peer(kind: Any) -> NDArray[Any]:
+        answers: NDArray[Any] = kind(**settings).fit(x[:n_train], codes[:n_train]).predict(x[n_train:])
+        return answers
+
+    works: dict[str, Work] = {"ours": ours, **{name: partial(peer, kind) for name, kind in kinds.items()}}
+    seconds, answers = bench.timed(works), ours()
+    for name in (USUAL, INTELEX):
+        told = MISSING
+        if name in kinds:
+            told = f"{int(np.sum(peer(kinds[name]) != answers))} of {len(answers):,} answers differ"
+        yield Row.times(
+            "RBF machine of evaluate: train, and answer", f"{name}, SVC", seconds["ours"], seconds.get(name),
+            section="kernels", size=f"{n_train:,} × {EVALUATED_D} float64", note=told,
+        )  # fmt: skip
+
+
+def _rows(n: int, d: int) -> tuple[NDArray[np.float32], NDArray[Any]]:
+    """Make rows of two classes that differ a little in their means and more in their scatter, and their codes."""
+    rng, codes = np.random.default_rng(2), np.arange(n) % 2
     x = rng.normal(size=(n, d)) * np.where(codes, 1.0, 1.1)[:, None] + 0.1 * codes[:, None] * rng.normal(size=d)
+    return x.astype(np.float32), codes
+
+
+def _labelled(folder: Path, n: int, d: int) -> tuple[Path, Path]:
+    """Write such rows, and a label CSV with a split."""
+    x, codes = _rows(n, d)
+    parts = np.random.default_rng(3).permutation(n) / n
     path, labels = folder / "labelled.npy", folder / "labelled.csv"
-    np.save(path, x.astype(np.float32))
+    np.save(path, x)
     (train, first), (dev, second), (test, _) = SPLIT
     with labels.open("w", encoding="utf-8", newline="") as handle:
         writer = csv.writer(handle)

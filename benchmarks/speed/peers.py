@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.speed import files
-from benchmarks.speed.bench import Bench
+from benchmarks.speed.bench import MISSING, Bench
 from benchmarks.speed.ours import FitPass, apply, fit_in_memory
 from benchmarks.speed.results import Row
 from benchmarks.speed.timing import Work, salcli
@@ -24,7 +24,6 @@ WHOLE_ROWS, WHOLE_D, CLASSES = 200_000, 768, (2, 30)
 AGREEMENT = 1e-5
 WINS = 1.0  # the target of every peer: ours is the faster
 APPLY_BOUNDS = ("float32 → float64 in a cached block", "copy into a fresh array (page faults)")
-MISSING = "not installed: pip install '.[bench]'"
 
 
 def paper_recipe(x: Array, z: Array, k: int) -> Array:

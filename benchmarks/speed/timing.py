@@ -1,6 +1,7 @@
 """Repeats that take turns, so that a noisy moment of the machine hits both sides of a ratio."""
 
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -13,6 +14,8 @@ from typing import Any, Self
 Work = Callable[[], object]
 LEAST_ROUNDS = 2
 SHORT_SECONDS, MOST_ROUNDS = 1.0, 50  # works that take no time are repeated for a second: a few rounds would be noise
+ERROR_OF_MEDIAN = 1.86  # of normal errors: 1.253 σ / √n, with σ = the quartiles' range / 1.349
+NEAR = 0.05  # a median that may be further off, as a share of it, is worth more rounds
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ class Measure:
 
     median: float
     spread: float
-    """Half of (max − min), as a share of the median."""
+    """Half of the range between the quartiles, as a share of the median."""
     unit: str
     repeats: int = 1
 
@@ -29,8 +32,14 @@ class Measure:
     def of(cls, values: Sequence[float], unit: str) -> Self:
         """Summarise repeats."""
         middle = statistics.median(values)
-        spread = (max(values) - min(values)) / 2 / abs(middle) if middle else 0.0
+        first, _, third = statistics.quantiles(values, method="inclusive") if len(values) > 1 else (middle,) * 3
+        spread = (third - first) / 2 / abs(middle) if middle else 0.0
         return cls(middle, spread, unit, len(values))
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the median is known well enough not to repeat."""
+        return self.spread * ERROR_OF_MEDIAN / math.sqrt(self.repeats) <= NEAR
 
     def rate(self, amount: float, unit: str) -> Self:
         """Turn seconds into `amount` a second."""
@@ -55,21 +64,28 @@ def interleaved(works: Mapping[str, Work], repeats: int, budget: float = float("
     Parameters
     ----------
     works : one that returns `Usage` has timed itself
-    repeats : rounds; more if they are over within a second
+    repeats : rounds; more if they are over within a second, or (with a budget) differ so much that a median may be off
     budget : seconds after which no further round starts, once there are two
     """
     seconds: dict[str, list[float]] = {name: [] for name in works}
     began, done = time.perf_counter(), 0
-    while done < repeats or (done < MOST_ROUNDS and time.perf_counter() - began < min(SHORT_SECONDS, budget)):
+    while _goes_on(seconds, done, repeats, time.perf_counter() - began, budget):
         for name, work in works.items():
             start = time.perf_counter()
             given = work()
             taken = time.perf_counter() - start
             seconds[name].append(given.seconds if isinstance(given, Usage) else taken)
         done += 1
-        if done >= LEAST_ROUNDS and time.perf_counter() - began > budget:
-            break
     return seconds
+
+
+def _goes_on(seconds: Mapping[str, list[float]], done: int, repeats: int, spent: float, budget: float) -> bool:
+    if done >= LEAST_ROUNDS and spent > budget:
+        return False
+    if done < repeats or done >= MOST_ROUNDS:
+        return done < repeats
+    is_sure = math.isinf(budget) or all(Measure.of(each, "s").is_near for each in seconds.values())
+    return spent < min(SHORT_SECONDS, budget) or not is_sure
 
 
 class Kept:

@@ -9,7 +9,6 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
-
 _loading = threading.Lock()
 
 
