@@ -77,6 +77,8 @@ class Join:
 
     def matched(self, labels: GuardedLabels) -> Selection:
         """Labels that have a row and a value for every attribute."""
+        if isinstance(self.row_of_label, range) and labels.is_complete:
+            return self.row_of_label
         is_matched = labels.is_labelled
         if not isinstance(self.row_of_label, range):
             is_matched &= self.row_of_label >= 0

@@ -54,6 +54,11 @@ class Attribute:
         """`[m]`, False where the cell was empty."""
         return ~np.isnan(self.values) if self.classes is None else self.values >= 0
 
+    @cached_property
+    def n_labelled(self) -> int:
+        """How many labels there are that are not empty."""
+        return int(np.count_nonzero(self.is_labelled) if self.classes is None else self._counts.sum())
+
     def restricted_to(self, index: Selection) -> Self:
         """Keep the labels at `index`, and of the classes those that occur there."""
         values = self.values[as_subscript(index)]
@@ -112,15 +117,15 @@ class Attribute:
         ------
         LabelError : fewer than two classes, or a number that never changes
         """
-        n_labelled = int(self.is_labelled.sum())
         if self.classes is None:
-            if n_labelled == 0 or np.min(held := self.values[self.is_labelled]) == np.max(held):
-                raise LabelError(f"numeric column {self.name!r} has one value on {n_labelled} rows; nothing to remove")
+            if self.n_labelled == 0 or np.min(held := self.values[self.is_labelled]) == np.max(held):
+                told = f"numeric column {self.name!r} has one value on {self.n_labelled} rows; nothing to remove"
+                raise LabelError(told)
             return
         if len(self.classes) < 2:
             named = f"one class ({self.classes[0]})" if self.classes else "no class"
             raise LabelError(
-                f"column {self.name!r} has {named} on {n_labelled} rows; two are needed, nothing to remove"
+                f"column {self.name!r} has {named} on {self.n_labelled} rows; two are needed, nothing to remove"
             )
         counts = self.counts()
         single = [name for name, count in counts.items() if count == 1]
@@ -158,6 +163,11 @@ class GuardedLabels:
         """`[m]`, True where every attribute has a value: only such rows make a row of Z."""
         labelled: NDArray[np.bool_] = np.logical_and.reduce([a.is_labelled for a in self.attributes])
         return labelled
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every attribute has a value in every row."""
+        return all(attribute.n_labelled == len(attribute.values) for attribute in self.attributes)
 
     def restricted_to(self, index: Selection) -> Self:
         """Keep the labels at `index`; each attribute keeps the classes that occur there."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from salcli.data.labels import smallest_code
 from salcli.formats.csv_cells import Cells, cell_of
 
+AT_ONCE = 1 << 16  # rows
 FEWEST = 8  # distinct cells, up to which it is fastest to look for one after the other
 FEW = 1 << 10  # distinct cells, up to which looking for their numbers is faster than for their strings
 
@@ -36,7 +37,7 @@ class ClassColumn:
 
     def __init__(self) -> None:
         self.cells = _Codes()
-        self._parts: list[NDArray[np.signedinteger[Any]]] = []
+        self._held, self._kind = bytearray(), smallest_code(0)  # grows in place: there is no second copy of it
         self._words, self._codes_of_words = np.zeros(0, np.uint64), np.zeros(0, np.int32)  # by size
 
     def add(self, cells: Sequence[str]) -> None:
@@ -46,7 +47,9 @@ class ClassColumn:
             codes = np.fromiter(map(self.cells.__getitem__, cells), np.int32, len(cells))
         else:
             codes = self._looked_up(words)
-        self._parts.append(codes.astype(smallest_code(len(self.cells))))
+        if (kind := smallest_code(len(self.cells))) != self._kind:
+            self._held, self._kind = bytearray(self.codes.astype(kind).data.cast("B")), kind
+        self._held += codes.astype(kind).data.cast("B")
 
     def _looked_up(self, words: NDArray[np.uint64]) -> NDArray[np.signedinteger[Any]]:
         """Find the codes of cells that are numbers: no string is made for a row."""
@@ -77,10 +80,17 @@ class ClassColumn:
 
     @property
     def codes(self) -> NDArray[np.signedinteger[Any]]:
-        """`[m]`, in the order of the rows."""
-        if len(self._parts) > 1:
-            self._parts = [np.concatenate(self._parts)]
-        return self._parts[0]
+        """`[m]`, in the order of the rows; while somebody has them, no more rows can come."""
+        return np.frombuffer(self._held, self._kind)
+
+    def recoded(self, table: Sequence[int]) -> NDArray[np.signedinteger[Any]]:
+        """Give `table[code]` of each row `[m]`, in the codes' own memory; the table's numbers are as small as they."""
+        codes, new = self.codes, np.array(table, self._kind)
+        if not np.array_equal(new, np.arange(len(new))):
+            for start in range(0, len(codes), AT_ONCE):
+                part = codes[start : start + AT_ONCE]
+                part[:] = new[part]
+        return codes
 
 
 class Lines:

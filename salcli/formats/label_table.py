@@ -13,7 +13,7 @@ from typing import IO
 
 import numpy as np
 
-from salcli.data.labels import Attribute, GuardedLabels, smallest_code
+from salcli.data.labels import Attribute, GuardedLabels
 from salcli.errors import FormatError, LabelError, UsageError, warn
 from salcli.formats.csv_records import Batch, csv_batches
 from salcli.formats.label_columns import ClassColumn, Lines, Trimmed
@@ -187,9 +187,9 @@ def _class_attribute(path: str, name: str, rows: _Rows, held: ClassColumn) -> At
     if not classes:
         raise LabelError(f"{path}: column {name!r} is empty on all {len(held.codes)} rows")
     class_codes = {bare: code for code, bare in enumerate(classes)}
-    codes = [class_codes.get(bare, -1) for bare in trimmed.values()]
-    values = np.array(codes, smallest_code(len(classes)))[held.codes]
-    _tell_empty(path, name, values < 0, rows)
+    values = held.recoded([class_codes.get(bare, -1) for bare in trimmed.values()])
+    if values.min() < 0:
+        _tell_empty(path, name, values < 0, rows)
     return Attribute(name, values, classes)
 
 

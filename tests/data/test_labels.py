@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from salcli.data.labelled import Join
 from salcli.data.labels import Attribute, GuardedLabels, smallest_code
 from salcli.errors import LabelError, SalcliWarning
 
@@ -103,3 +104,19 @@ def test_codes_are_as_small_as_their_number_allows_and_never_overflow(n_classes:
     assert kept.classes == (names[0], names[-1])
     assert_array_equal(kept.values, [1, 0, 1, -1])
     assert kept.counts() == {names[0]: 1, names[-1]: 2}
+
+
+@pytest.mark.parametrize("empty", [None, 0, 1, 2])
+def test_rows_match_that_have_a_value_for_every_attribute(empty: int | None) -> None:
+    values = [np.array([0, 1, 0, 1], np.int8), np.array([1, 1, 0, 0], np.int8), np.array([1.0, 2.0, 3.0, 4.0])]
+    if empty is not None:
+        values[empty][2] = -1 if empty < 2 else np.nan
+    attributes = tuple(
+        Attribute(name, held, None if held.dtype == float else ("F", "M"))
+        for name, held in zip("abc", values, strict=True)
+    )
+    labels = GuardedLabels("l.csv", attributes, None)
+    matched = Join.by_position(labels, 4, "x.npy").matched(labels)
+    assert list(matched) == ([0, 1, 2, 3] if empty is None else [0, 1, 3])
+    assert [a.n_labelled for a in attributes] == [4 - (i == empty) for i in range(3)]
+    assert labels.is_complete == (empty is None)

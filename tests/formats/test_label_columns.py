@@ -95,3 +95,16 @@ def test_codes_of_short_cells_that_come_after_many_long_ones() -> None:
         assert lines is not None
         column.add(Cells(lines, 0))
     assert column.codes.tolist() == [*range(300), 300, 301, 301, 300, 300]
+
+
+@given(st.lists(st.lists(st.integers(0, 300).map(str), max_size=300), min_size=1, max_size=4), st.data())
+def test_codes_are_changed_by_a_table_where_they_are(parts: list[list[str]], data: st.DataObject) -> None:
+    column = ClassColumn()
+    for part in parts:
+        column.add(part)
+    plain = column.codes.tolist()
+    n = len(column.cells)
+    orders = st.permutations(range(n)) | st.just(list(range(n))) | st.just([-1] * n)
+    table = data.draw(orders)
+    with mock.patch.object(label_columns, "AT_ONCE", 7):
+        assert column.recoded(table).tolist() == [table[code] for code in plain]

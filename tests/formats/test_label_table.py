@@ -1,6 +1,7 @@
 import csv
 import io
 import string
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -197,3 +198,16 @@ def test_more_classes_than_a_byte_holds_come_from_many_blocks_with_their_lines(q
     assert classes_of(read("g\n" + "\n".join(lines) + "\n")) == cells
     with pytest.warns(SalcliWarning, match=f"line {quoted + 2}: spaces around labels"):
         read("g\n" + "\n".join([*lines[:quoted], " spaced ", *lines[quoted:]]) + "\n")
+
+
+def test_labels_take_about_a_byte_a_row(tmp_path: Path) -> None:
+    n, path = 4_000_000, tmp_path / "l.csv"
+    path.write_bytes(b"label\n" + b"M\nF\n" * (n // 2))
+    tracemalloc.start()
+    labels = read_labels(str(path))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(labels) == n
+    assert labels.is_complete
+    assert labels.attributes[0].values[:3].tolist() == [1, 0, 1]
+    assert peak < 1.5 * n + (12 << 20)  # and what a block of lines takes
