@@ -98,15 +98,16 @@ def _folded(
     width = source.d if features is None else features.width
     anchor = _anchor(source, chosen, features)
 
-    def zero() -> RowSums:
+    def zero(*, gathers: bool = True) -> RowSums:
         if is_grouped:
-            return GroupedSums(width, labels.n_columns, n=len(chosen))
+            return GroupedSums(width, labels.n_columns, n=len(chosen), gathers=gathers)
         return RowSums(width, labels.n_columns, n_one_hot=labels.n_one_hot, anchor=anchor)
 
     def sums_of(unit: list[Slab]) -> RowSums:
-        sums = zero()
+        whole = chosen.all_of(unit[0].start, sum(slab.n_rows for slab in unit))
+        sums = zero(gathers=whole is None or unit[0].bare is None)
         if features is None:
-            _add_rows(sums, unit, source, labels, chosen)
+            _add_rows(sums, unit, source, labels, chosen, whole)
         else:
             _add_features(sums, unit, features, labels, chosen)
         return sums
@@ -125,9 +126,13 @@ def _design(labels: GuardedLabels, index: Selection) -> SparseDesign:
 
 
 def _add_rows(
-    sums: RowSums, unit: list[Slab], source: FiniteSource, labels: GuardedLabels, chosen: LabelledRows
+    sums: RowSums,
+    unit: list[Slab],
+    source: FiniteSource,
+    labels: GuardedLabels,
+    chosen: LabelledRows,
+    whole: Selection | None,
 ) -> None:
-    whole = chosen.all_of(unit[0].start, sum(slab.n_rows for slab in unit))
     if whole is not None:  # labels are looked up once, and rows are read as many at a time as are added up
         parts = (slab.vectors(sums.rows_at_once, only_looks=True) for slab in unit)
         vectors = itertools.chain.from_iterable(parts)

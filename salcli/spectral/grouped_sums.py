@@ -14,6 +14,7 @@ from salcli.spectral.scatter import add_products
 
 GROUP = 64  # about so many rows of a class are added up in float32 before float64 takes over
 BLOCK_ELEMENTS = 1 << 23  # numbers added up at once: Python comes in between seldom enough for two threads
+GATHERED = 4
 BLOCK_ROWS = 1 << 16  # rows, at most: their places take memory too
 GROUPS_ELEMENTS = 1 << 18  # of groups' sums, before they are added up
 LEAST_ELEMENTS = 1 << 21  # fewer numbers take no time in float64 either
@@ -35,16 +36,20 @@ class GroupedSums(RowSums):
     """
 
     measures_all = False
+    _kind = np.float32
 
-    def __init__(self, d: int, width: int, *, n: int | None = None) -> None:
+    def __init__(self, d: int, width: int, *, n: int | None = None, gathers: bool = False) -> None:
         """Begin with nothing.
 
         Parameters
         ----------
         d, width : columns of X and Z
         n : how many rows will come, here and into sums that are joined with these; None: many
+        gathers : rows come in batches of any size and wait in memory of ours: a quarter of it will do
         """
-        self._most_rows = BLOCK_ROWS if n is None else n // LEAST_BLOCKS
+        elements = BLOCK_ELEMENTS // GATHERED if gathers else BLOCK_ELEMENTS
+        most = min(elements // d, BLOCK_ROWS if n is None else min(BLOCK_ROWS, n // LEAST_BLOCKS))
+        self._n_rows_block = max(GROUP, power_of_two(most))
         super().__init__(d, width, n_one_hot=width)
         rows = self.rows_at_once
         # A group has so many rows that each class gets about half of `GROUP` of them.
@@ -54,10 +59,10 @@ class GroupedSums(RowSums):
         self._at_once, self._n_full, self._n_open, self._n_rows = at_once, 0, 0, 0
         self._starts, self._ones = np.arange(rows + 1, dtype=np.int32), np.ones(rows, np.float32)
 
-    def _room(self, d: int) -> NDArray[Any]:
-        return np.empty(
-            (max(GROUP, power_of_two(min(BLOCK_ELEMENTS // d, BLOCK_ROWS, self._most_rows))), d), np.float32
-        )
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows are added up at once: batches of so many are not gathered first."""
+        return self._n_rows_block
 
     def _add_batches(self, batches: Iterable[NDArray[Any]], z: SparseDesign) -> None:
         places, rows, at = _Places(z, self._n_rows_group, self._at_once), self.rows_at_once, 0

@@ -26,6 +26,7 @@ class RowSums:
     most_grouped = 0
     """The most rows that were added up in float32."""
     measures_all = True
+    _kind: type[np.floating[Any]] = np.float64
 
     def __init__(self, d: int, width: int, *, n_one_hot: int = 0, anchor: Array | None = None) -> None:
         """Begin with nothing.
@@ -43,17 +44,20 @@ class RowSums:
         self._n, self._n_measured, self._root_x, self._root_z = 0, 0, 0.0, 0.0
         self._sum_z = np.zeros(len(self._sums))
         # Rows wait here, widened, and their rows of Z, until there are enough of them.
-        self._held = self._room(d)
+        self._room: NDArray[Any] | None = None
         self._waiting: list[SparseDesign] = []
         self._n_waiting = 0
-
-    def _room(self, d: int) -> NDArray[Any]:
-        return np.empty((max(1, WIDE_ELEMENTS // max(1, d)), d))
 
     @property
     def rows_at_once(self) -> int:
         """How many rows are added up at once: batches of so many are not gathered first."""
-        return len(self._held)
+        return max(1, WIDE_ELEMENTS // max(1, self._sums.shape[1]))
+
+    @property
+    def _held(self) -> NDArray[Any]:
+        if self._room is None:
+            self._room = np.empty((self.rows_at_once, self._sums.shape[1]), self._kind)
+        return self._room
 
     def add(self, batches: Iterable[NDArray[Any]], z: SparseDesign) -> None:
         """Add rows: x `[n, d]` of any float dtype in batches, which may share a buffer, and the design of them all."""
@@ -65,11 +69,11 @@ class RowSums:
             self._add_batches(batches, z)
 
     def _add_batches(self, batches: Iterable[NDArray[Any]], z: SparseDesign) -> None:
-        z, at = (z.spelt_out() if z.width <= NARROW else z), 0
+        z, at, held = (z.spelt_out() if z.width <= NARROW else z), 0, self._held
         for x in batches:
-            if len(x) == len(self._held) and not self._n_waiting:
-                self._widen(x, self._held)
-                self._sum_up(self._held, z.take(slice(at, at + len(x))))
+            if len(x) == len(held) and not self._n_waiting:
+                self._widen(x, held)
+                self._sum_up(held, z.take(slice(at, at + len(x))))
             else:
                 self._gather(x, z, at)
             at += len(x)
@@ -83,13 +87,13 @@ class RowSums:
             self._measure(x if self._anchor is None else held)
 
     def _gather(self, x: NDArray[Any], z: SparseDesign, at: int) -> None:
-        start = 0
+        start, held = 0, self._held
         while start < len(x):
-            stop = min(start + len(self._held) - self._n_waiting, len(x))
-            self._widen(x[start:stop], self._held[self._n_waiting : self._n_waiting + stop - start])
+            stop = min(start + len(held) - self._n_waiting, len(x))
+            self._widen(x[start:stop], held[self._n_waiting : self._n_waiting + stop - start])
             self._waiting.append(z.take(slice(at + start, at + stop)))
             self._n_waiting += stop - start
-            if self._n_waiting == len(self._held):
+            if self._n_waiting == len(held):
                 self._sum_up_waiting()
             start = stop
 
@@ -110,9 +114,10 @@ class RowSums:
         self._root_x, self._n_measured = math.hypot(self._root_x, root), self._n_measured + len(x)
 
     def _finish(self) -> None:
-        """Put everything that was added into the sums."""
+        """Put everything that was added into the sums, which may be kept long before they join others."""
         with np.errstate(over="ignore", invalid="ignore"):
             self._sum_up_waiting()
+        self._room = None
 
     def __iadd__(self, other: Self) -> Self:
         """Add the sums of other rows, about the same anchor."""
