@@ -11,6 +11,7 @@ from benchmarks.speed.results import Row
 from benchmarks.speed.timing import Work, salcli
 
 FILE_BYTES, TEXT_BYTES, LEAST_BYTES = 1e9, 1e8, 4 << 20
+MEMORY_BYTES = 5e8  # so few that what one work leaves free is at hand for the next
 FIT_ROWS, D = 20_000, 300
 TARGETS = {1: 0.9, 2: 0.9, 30: 0.7}
 SYNCED, UNSYNCED, IN_MEMORY = "bare copy, fsync", "bare copy, no fsync", "bare copy in a memory file system"
@@ -24,7 +25,7 @@ def rows(bench: Bench) -> Iterator[Row]:
     n = bench.sized(FILE_BYTES, LEAST_BYTES) // (4 * D)
     yield from _on_disk(bench, erasers, n)
     if bench.memory_folder is not None:
-        yield from _in_memory(bench, bench.memory_folder, erasers, n)
+        yield from _in_memory(bench, bench.memory_folder, erasers)
     yield from _keyed(bench, erasers[1])
 
 
@@ -58,7 +59,8 @@ def _on_disk(bench: Bench, erasers: dict[int, Path], n: int) -> Iterator[Row]:
         left.unlink()
 
 
-def _in_memory(bench: Bench, folder: Path, erasers: dict[int, Path], n: int) -> Iterator[Row]:
+def _in_memory(bench: Bench, folder: Path, erasers: dict[int, Path]) -> Iterator[Row]:
+    n = bench.sized(MEMORY_BYTES, LEAST_BYTES) // (4 * D)
     path, target = files.write_npy(folder / "x.npy", n, D), folder / "out.npy"
     works: dict[str, Work] = {IN_MEMORY: partial(files.bare_copy, path, target, syncs=True)}
     works |= {f"{k}": partial(apply, made, path, target) for k, made in erasers.items()}
