@@ -51,6 +51,8 @@ class ReadOptions:
     """What text is parsed to (the parser reads float64 and rounds once, as gensim does)."""
     widened_bytes: int = 0
     """Bytes that a row grows to on its way, if those are more than it has in the file."""
+    bare_slab_bytes: int = BARE_SLAB_BYTES
+    """Of a slab whose numbers need not be copied to be looked at."""
 
     @property
     def most_rows(self) -> int | None:
@@ -63,7 +65,7 @@ class ReadOptions:
         """Choose how many rows make a slab: equal parts of a unit, as far as may be; more where nothing is copied."""
         if self.batch_rows is not None:
             return self.batch_rows
-        rows = max(1, (BARE_SLAB_BYTES if is_bare else SLAB_BYTES) // max(1, row_bytes))
+        rows = max(1, (self.bare_slab_bytes if is_bare else SLAB_BYTES) // max(1, row_bytes))
         parts = -(-unit // min(rows, self.most_rows or rows))
         return max(1, unit // parts // multiple_of) * multiple_of
 

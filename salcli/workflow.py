@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from salcli.evaluate_options import EvaluateOptions
     from salcli.evaluation.report import Report
 
+APPLIED_SLAB_BYTES = 16 << 20  # many small pieces, so that no thread waits long for the last one
 Solve = Callable[[FiniteSource, GuardedLabels, Rows | range], SpectralFit[AnyEraser]]
 
 
@@ -123,7 +124,8 @@ def apply(
     held = artifact.eraser
     change = explicit(held) if isinstance(held, KernelEraser) else held
     wanted = options.output_dtype
-    read = replace(options.read, widened_bytes=8 * change.width if isinstance(change, FeatureEraser) else 0)
+    widened = 8 * change.width if isinstance(change, FeatureEraser) else 0
+    read = replace(options.read, widened_bytes=widened, bare_slab_bytes=APPLIED_SLAB_BYTES)
     read = replace(read, text_dtype=np.dtype(np.float64)) if wanted == np.float64 else read
     with closing(open_source(embeddings, read)) as source, one_blas_thread():
         _require_width(eraser, artifact, source)

@@ -20,7 +20,7 @@ GROUPS_ELEMENTS = 1 << 18  # of groups' sums, before they are added up
 LEAST_ELEMENTS = 1 << 21  # fewer numbers take no time in float64 either
 LEAST_BLOCKS = 4  # rows make at least so many blocks, or few would be measured
 MOST_SUMS = 1 << 19  # more sums than that take longer to join than their rows to add up
-MEASURED = 32  # of so many rows one is measured
+MEASURED, LEAST_MEASURED = 32, 1 << 18  # of so many rows one is measured; numbers, at least
 
 
 def may_group(n: int, d: int, width: int, n_one_hot: int, dtype: np.dtype[Any]) -> bool:
@@ -50,6 +50,7 @@ class GroupedSums(RowSums):
         elements = BLOCK_ELEMENTS // GATHERED if gathers else BLOCK_ELEMENTS
         most = min(elements // d, BLOCK_ROWS if n is None else min(BLOCK_ROWS, n // LEAST_BLOCKS))
         self._n_rows_block = max(GROUP, power_of_two(most))
+        self._measured = MEASURED if n is None else max(1, min(MEASURED, n * d // LEAST_MEASURED))
         super().__init__(d, width, n_one_hot=width)
         rows = self.rows_at_once
         # A group has so many rows that each class gets about half of `GROUP` of them.
@@ -79,7 +80,7 @@ class GroupedSums(RowSums):
     def _add_block(self, x: NDArray[np.float32], places: NDArray[np.int32], most: int) -> None:
         """Add each row to the sum at its place among the groups; at most so many of them to any."""
         n = len(x)
-        self._measure(x[: -(-n // MEASURED)])
+        self._measure(x[: -(-n // self._measured)])
         if self._n_rows + most > GROUP:
             self._begin_groups()
         n_groups = -(-n // self._n_rows_group)
