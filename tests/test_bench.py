@@ -2,7 +2,6 @@
 
 import sys
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -104,13 +103,6 @@ def test_only_more_than_a_quarter_is_a_loss() -> None:
     lost = [change.is_lost for change in changes(before, run_of(row(1.6), row(1.4, name="other")))]
     assert lost == [False, True, True]
     assert comparison(changes(before, before)).count("**LOST**") == 0
-
-
-def test_what_another_row_guards_cannot_be_lost(tmp_path: Path) -> None:
-    before = run_of(replace(row(3.0, limit=60.0), is_guarded=False), row(2.0, name="other"))
-    write_runs(tmp_path / "results.json", [before])
-    assert read_runs(tmp_path / "results.json") == {0.1: before}
-    assert [change.is_lost for change in changes(before, run_of(row(1.0, name="other")))] == [True]
 
 
 def test_limits_are_compared_on_the_same_machine_only() -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from benchmarks.speed import files
 from benchmarks.speed.bench import MISSING, Bench
 from benchmarks.speed.results import Row
-from benchmarks.speed.timing import Usage, Work, python, salcli
+from benchmarks.speed.timing import Work, python, salcli
 from salcli.evaluation.attackers import Attacker
 
 KERNEL_ROWS, KERNEL_D = 15_000, 768
@@ -54,25 +54,23 @@ def _evaluate(bench: Bench) -> Iterator[Row]:
     eraser = bench.folder / "eraser.npz"
     salcli("fit", str(path), str(labels), "-o", str(eraser), "--quiet")
     command = ("evaluate", str(path), str(labels), "--eraser", str(eraser), "--quiet")
-    used, name = bench.used(*command), "evaluate: 3 probes × before/after × 2 adversaries"
+    name, patched = (
+        "evaluate: 3 probes × before/after × 2 adversaries",
+        f"the same under python -m sklearnex ({INTELEX})",
+    )
+    works: dict[str, Work] = {name: partial(salcli, *command)}
+    if find_spec("sklearnex") is not None:
+        works[patched] = partial(python, "-m", "sklearnex", "-m", "salcli", *command)
+    seconds = bench.timed(works)
     size = f"{n:,} × {d} float32, {round(0.49 * n):,} train"
     yield Row.within(
-        name, [u.seconds for u in used], SECONDS, "s", section="kernels", size=size,
+        name, seconds[name], SECONDS, "s", section="kernels", size=size,
         note="limit without scikit-learn-intelex: 6 min", bounds=("one support vector machine",),
     )  # fmt: skip
-    patched = None
-    if find_spec("sklearnex") is not None:
-        patched = [each.seconds for each in _patched(bench, *command)]
     yield Row.times(
-        name, f"the same under python -m sklearnex ({INTELEX})", [u.seconds for u in used], patched,
-        section="kernels", size=size,
-        note=MISSING if patched is None else "it leaves machines on Gram matrices to scikit-learn",
+        name, patched, seconds[name], seconds.get(patched), section="kernels", size=size,
+        note="it leaves machines on Gram matrices to scikit-learn" if patched in seconds else MISSING,
     )  # fmt: skip
-
-
-def _patched(bench: Bench, *command: str) -> list[Usage]:
-    """Run a command with scikit-learn's solvers replaced by those of scikit-learn-intelex, where it has any."""
-    return [python("-m", "sklearnex", "-m", "salcli", *command) for _ in range(min(3, bench.repeats))]
 
 
 def _machines(bench: Bench) -> Iterator[Row]:

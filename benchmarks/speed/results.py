@@ -28,8 +28,6 @@ class Row:
     """The least ratio; None: reported only."""
     is_absolute: bool = False
     """The reference is a limit, not something measured beside."""
-    is_guarded: bool = True
-    """Whether its ratio may not be lost; False where another row guards the same work."""
     note: str = ""
     bounds: tuple[str, ...] = ()
     """Rows of the section `bounds` that tell what the machine allows, if the target is missed."""
@@ -177,12 +175,12 @@ def changes(before: Run, now: Run) -> list[Change]:
     """Hold the ratios of two runs against each other.
 
     Limits in seconds or megabytes are comparable on the same kind of machine only, and a peer where it is installed.
-    What bounds a machine is no work of ours, so it cannot be lost; nor can what another row guards.
+    What bounds a machine is no work of ours, so it cannot be lost.
     """
     found = {row.key: row for row in now.rows}
     is_same_machine = all(before.machine[part] == now.machine[part] for part in ("cpu", "cores"))
     return [
         Change(row, found.get(row.key), row.ratio is not None and (is_same_machine or not row.is_absolute))
         for row in before.rows
-        if row.section != "bounds" and row.is_guarded
+        if row.section != "bounds"
     ]

@@ -12,11 +12,7 @@ BARE = "python, import numpy"
 
 
 def rows(bench: Bench) -> Iterator[Row]:
-    """Time `--help`, and `inspect` of a small file, against a limit; and beside a start that only imports numpy.
-
-    A process starts in a quarter less or more of its time from minute to minute: what guards against loss is the ratio
-    to that start, in turns with it.
-    """
+    """Time `--help`, and `inspect` of a small file, against a limit, and beside a start that only imports numpy."""
     path = files.write_npy(bench.folder / "small.npy", 1000, 64)
     works = {
         "salcli --help": lambda: salcli("--help"),
@@ -26,7 +22,5 @@ def rows(bench: Bench) -> Iterator[Row]:
     seconds = interleaved(works, max(LEAST_REPEATS, bench.repeats), bench.budget)
     for name, size in (("salcli --help", ""), ("salcli inspect", files.size_of(1000, 64))):
         bounds = ("python starts", "numpy, typer and rich are imported")
-        yield Row.within(
-            name, seconds[name], LIMIT, "s", section="start-up", size=size, bounds=bounds, is_guarded=False
-        )
+        yield Row.within(name, seconds[name], LIMIT, "s", section="start-up", size=size, bounds=bounds)
         yield Row.times(name, BARE, seconds[name], seconds[BARE], section="start-up", size=size)
