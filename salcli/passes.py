@@ -100,7 +100,7 @@ def _folded(
 
     def zero(*, gathers: bool = True) -> RowSums:
         if is_grouped:
-            return GroupedSums(width, labels.n_columns, n=len(chosen), gathers=gathers)
+            return GroupedSums(width, labels.n_columns, gathers=gathers)
         return RowSums(width, labels.n_columns, n_one_hot=labels.n_one_hot, anchor=anchor)
 
     def sums_of(unit: list[Slab]) -> RowSums:

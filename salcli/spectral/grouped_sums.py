@@ -14,13 +14,12 @@ from salcli.spectral.scatter import add_products
 
 GROUP = 64  # about so many rows of a class are added up in float32 before float64 takes over
 BLOCK_ELEMENTS = 1 << 23  # numbers added up at once: Python comes in between seldom enough for two threads
-GATHERED = 4
+GATHERED = 4  # rows that must wait first are added up so many times fewer at once
 BLOCK_ROWS = 1 << 16  # rows, at most: their places take memory too
 GROUPS_ELEMENTS = 1 << 18  # of groups' sums, before they are added up
 LEAST_ELEMENTS = 1 << 25  # fewer numbers take no time in float64 either, and leave it more to lose
-LEAST_BLOCKS = 4  # rows make at least so many blocks, or few would be measured
 MOST_SUMS = 1 << 19  # more sums than that take longer to join than their rows to add up
-MEASURED, LEAST_MEASURED = 32, 1 << 18  # of so many rows one is measured; numbers, at least
+MEASURED = 32  # of so many rows one is measured
 
 
 def may_group(n: int, d: int, width: int, n_one_hot: int, dtype: np.dtype[Any]) -> bool:
@@ -38,19 +37,16 @@ class GroupedSums(RowSums):
     measures_all = False
     _kind = np.float32
 
-    def __init__(self, d: int, width: int, *, n: int | None = None, gathers: bool = False) -> None:
+    def __init__(self, d: int, width: int, *, gathers: bool = False) -> None:
         """Begin with nothing.
 
         Parameters
         ----------
         d, width : columns of X and Z
-        n : how many rows will come, here and into sums that are joined with these; None: many
         gathers : rows come in batches of any size and wait in memory of ours: a quarter of it will do
         """
         elements = BLOCK_ELEMENTS // GATHERED if gathers else BLOCK_ELEMENTS
-        most = min(elements // d, BLOCK_ROWS if n is None else min(BLOCK_ROWS, n // LEAST_BLOCKS))
-        self._n_rows_block = max(GROUP, power_of_two(most))
-        self._measured = MEASURED if n is None else max(1, min(MEASURED, n * d // LEAST_MEASURED))
+        self._n_rows_block = max(GROUP, power_of_two(min(elements // d, BLOCK_ROWS)))
         super().__init__(d, width, n_one_hot=width)
         rows = self.rows_at_once
         # A group has so many rows that each class gets about half of `GROUP` of them.
@@ -80,7 +76,7 @@ class GroupedSums(RowSums):
     def _add_block(self, x: NDArray[np.float32], places: NDArray[np.int32], most: int) -> None:
         """Add each row to the sum at its place among the groups; at most so many of them to any."""
         n = len(x)
-        self._measure(x[: -(-n // self._measured)])
+        self._measure(x[: -(-n // MEASURED)])
         if self._n_rows + most > GROUP:
             self._begin_groups()
         n_groups = -(-n // self._n_rows_group)

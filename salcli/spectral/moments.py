@@ -80,7 +80,7 @@ class CrossMoments:
 
         def zero() -> RowSums:
             if is_grouped:
-                return GroupedSums(x.shape[1], design.width, n=len(x))
+                return GroupedSums(x.shape[1], design.width)
             return RowSums(x.shape[1], design.width, n_one_hot=design.n_one_hot, anchor=anchor)
 
         def sums_of(part: slice) -> RowSums:
