@@ -1,7 +1,7 @@
-"""Passes over a source: joining labels, folding moments, gathering rows, erasing into a writer."""
+"""Passes over a source: joining labels, folding moments, gathering rows."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,27 +11,21 @@ from salcli.data.labelled import Join, LabelledRows
 from salcli.data.labels import GuardedLabels, Index, Selection, as_subscript
 from salcli.engine.local import ordered_map
 from salcli.engine.progress import Progress
-from salcli.errors import AlignmentError, RangeError, RowRangeError
+from salcli.errors import AlignmentError
 from salcli.formats.finite import FiniteSource
 from salcli.formats.keys import KeyCensus
 from salcli.formats.source import Slab
-from salcli.formats.writer import EmbeddingWriter
 from salcli.options import UNIT_ELEMENTS, block_rows
 from salcli.spectral.design import SparseDesign
-from salcli.spectral.eraser import LinearEraser
 from salcli.spectral.grouped_sums import GroupedSums, may_group
-from salcli.spectral.kernel_eraser import FeatureEraser
 from salcli.spectral.kernels import NystromMap
 from salcli.spectral.moments import CrossMoments
 from salcli.spectral.row_sums import RowSums, anchor_of
 from salcli.spectral.sal import is_settled
 
-Change = Callable[[NDArray[Any], NDArray[Any] | None], NDArray[Any]]
 JOINING = 8  # a unit has at least so many numbers for each number of its sums
 GROUPED_UNITS = 8  # where adding up is fast, what Python does for each piece of work would be felt
 GROUPED_ROWS = 1 << 17  # of which the design is held at once
-SAMPLE_ROWS = 1 << 12
-COARSE = 5e-3  # rounding that brings back more than this share of the strongest removed direction is too coarse
 
 
 def join_labels(source: FiniteSource, labels: GuardedLabels) -> Join:
@@ -222,75 +216,3 @@ def gather_keys(source: FiniteSource, wanted: set[str]) -> Mapping[str, NDArray[
             if key in wanted and key not in found:
                 found[key] = np.array(batch.vectors[row])
     return found
-
-
-def erased_dtype(
-    eraser: LinearEraser | FeatureEraser, singular_values: NDArray[np.float64], source: FiniteSource
-) -> np.dtype[Any]:
-    """Choose the numbers' type of an erased file: the input's, or a finer one where rounding would undo the work.
-
-    The first rows tell: what rounding leaves in the removed directions is held against the strongest of them.
-    Features are at least float32: a kernel's values fill the range of 16 bits.
-    """
-    least = np.dtype(np.float32) if isinstance(eraser, FeatureEraser) else source.dtype
-    dtype = np.promote_types(source.dtype, least) if least.itemsize > source.dtype.itemsize else source.dtype
-    if dtype.itemsize >= 8:
-        return dtype
-    blocks = itertools.chain.from_iterable(slab.blocks(SAMPLE_ROWS) for slab in source.slabs())
-    first = next(block.vectors for block in blocks if len(block))
-    allowed = COARSE * float(singular_values[0])
-    finer = [dtype, *(np.dtype(t) for t in (np.float32, np.float64) if np.dtype(t).itemsize > dtype.itemsize)]
-    return next((dtype for dtype in finer[:-1] if eraser.residue(first, dtype) <= allowed), finer[-1])
-
-
-def stream_through(
-    source: FiniteSource, writer: EmbeddingWriter, change: Change, progress: Progress, *, at_once: int | None = None
-) -> int:
-    """Send every slab through `change` into `writer`, in file order; tell of duplicate keys.
-
-    Parameters
-    ----------
-    change : takes rows, and memory that it may use for the result (or None): the rows' own, if nobody else wants them
-    at_once : rows that `change` would take at once, where they can be read so; it then refuses NaN and Inf itself
-
-    Returns
-    -------
-    rows written
-    """
-    census, n_rows, rows = KeyCensus(), 0, at_once or block_rows(source.d)
-
-    def changed(slab: Slab) -> tuple[Any, tuple[str, ...] | None, int]:
-        batch = slab.read()
-        try:
-            vectors = change(batch.vectors, None)
-        except RowRangeError as error:
-            raise _named(error, source, int(batch.rows[error.row])) from None
-        return writer.encode(batch.with_vectors(vectors)), batch.keys, len(batch)
-
-    def placed(slab: Slab) -> tuple[None, None, int]:
-        row = slab.start
-        try:
-            for x in slab.vectors(rows):
-                writer.place(row, change(x, x if x.flags.writeable else None))
-                row += len(x)
-        except RowRangeError as error:
-            source.check(slab.read())  # NaN and Inf in the file are another fault
-            raise _named(error, source, row + error.row) from None
-        return None, None, slab.n_rows
-
-    is_placed = writer.takes_places and not source.has_keys and not source.n_dropped
-    slabs = source.slabs() if at_once is None or not is_placed else source.unchecked_slabs()
-    work = placed if is_placed else changed
-    with progress.stage("apply", source.n) as advance:
-        for piece, keys, n in ordered_map(work, slabs):
-            if piece is not None:
-                writer.write(piece)
-            census.add(keys or ())
-            n_rows += n
-            advance(n)
-    census.tell(source.path, source.key_batches, source.place)
-    return n_rows
-
-
-def _named(error: RowRangeError, source: FiniteSource, row: int) -> RangeError:
-    return RangeError(f"{source.path}: {source.place(row)}, {error.told}")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from salcli.data.labels import Index
 from salcli.engine.progress import Progress
+from salcli.erasing import erased_dtype
 from salcli.errors import AlignmentError
 from salcli.evaluate_options import EvaluateOptions
 from salcli.formats.artifact import Artifact
@@ -18,7 +19,7 @@ from salcli.formats.finite import FiniteSource
 from salcli.formats.registry import open_source
 from salcli.kernel_route import explicit
 from salcli.options import ReadOptions
-from salcli.passes import erased_dtype, gather_keys, gather_rows
+from salcli.passes import gather_keys, gather_rows
 from salcli.spectral.eraser import LinearEraser
 from salcli.spectral.kernel_eraser import FeatureEraser, KernelEraser
 

@@ -19,6 +19,7 @@ from salcli.data.labels import GuardedLabels, as_index
 from salcli.engine.local import one_blas_thread
 from salcli.engine.memory import keep_freed_memory
 from salcli.engine.progress import Progress, Silent
+from salcli.erasing import erased_dtype, stream_through
 from salcli.errors import AlignmentError, UsageError, warn
 from salcli.formats import atomic
 from salcli.formats.artifact import Artifact, read_artifact, write_artifact
@@ -29,7 +30,7 @@ from salcli.formats.label_table import read_labels
 from salcli.formats.registry import create, open_source, output_format
 from salcli.kernel_route import explicit, fit_by_landmarks, fit_exactly, kernel_of, write_kernel_matrix
 from salcli.options import ApplyOptions, FitOptions, KernelFitOptions
-from salcli.passes import erased_dtype, fold_moments, join_labels, stream_through
+from salcli.passes import fold_moments, join_labels
 from salcli.provenance import describe_fit
 from salcli.spectral.eraser import LinearEraser
 from salcli.spectral.kernel_eraser import AnyEraser, FeatureEraser, KernelEraser
@@ -140,7 +141,9 @@ def apply(
 
         with create(target, source, d=d, dtype=dtype, format_name=name) as writer:
             at_once = change.rows_at_once if isinstance(change, LinearEraser) else None
-            n = stream_through(source, writer, changed, progress or Silent(), at_once=at_once)
+            n = stream_through(
+                source, writer, changed, progress or Silent(), at_once=at_once, is_replaced=options.in_place
+            )
     return Applied(target, name, n, d, str(dtype))
 
 

@@ -1,6 +1,5 @@
 """Sums that do not depend on how a file is read: any batch size, any format that holds the same numbers."""
 
-import itertools
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -16,14 +15,13 @@ from salcli.data.labels import Attribute, GuardedLabels
 from salcli.engine.progress import Silent
 from salcli.errors import FormatError
 from salcli.formats import npy, pages
-from salcli.formats.registry import create, open_source
+from salcli.formats.registry import open_source
 from salcli.options import ReadOptions
-from salcli.passes import fold_moments, stream_through
+from salcli.passes import fold_moments
 from salcli.spectral import grouped_sums
-from salcli.spectral.eraser import LinearEraser
 from salcli.spectral.moments import CrossMoments
 
-from .cli.helpers import read_embeddings, write_embeddings
+from .cli.helpers import write_embeddings
 from .formats.test_pages import require_mapping
 
 N, D = 157, 5
@@ -178,32 +176,6 @@ def test_slabs_end_at_units_whatever_their_rows(tmp_path: Path) -> None:
             assert sum(slab.n_rows for slab in slabs) == N
             assert all(slab.start // 32 == (slab.start + slab.n_rows - 1) // 32 for slab in slabs), (name, batch_rows)
             assert all(slab.n_rows <= (batch_rows or N) for slab in slabs)
-
-
-@pytest.mark.parametrize(
-    ("name", "dtype"),
-    [*itertools.product(["x.npy", "x.npz", "x.h5"], [np.float16, np.float32, np.float64]), ("x.bin", np.float32)],
-)
-def test_rows_changed_in_the_memory_they_were_read_into_are_those_changed_at_once(
-    tmp_path: Path, name: str, dtype: type[np.floating], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng = np.random.default_rng(4)
-    x = (rng.normal(size=(N, D)) + 10).astype(dtype)
-    u = np.linalg.qr(rng.normal(size=(D, 2)))[0]
-    eraser = LinearEraser(rng.normal(size=D), u, u)
-    monkeypatch.setattr("salcli.spectral.eraser.BATCH_ELEMENTS", 8 * D)  # eight rows, of units of 32
-    path = write_embeddings(tmp_path / name, x, [b"w%d" % i for i in range(N)])
-    for batch_rows in (None, 7):
-        with (
-            closing(open_source(str(path), ReadOptions(batch_rows=batch_rows))) as source,
-            create(str(tmp_path / "o.npy"), source, d=D, dtype=x.dtype, format_name="npy") as writer,
-        ):
-            n = stream_through(
-                source, writer, lambda rows, out: eraser(rows, out=out), Silent(), at_once=eraser.rows_at_once
-            )
-        assert n == N
-        assert_allclose(np.load(tmp_path / "o.npy"), eraser(x), rtol=1e-14 if dtype == np.float64 else 0)
-    assert_array_equal(read_embeddings(path, D)[1], x)
 
 
 @pytest.mark.parametrize("name", ["x.npy", "x.h5"])

@@ -48,11 +48,14 @@ def _on_disk(bench: Bench, erasers: dict[int, Path], n: int) -> Iterator[Row]:
         seconds = bench.timed({SYNCED: bare, name: partial(apply, erasers[k], path, target)})
         yield Row.rates(name, SYNCED, seconds[name], seconds[SYNCED], n_bytes, section="apply", size=size,
                         target=least, note=POLICY, bounds=BOUNDS)  # fmt: skip
-    name = "apply --in-place, k = 1"
-    seconds = bench.timed({SYNCED: bare, name: partial(apply, erasers[1], own, None)})
-    yield Row.rates(name, SYNCED, seconds[name], seconds[SYNCED], n_bytes, section="apply", size=size, note=POLICY)
     name, unsynced = "apply .npy → .npy, k = 1", partial(files.bare_copy, path, target, syncs=False)
-    seconds = bench.timed({UNSYNCED: unsynced, name: partial(apply, erasers[1], path, target)})
+    in_place, beside = "apply --in-place, k = 1", partial(apply, erasers[1], path, target)
+    seconds = bench.timed({SYNCED: bare, in_place: partial(apply, erasers[1], own, None), name: beside})
+    yield Row.rates(in_place, SYNCED, seconds[in_place], seconds[SYNCED], n_bytes, section="apply", size=size,
+                    note=POLICY)  # fmt: skip
+    yield Row.rates(in_place, name, seconds[in_place], seconds[name], n_bytes, section="apply", size=size,
+                    target=1.0, note="in place: the new file is renamed over the old one")  # fmt: skip
+    seconds = bench.timed({UNSYNCED: unsynced, name: beside})
     yield Row.rates(name, UNSYNCED, seconds[name], seconds[UNSYNCED], n_bytes, section="apply", size=size,
                     note="apply syncs its file, this copy does not")  # fmt: skip
     for left in (path, target, own):

@@ -15,10 +15,11 @@ from salcli.data.labelled import LabelledRows
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.engine.local import one_blas_thread, ordered_map
 from salcli.engine.progress import Silent
+from salcli.erasing import stream_through
 from salcli.formats.registry import create, open_source
 from salcli.formats.source import Slab
 from salcli.options import ApplyOptions
-from salcli.passes import fold_moments, stream_through
+from salcli.passes import fold_moments
 from salcli.spectral.moments import CrossMoments
 from salcli.spectral.sal import SpectralFit, fit_rows, fit_sal
 

@@ -201,6 +201,12 @@ class ByteFile:
         if len(view):
             raise FormatError(f"{self.name}: ended {len(view)} bytes early while it was being read")
 
+    def forget(self, offset: int, size: int) -> None:
+        """Let the system take back the memory that these bytes of a plain file have in its cache; on disk they stay."""
+        if hasattr(os, "posix_fadvise"):
+            with contextlib.suppress(OSError):  # it was only advice
+                os.posix_fadvise(self.handle.fileno(), offset, size, os.POSIX_FADV_DONTNEED)
+
     def _whole(self, data: bytes, size: int) -> bytes:
         if len(data) < size:
             raise FormatError(f"{self.name}: ended {size - len(data)} bytes early while it was being read")

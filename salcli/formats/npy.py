@@ -103,12 +103,13 @@ class NpySource:
                 yield Slab(start, stop - start, partial(self._columns, start, stop))
             return
         width = self.d * self.dtype.itemsize
-        places = ((self._layout.offset + start * width, (stop - start) * width) for start, stop in ranges)
-        for (start, stop), read in zip(ranges, self.file.spans(places, reads_to_end=True), strict=True):
+        places = [(self._layout.offset + start * width, (stop - start) * width) for start, stop in ranges]
+        for (start, stop), place, read in zip(ranges, places, self.file.spans(places, reads_to_end=True), strict=True):
             matrix, bare = partial(self._matrix, start, read), partial(self._vectors, start, stop)
             if self.file.is_plain:
                 seen = partial(self._vectors, start, stop, may_map=True)
-                yield Slab(start, stop - start, matrix, partial(numbered, start, bare), bare, seen)
+                forget = partial(self.file.forget, *place)
+                yield Slab(start, stop - start, matrix, partial(numbered, start, bare), bare, seen, forget)
             else:
                 yield Slab(start, stop - start, matrix)
 

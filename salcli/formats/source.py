@@ -29,6 +29,8 @@ class Slab:
     """The same, of the vectors alone; None where the format cannot."""
     seen: Callable[[int], Iterator[Floats]] | None = None
     """The same, perhaps the file's own pages, which nobody may write to."""
+    forget: Callable[[], None] | None = None
+    """Tell the system that nobody will read these rows again; None where the format cannot."""
 
     def blocks(self, rows: int) -> Iterator[Embeddings]:
         """Read at most `rows` at a time. A block's vectors are gone when the next one is asked for."""
