@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels, Index, Selection, as_index
 
-LINES_AT_ONCE = 1 << 14
+LAST_DIGITS = 4  # of a number: those before them stay the same for long
+LINES_AT_ONCE = 10**LAST_DIGITS
 MAX_TAIL = 64  # bytes of a label that a table of them holds
 INT32_DIGITS = 10  # from so many on a number may be too large for 32 bits
 
@@ -78,53 +79,56 @@ def _written(line: str, columns: list[Iterable[Any]]) -> bytes:
 
 def _numbered(numbers: Index, tails: list[bytes], codes: NDArray[Any]) -> bytes:
     """Write `["`, a number and the tail of its code, for ascending numbers: much faster than text is formatted."""
-    longest, pieces, start = max(map(len, tails)), [], 0
-    lengths, are_even = np.array(list(map(len, tails))), len(set(map(len, tails))) == 1
+    pieces, start = [], 0
     while start < len(numbers):
-        n_digits = len(str(int(numbers[start])))
-        stop = int(np.searchsorted(numbers, 10**n_digits))
-        head, some = b'["' + b"0" * n_digits, codes[start:stop]
-        width = len(head) + longest
-        templates = np.frombuffer(b"".join(head + tail.ljust(longest) for tail in tails), f"V{width}")
-        lines = templates.take(some) if len(tails) > 1 else templates.repeat(stop - start)
-        _spell(numbers[start:stop], lines, n_digits)
-        if are_even:
-            pieces.append(lines.tobytes())
+        first = int(numbers[start])
+        if numbers[-1] - first == len(numbers) - 1 - start:  # up to where more than the last digits change
+            stop = start + min(
+                len(numbers) - start, LINES_AT_ONCE - first % LINES_AT_ONCE, 10 ** len(str(first)) - first
+            )
         else:
-            is_used = np.arange(width) < len(head) + lengths[some][:, None]
-            pieces.append(lines.view(np.uint8).reshape(-1, width)[is_used].tobytes())
+            stop = int(np.searchsorted(numbers, 10 ** len(str(first))))
+        pieces.append(_of_one_length(numbers[start:stop], tails, codes[start:stop]))
         start = stop
     return b"".join(pieces)
 
 
+def _of_one_length(numbers: Index, tails: list[bytes], codes: NDArray[Any]) -> bytes:
+    """Write numbers of as many digits."""
+    n, digits = len(numbers), b"%d" % numbers[0]
+    lengths = np.array(list(map(len, tails)))
+    width = 2 + len(digits) + int(lengths.max())
+    templates = [(b'["' + digits + tail).ljust(width) for tail in tails]
+    if len(tails) == 1:
+        lines = np.frombuffer(bytearray(templates[0] * n), f"V{width}")
+    else:
+        lines = np.frombuffer(b"".join(templates), f"V{width}").take(codes)
+    _spell(numbers, lines, len(digits))
+    if lengths.min() == lengths.max():
+        return lines.tobytes()
+    is_used = np.arange(width) < (width - lengths.max() + lengths)[codes][:, None]
+    return lines.view(np.uint8).reshape(-1, width)[is_used].tobytes()
+
+
 def _spell(numbers: Index, lines: NDArray[np.void], n_digits: int) -> None:
-    """Put ascending numbers of so many digits behind the first two bytes of each line, up to four digits at once."""
-    if numbers[-1] - numbers[0] == len(numbers) - 1:
-        _spell_run(int(numbers[0]), lines, n_digits)
+    """Put ascending numbers of so many digits behind the first two bytes of each line, which hold the first of them."""
+    first, n_last = int(numbers[0]), min(n_digits, LAST_DIGITS)
+    is_run = numbers[-1] - first == len(numbers) - 1
+    if is_run and first // 10**n_last == int(numbers[-1]) // 10**n_last and n_last != 3:
+        at = first % 10**n_last
+        _place(lines, 2 + n_digits - n_last, n_last)[:] = _spellings(n_last)[at : at + len(lines)]
         return
     stop, rest = 2 + n_digits, numbers.astype(np.int32) if n_digits < INT32_DIGITS else numbers
     while stop > 2:
         size = next(size for size in (4, 2, 1) if size <= stop - 2)
         quotient = rest // 10**size
-        place = np.ndarray(len(lines), f"u{size}", lines, offset=stop - size, strides=lines.strides)
-        place[:] = _spellings(size)[rest - 10**size * quotient]
+        _place(lines, stop - size, size)[:] = _spellings(size)[rest - 10**size * quotient]
         stop, rest = stop - size, quotient
 
 
-def _spell_run(first: int, lines: NDArray[np.void], n_digits: int) -> None:
-    """Put numbers that follow each other: the last digits go round, and those before them change once in a round."""
-    n_last = next(size for size in (4, 2, 1) if size <= n_digits)
-    n_first = n_digits - n_last
-    heads = np.ndarray(len(lines), f"V{n_first}", lines, offset=2, strides=lines.strides) if n_first else None
-    ends = np.ndarray(len(lines), f"u{n_last}", lines, offset=2 + n_first, strides=lines.strides)
-    done = 0
-    while done < len(lines):
-        head, at = divmod(first + done, 10**n_last)
-        part = slice(done, min(len(lines), done + 10**n_last - at))
-        ends[part] = _spellings(n_last)[at : at + part.stop - part.start]
-        if heads is not None:
-            heads[part] = np.void(b"%d" % head)
-        done = part.stop
+def _place(lines: NDArray[np.void], offset: int, size: int) -> NDArray[Any]:
+    """Show a few bytes of each line as one number."""
+    return np.ndarray(len(lines), f"u{size}", lines, offset=offset, strides=lines.strides)
 
 
 @functools.cache
