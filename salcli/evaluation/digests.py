@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels, Index, Selection, as_index
 
-LAST_DIGITS = 4  # of a number: those before them stay the same for long
-LINES_AT_ONCE = 10**LAST_DIGITS
+ROUND = 10**4  # for so many numbers all digits but the last four stay the same
+LINES_AT_ONCE = ROUND
+SIZES = (4, 2, 1)  # digits that are put at once, as one number of so many bytes
 MAX_TAIL = 64  # bytes of a label that a table of them holds
 INT32_DIGITS = 10  # from so many on a number may be too large for 32 bits
 
@@ -82,12 +83,11 @@ def _numbered(numbers: Index, tails: list[bytes], codes: NDArray[Any]) -> bytes:
     pieces, start = [], 0
     while start < len(numbers):
         first = int(numbers[start])
-        if numbers[-1] - first == len(numbers) - 1 - start:  # up to where more than the last digits change
-            stop = start + min(
-                len(numbers) - start, LINES_AT_ONCE - first % LINES_AT_ONCE, 10 ** len(str(first)) - first
-            )
+        longer = 10 ** len(str(first))
+        if numbers[-1] - first == len(numbers) - 1 - start:  # they follow each other
+            stop = min(len(numbers), start + min(ROUND - first % ROUND, longer - first))
         else:
-            stop = int(np.searchsorted(numbers, 10 ** len(str(first))))
+            stop = int(np.searchsorted(numbers, longer))
         pieces.append(_of_one_length(numbers[start:stop], tails, codes[start:stop]))
         start = stop
     return b"".join(pieces)
@@ -107,20 +107,20 @@ def _of_one_length(numbers: Index, tails: list[bytes], codes: NDArray[Any]) -> b
     if lengths.min() == lengths.max():
         return lines.tobytes()
     is_used = np.arange(width) < (width - lengths.max() + lengths)[codes][:, None]
-    return lines.view(np.uint8).reshape(-1, width)[is_used].tobytes()
+    used: NDArray[np.uint8] = lines.view(np.uint8).reshape(-1, width)[is_used]
+    return used.tobytes()
 
 
 def _spell(numbers: Index, lines: NDArray[np.void], n_digits: int) -> None:
     """Put ascending numbers of so many digits behind the first two bytes of each line, which hold the first of them."""
-    first, n_last = int(numbers[0]), min(n_digits, LAST_DIGITS)
-    is_run = numbers[-1] - first == len(numbers) - 1
-    if is_run and first // 10**n_last == int(numbers[-1]) // 10**n_last and n_last != 3:
+    first, last, n_last = int(numbers[0]), int(numbers[-1]), next(size for size in SIZES if size <= n_digits)
+    if last - first == len(numbers) - 1 and last // 10**n_last == first // 10**n_last:
         at = first % 10**n_last
         _place(lines, 2 + n_digits - n_last, n_last)[:] = _spellings(n_last)[at : at + len(lines)]
         return
     stop, rest = 2 + n_digits, numbers.astype(np.int32) if n_digits < INT32_DIGITS else numbers
     while stop > 2:
-        size = next(size for size in (4, 2, 1) if size <= stop - 2)
+        size = next(size for size in SIZES if size <= stop - 2)
         quotient = rest // 10**size
         _place(lines, stop - size, size)[:] = _spellings(size)[rest - 10**size * quotient]
         stop, rest = stop - size, quotient

@@ -17,11 +17,19 @@ class PlainLines:
 
     def __init__(self, data: bytes, delimiter: str, n_columns: int) -> None:
         self._data, self._delimiter, self.n_columns = data.removesuffix(b"\n"), delimiter, n_columns
-        held = np.frombuffer(self._data, np.uint8)
+        self._width = data.find(b"\n") + 1
+        """Bytes of a line; all cells stand at the same places of theirs. 0: they do not."""
+        held = np.frombuffer(data, np.uint8)
         is_feed = held == FEED
-        marks = np.flatnonzero(is_feed | (held == ord(delimiter)))
-        self.n = int(np.count_nonzero(is_feed)) + 1
-        self._stops = np.append(marks, len(held))
+        is_mark = is_feed | (held == ord(delimiter))
+        if self._width and self._are_alike(is_feed, is_mark):
+            self.n, self.is_even = len(data) // self._width, True
+            self._stops = np.flatnonzero(is_mark[: self._width])
+            return
+        self._width = 0
+        marks = np.flatnonzero(is_mark[: len(self._data)])
+        self.n = int(np.count_nonzero(is_feed[: len(self._data)])) + 1
+        self._stops = np.append(marks, len(self._data))
         self.is_even = len(self._stops) == self.n * n_columns and (
             n_columns == 1 or bool(is_feed[marks[n_columns - 1 :: n_columns]].all())
         )
@@ -35,6 +43,13 @@ class PlainLines:
         lines = cls(data, delimiter, n_columns)
         return lines if lines.is_even else None
 
+    def _are_alike(self, is_feed: NDArray[np.bool_], is_mark: NDArray[np.bool_]) -> bool:
+        n, rest = divmod(len(is_mark), self._width)
+        if rest or np.count_nonzero(is_mark[: self._width]) != self.n_columns or np.count_nonzero(is_feed) != n:
+            return False
+        ends = is_feed[self._width - 1 :: self._width]
+        return bool(ends.all()) and np.array_equal(is_mark[self._width :], is_mark[: -self._width])
+
     @cached_property
     def strings(self) -> list[str]:
         """All cells, line by line."""
@@ -43,6 +58,16 @@ class PlainLines:
 
     def words(self, column: int) -> NDArray[np.uint64] | None:
         """`[n]` a column's cells as numbers of their bytes; None if one is too long, or holds a NUL."""
+        if b"\0" in self._data:
+            return None
+        padded = self._data + bytes(WORD)
+        if self._width:
+            start = int(self._stops[column - 1]) + 1 if column else 0
+            if (length := int(self._stops[column]) - start) > WORD:
+                return None
+            alike: NDArray[np.uint64] = np.ndarray((self.n,), "<u8", padded, start, (self._width,)).copy()
+            alike &= _MASKS[length]
+            return alike
         stops = self._stops[column :: self.n_columns]
         starts = np.empty_like(stops)
         if column:
@@ -52,9 +77,8 @@ class PlainLines:
             starts[0] = 0
             starts[1:] = self._stops[self.n_columns - 1 : -1 : self.n_columns] + 1
         lengths = stops - starts
-        if lengths.max() > WORD or b"\0" in self._data:
+        if lengths.max() > WORD:
             return None
-        padded = self._data + bytes(WORD)
         every: NDArray[np.uint64] = np.ndarray((len(self._data) + 1,), "<u8", padded, strides=(1,))
         words: NDArray[np.uint64] = every.take(starts, mode="clip")  # all are inside: it is faster unchecked
         words &= _MASKS[lengths]

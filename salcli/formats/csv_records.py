@@ -76,24 +76,25 @@ def _batched(path: str, records: Iterator[tuple[int, list[str]]], n_columns: int
 
 
 def _blocks(path: str, file: ByteFile) -> Iterator[bytes]:
-    """Give complete lines, many at a time; only the last may lack its line feed."""
+    """Give complete lines, the first alone and then many at a time; only the last may lack its line feed."""
     stream, held, n_lines, is_first = file.stream(), b"", 0, True
     while data := stream.read(READ_BYTES):
         whole, feed, held = (held + data).rpartition(b"\n")
         if feed:
             n_lines += int(np.count_nonzero(np.frombuffer(whole, np.uint8) == FEED)) + 1
-            yield _without_mark(whole + feed, is_first=is_first)
-            is_first = False
+            whole += feed
+            if is_first:
+                end = whole.index(b"\n") + 1
+                yield whole[:end].removeprefix(BOM)
+                whole, is_first = whole[end:], False
+            if whole:
+                yield whole
         if len(held) > MAX_LINE:
             raise FormatError(
                 f"{path}: line {n_lines + 1}: more than {MAX_LINE >> 20} MiB without a line feed: not a label CSV"
             )
     if held:
-        yield _without_mark(held, is_first=is_first)
-
-
-def _without_mark(block: bytes, *, is_first: bool) -> bytes:
-    return block.removeprefix(BOM) if is_first else block
+        yield held.removeprefix(BOM) if is_first else held
 
 
 def _by_module(

@@ -56,6 +56,24 @@ def test_lines_are_cut_into_the_cells_that_pythons_split_gives(blocks: list[list
     assert one.codes.tolist() == other.codes.tolist()
 
 
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=3), st.integers(1, 20), st.data())
+def test_cells_that_stand_alike_in_every_line_are_the_same_numbers(
+    widths: list[int], n: int, data: st.DataObject
+) -> None:
+    cells = [[data.draw(st.text("FM0", min_size=width, max_size=width)) for width in widths] for _ in range(n)]
+    if data.draw(st.booleans()):  # a line of other places, or of more cells
+        cells[data.draw(st.integers(0, n - 1))][-1] = data.draw(st.sampled_from(["", "F", "0,", ",0"]))
+    n_columns = len(widths)
+    lines = PlainLines.of("\n".join(map(",".join, cells)).encode() + b"\n", ",", n_columns)
+    assert (lines is not None) == all("," not in cell for row in cells for cell in row)
+    for i in range(n_columns if lines is not None else 0):
+        words, column = Cells(lines, i).words, [row[i].encode() for row in cells]
+        if words is None:
+            assert max(map(len, column)) > 8
+        else:
+            assert words.tolist() == [int.from_bytes(cell, "little") for cell in column]
+
+
 @pytest.mark.parametrize(
     ("data", "has_words"), [(b"a,b\n", True), (b"12345678,b", True), (b"123456789,b\n", False), (b"a\0,b\n", False)]
 )
@@ -66,7 +84,11 @@ def test_cells_up_to_eight_bytes_are_numbers(data: bytes, has_words: bool) -> No
 
 
 @pytest.mark.parametrize(
-    "data", [b"a,b\nc\n", b"a,b\nc,d,e\n", b'a,"b"\n', b"a,b\r\n", b"a,b\n\nc,d\n", b"\na,b\n", b"a,b,c,d\n"]
+    "data",
+    [
+        *(b"a,b\nc\n", b"a,b\nc,d,e\n", b'a,"b"\n', b"a,b\r\n", b"a,b\n\nc,d\n", b"\na,b\n", b"a,b,c,d\n"),
+        *(b"a,b\nc\nd\n", b"a,b\nc\nd,e,f\n"),  # marks at the same places of every four bytes
+    ],
 )
 def test_lines_that_need_more_than_cutting_are_not_cut(data: bytes) -> None:
     assert PlainLines.of(data, ",", 2) is None
