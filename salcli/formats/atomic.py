@@ -5,7 +5,6 @@ import errno
 import gzip
 import os
 import resource
-import secrets
 import shutil
 import stat
 import sys
@@ -86,7 +85,7 @@ def replacing(path: str, *, compresses: bool = False) -> Iterator[str]:
     """
     target = Path(os.path.realpath(path))
     folder = Path(tempfile.gettempdir()) if is_special(path) else target.parent
-    temporary = folder / f".{target.name[:100]}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
+    temporary = folder / f".{target.name[:100]}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
     packed = temporary.with_suffix(".gz.tmp")
     try:
         with writing(path):

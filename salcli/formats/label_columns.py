@@ -89,7 +89,7 @@ class ClassColumn:
         if not np.array_equal(new, np.arange(len(new))):
             for start in range(0, len(codes), AT_ONCE):
                 part = codes[start : start + AT_ONCE]
-                part[:] = new[part]
+                part[:] = new.take(part)
         return codes
 
 

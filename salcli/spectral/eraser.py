@@ -10,12 +10,20 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from salcli.errors import RangeError, RowRangeError, ShapeError, UsageError
-from salcli.spectral.linalg import Reflections, all_finite, completing_reflections, orthonormality_error, power_of_two
+from salcli.spectral.linalg import (
+    TILE,
+    Reflections,
+    all_finite,
+    completing_reflections,
+    orthonormality_error,
+    whole_tiles,
+)
 from salcli.spectral.rank_update import subtract_product
 
 Array = NDArray[np.float64]
 Change = Callable[[Array, Array], Array]  # of a block, with another one to work in
-WIDE_ELEMENTS = 3 << 16  # numbers widened to float64 at once, at most: about what a core's own cache holds
+WIDE_ELEMENTS = 3 << 16  # numbers widened to float64 at once: about what a core's own cache holds
+MOST_ELEMENTS = 1 << 20  # numbers widened at once, of rows so long that a tile of them is too large for the cache
 BATCH_ELEMENTS = 3 << 18  # in a batch: up to 3 MiB of float32
 FEW = 6  # up to so many directions, products with the rows as they lie are fastest; beyond, with columns
 ORTHONORMAL = 1e-8  # written and read in float64, directions are orthonormal to about 1e-15
@@ -70,7 +78,8 @@ class LinearEraser:
     @property
     def rows_at_once(self) -> int:
         """Batches of how many rows are best: large beside what Python does for each, and in the cache when written."""
-        return power_of_two(BATCH_ELEMENTS // self.d)
+        rows = _rows_of_block(self.d)
+        return max(1, BATCH_ELEMENTS // (rows * self.d)) * rows
 
     @property
     def k(self) -> int:
@@ -182,13 +191,14 @@ class LinearEraser:
         return np.empty((len(x), width), kind)
 
     def _in_blocks(self, x: NDArray[Any], change: Change, result: NDArray[Any]) -> NDArray[Any]:
-        rows = power_of_two(WIDE_ELEMENTS // self.d)  # batches are cut evenly
-        wide, spare = _scratch(rows, self.d)
+        """Change rows block by block, always so many at once, so that no row's digits depend on its batch."""
+        rows = _rows_of_block(self.d)
+        block, spare = _scratch(rows, self.d)
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, len(x), rows):
-                block, target = wide[: len(x) - start], result[start : start + rows]
-                np.copyto(block, x[start : start + rows], casting="same_kind")
-                changed = change(block, spare[: len(block)])
+                part, target = x[start : start + rows], result[start : start + rows]
+                np.copyto(block[: len(part)], part, casting="same_kind")
+                changed = change(block, spare)[: len(part)]
                 target[:] = changed
                 if not all_finite(target):
                     row, column = (int(i) for i in np.argwhere(~np.isfinite(target))[0])
@@ -198,3 +208,8 @@ class LinearEraser:
                         start + row, f"dimension {column}: {value:.6g} does not fit {result.dtype}: {hint}"
                     )
         return result
+
+
+def _rows_of_block(d: int) -> int:
+    """Give how many rows are widened at once: whole tiles, as far as memory goes."""
+    return whole_tiles(WIDE_ELEMENTS // d) if TILE * d <= MOST_ELEMENTS else max(1, MOST_ELEMENTS // d)

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.errors import RangeError, RankError, ShapeError, UsageError
+from salcli.spectral.linalg import whole_tiles
 
 Array = NDArray[np.float64]
 KERNELS = ("rbf", "poly", "linear")
-MAX_BLOCK_ROWS = 512
+MAX_BLOCK_ROWS = 384
 BLOCK_BYTES = 32 << 20
 EPS = float(np.finfo(np.float64).eps)
 
@@ -125,8 +126,8 @@ def _squares(x: Array) -> Array:
 
 
 def block_rows(n_columns: int) -> int:
-    """Choose how many rows of a Gram matrix with so many columns are worked on at once: at most 32 MiB of them."""
-    return max(16, min(MAX_BLOCK_ROWS, BLOCK_BYTES // (8 * max(1, n_columns))))
+    """Choose how many rows of a Gram matrix with so many columns are worked on at once: about 32 MiB, at most."""
+    return whole_tiles(min(MAX_BLOCK_ROWS, BLOCK_BYTES // (8 * max(1, n_columns))))
 
 
 def blocks(n: int, n_columns: int) -> Iterator[slice]:
@@ -196,10 +197,15 @@ class NystromMap:
         return int(self.whitener.shape[1])
 
     def __call__(self, x: NDArray[Any]) -> Array:
-        """Map rows `[n, d]` to features `[n, r]`, block by block."""
+        """Map rows `[n, d]` to features `[n, r]`, always so many at once: no row's digits depend on its batch."""
         features = np.empty((len(x), self.width))
-        for rows in blocks(len(x), len(self.landmarks)):
-            features[rows] = self._row(x[rows]) @ self.whitener
+        rows = block_rows(len(self.landmarks))
+        for start in range(0, len(x), rows):
+            part = x[start : start + rows]
+            n = len(part)
+            if n < rows:
+                part = np.concatenate([part, np.zeros((rows - n, x.shape[1]), x.dtype)])
+            features[start : start + n] = (self._row(part) @ self.whitener)[:n]
         return features
 
     @cached_property

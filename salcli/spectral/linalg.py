@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
+TILE = 96  # a multiple of the rows that BLAS's kernels take at once: it rounds those that are left otherwise
 LEAST_POWER = 1e-280  # squares that underflow are lost beside such a sum, but not in a smaller one
 
 
@@ -86,6 +87,11 @@ def all_finite(x: NDArray[Any]) -> bool:
 def power_of_two(n: int) -> int:
     """Give the largest one up to n (at least 1): what is cut at its multiples can be cut in halves."""
     return 1 << (max(1, n).bit_length() - 1)
+
+
+def whole_tiles(n: int) -> int:
+    """Give the largest multiple of `TILE` up to n (at least one): rows of a block whose digits do not depend on it."""
+    return max(1, n // TILE) * TILE
 
 
 def norm(x: NDArray[Any]) -> float:

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from .helpers import header_of, planted, run, text_of, words, write_csv, write_embeddings
@@ -87,6 +88,22 @@ def test_the_batch_size_changes_no_byte(folder: Path, usual: dict[str, bytes], t
     inputs(tmp_path)
     names = BATCHED if size == 7 else ["e.npz", "o.npy"]
     assert outputs(tmp_path, names, "--batch-rows", size) == {name: usual[name] for name in names}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_no_digit_of_many_directions_or_features_depends_on_the_batch_size(tmp_path: Path, dtype: str) -> None:
+    rng = np.random.default_rng(3)
+    x, codes = rng.normal(size=(900, 300)), rng.integers(0, 20, 900)
+    write_embeddings(tmp_path / "x.npy", (x + rng.normal(size=(20, 300))[codes]).astype(np.float32), [])
+    write_csv(tmp_path / "y.csv", ["y"], [[f"c{code}"] for code in codes])
+    done(tmp_path, "fit", "x.npy", "y.csv", "-o", "e.npz")
+    done(tmp_path, "kfit", "x.npy", "y.csv", "--landmarks", "100", "-o", "k.npz")
+    for eraser in ("e.npz", "k.npz"):
+        found = []
+        for size in ((), ("--batch-rows", 7), ("--batch-rows", 500)):
+            done(tmp_path, "apply", eraser, "x.npy", "-o", "o.npy", "--dtype", dtype, *size)
+            found.append((tmp_path / "o.npy").read_bytes())
+        assert found[0] == found[1] == found[2], eraser
 
 
 def test_reports_are_the_same_bytes_for_any_threads_hash_seed_and_batch(folder: Path, usual: dict[str, bytes]) -> None:

@@ -1,11 +1,15 @@
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from salcli.engine.local import one_blas_thread
 from salcli.errors import RangeError, ShapeError, UsageError
-from salcli.spectral.eraser import WIDE_ELEMENTS, LinearEraser
+from salcli.spectral.eraser import MOST_ELEMENTS, WIDE_ELEMENTS, LinearEraser
+from salcli.spectral.linalg import TILE
 
 
 def eraser_of(d: int, k: int, seed: int = 0, mean: float = 1.0) -> LinearEraser:
@@ -48,6 +52,34 @@ def test_rows_keep_their_dtype_and_are_computed_in_float64() -> None:
     assert eraser(x).dtype == np.float32
     assert_array_equal(eraser(x, dtype=np.float64).astype(np.float32), eraser(x))
     assert_allclose(eraser(x, dtype=np.float64), exact, atol=1e-11)
+
+
+@given(
+    st.sampled_from([(5, 1), (40, 9), (100, 7), (300, 6), (300, 30), (1100, 8)]),
+    st.sampled_from([np.float32, np.float64]),
+    st.booleans(),
+    st.data(),
+)
+def test_no_rows_digits_depend_on_the_batch_it_comes_in(
+    shape: tuple[int, int], dtype: type[np.floating], reduces: bool, data: st.DataObject
+) -> None:
+    (d, k), rng = shape, np.random.default_rng(5)
+    n = 3 * WIDE_ELEMENTS // d + 5
+    u = np.linalg.qr(rng.normal(size=(d, k)))[0]
+    x, eraser = (rng.normal(size=(n, d)) + 1).astype(dtype), LinearEraser(rng.normal(size=d), u, u)
+    change = partial(eraser.reduce if reduces else eraser, dtype=np.float64)  # which shows every digit
+    start = data.draw(st.integers(0, n - 1))
+    stop = data.draw(st.integers(start + 1, n) | st.integers(start + 1, min(n, start + 9)))
+    with one_blas_thread():
+        assert_array_equal(change(x[start:stop]), change(x)[start:stop])
+
+
+def test_rows_too_long_for_a_tile_are_erased_few_at_once() -> None:
+    d = 2 * MOST_ELEMENTS // TILE
+    x, u = np.random.default_rng(0).normal(size=(70, d)), np.eye(d, 1)
+    eraser = LinearEraser(np.zeros(d), u, u)
+    assert eraser.rows_at_once < TILE
+    assert_array_equal(eraser(x), np.where(np.arange(d) == 0, 0, x))
 
 
 def test_big_endian_rows_stay_big_endian() -> None:

@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
+from salcli.engine.local import one_blas_thread
 from salcli.errors import RankError, ShapeError, UsageError
 from salcli.spectral.kernels import Kernel, NystromMap
 
@@ -18,6 +19,16 @@ def test_gram_matrices_equal_scikit_learns(n: int, m: int, d: int, seed: int) ->
     assert_allclose(Kernel("linear").gram(x, y), linear_kernel(x, y), atol=1e-12)
     assert_allclose(Kernel("poly", 0.3, 3, 0.5).gram(x, y), polynomial_kernel(x, y, 3, 0.3, 0.5), rtol=1e-10)
     assert_allclose(Kernel("rbf", 2.0).gram(x, y), rbf_kernel(x, y, 2.0), rtol=1e-9, atol=1e-15)
+
+
+@given(st.sampled_from([Kernel("linear"), Kernel("poly", 0.1, 3), Kernel("rbf", 0.01)]), st.data())
+def test_no_rows_features_depend_on_the_batch_it_comes_in(kernel: Kernel, data: st.DataObject) -> None:
+    x = np.random.default_rng(1).normal(size=(1500, 40)).astype(np.float32)
+    features = NystromMap.of(kernel, x[:200])
+    start = data.draw(st.integers(0, len(x) - 1))
+    stop = data.draw(st.integers(start + 1, len(x)) | st.integers(start + 1, min(len(x), start + 9)))
+    with one_blas_thread():
+        assert_array_equal(features(x[start:stop]), features(x)[start:stop])
 
 
 def test_the_defaults_are_the_papers() -> None:
