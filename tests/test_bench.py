@@ -168,9 +168,15 @@ def test_peers_do_what_they_stand_for() -> None:
 
 
 def test_a_missed_target_names_the_step_that_misses_it_on_all_cores() -> None:
-    steps = (Row.alone("slow", Measure(1.0, 0.0, "GB/s")), Row.alone("halved", Measure(2.5, 0.0, "GB/s")))
+    steps = [Row.alone(name, Measure(rate, 0.0, "GB/s")) for name, rate in (("slow", 1.0), ("halved", 2.5))]
+    steps.append(Row.alone("together", Measure(2.5, 0.0, "GB/s"), is_on_all_threads=True))
     missed = Row.rates(
-        "w", "p", [1.0], [0.25], 1e9, section="fit", size="", target=1.0, bounds=("slow", "halved", "unknown")
+        *("w", "p", [1.0], [0.25], 1e9),
+        section="fit",
+        size="",
+        target=1.0,
+        bounds=("slow", "halved", "unknown", "together"),
     )
     told = markdown(run_of(missed, *steps))
-    assert "slow 1 GB/s (**bounds it**: 0.25 of the reference), halved 2.5 GB/s |" in told
+    assert "steps alone, on one thread: slow 1 GB/s (**bounds it**: 0.25 of the reference), halved 2.5 GB/s;" in told
+    assert "; steps alone, on all threads: together 2.5 GB/s (**bounds it**: 0.62 of the reference) |" in told

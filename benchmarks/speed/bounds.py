@@ -1,9 +1,10 @@
-"""What the machine allows: the rates of single steps, each alone on one thread, that stand beside missed targets."""
+"""What the machine allows: the rates of single steps, each alone, that stand beside missed targets."""
 
 import hashlib
 import io
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -15,17 +16,21 @@ from benchmarks.speed import files
 from benchmarks.speed.bench import Bench
 from benchmarks.speed.results import Row
 from benchmarks.speed.timing import Measure, Work, interleaved, python
-from salcli.engine.local import one_blas_thread
+from salcli.engine.local import N_THREADS, one_blas_thread, ordered_map
 from salcli.evaluation.digests import labels_digest, rows_digest
 from salcli.formats.label_table import read_labels
 from salcli.options import LabelOptions
 from salcli.spectral.design import SparseDesign
+from salcli.spectral.eraser import LinearEraser
 from salcli.spectral.grouped_sums import GroupedSums
 from salcli.spectral.row_sums import RowSums
+from salcli.spectral.scatter import add_products
 
 BLOCK, FILE_BYTES, FRESH_BYTES, LEAST_BYTES = (512, 300), 2.5e8, 2.5e8, 8 << 20
-TEXT_ROWS, EXPONENTS, SVM_ROWS, LABELS = 5_000, 1_000_000, 2_000, 100_000
+MEMORY_BYTES, ROWS_ERASED = 1e9, 2304
+TEXT_ROWS, EXPONENTS, SVM_ROWS, LABELS = 5_000, 1_000_000, 2_000, 1_000_000
 AGAINST = "bare read"
+ERASING, PRODUCT = "our eraser on cached rows, k = 30", "float64 matrix products, one a thread"
 
 
 def rows(bench: Bench) -> Iterator[Row]:
@@ -43,9 +48,62 @@ def rows(bench: Bench) -> Iterator[Row]:
     for name, rate in rates.items():
         yield Row("bounds", name, AGAINST, "", rate, read, rate.median / read.median)
     path.unlink()
+    yield from _on_all_threads(bench)
     yield from _counted(bench)
     yield from _labels(bench)
     yield from _starts(bench)
+
+
+def _on_all_threads(bench: Bench) -> Iterator[Row]:
+    """Measure what threads reach together: they share the memory, and on some machines a core."""
+    x = np.ones((bench.sized(MEMORY_BYTES, LEAST_BYTES) // 1200, BLOCK[1]), np.float32)
+    rng, x64, y64 = np.random.default_rng(0), np.ones((512, 768)), np.ones((768, 512))
+    cached = [rng.standard_normal((ROWS_ERASED, BLOCK[1]), dtype=np.float32) for _ in range(N_THREADS)]
+    u = np.linalg.qr(rng.standard_normal((BLOCK[1], 30)))[0]
+    eraser, times = LinearEraser(np.zeros(BLOCK[1]), u, u), 20
+
+    def erased(rows: NDArray[Any]) -> None:
+        for _ in range(times):
+            eraser(rows, out=rows)
+
+    def multiplied(_: int) -> None:
+        for _ in range(times):
+            x64 @ y64
+
+    def everywhere(work: Callable[[Any], None], parts: Iterable[Any]) -> None:
+        for _ in ordered_map(work, parts):
+            pass
+
+    works: dict[str, Work] = {f"class sums, {c} classes": partial(everywhere, *_class_sums(x, c)) for c in (2, 30)}
+    works |= {
+        ERASING: partial(everywhere, erased, cached),
+        PRODUCT: partial(everywhere, multiplied, range(N_THREADS)),
+    }
+    amounts = dict.fromkeys(works, x.nbytes / 1e9)
+    amounts |= {
+        ERASING: N_THREADS * times * cached[0].nbytes / 1e9,
+        PRODUCT: N_THREADS * times * x64.size * y64.shape[1] / 1e9,
+    }
+    for name, seconds in interleaved(works, max(5, bench.repeats)).items():
+        unit = "G/s" if name == PRODUCT else "GB/s"
+        rate = Measure.of(seconds, "s").rate(amounts[name], unit)
+        yield Row.alone(name, rate, note=f"{N_THREADS} threads", is_on_all_threads=True)
+
+
+def _class_sums(x: NDArray[Any], n_classes: int) -> tuple[Callable[[int], None], range]:
+    """Give the work on each block of rows, and where blocks begin: scipy's kernel alone, by groups as in `fit`."""
+    n_rows, per_group, held = 1 << 14, 1 << (48 * n_classes).bit_length() - 1, threading.local()
+    place = np.arange(n_rows, dtype=np.int32)
+    place = place // per_group * n_classes + files.codes_of(n_rows, n_classes)
+    starts, ones = np.arange(n_rows + 1, dtype=np.int32), np.ones(n_rows, np.float32)
+
+    def summed(start: int) -> None:
+        if not hasattr(held, "sums"):
+            held.sums = np.zeros((int(place.max()) + 1, x.shape[1]), np.float32)
+        rows = x[start : start + n_rows]
+        add_products(held.sums, starts[: len(rows) + 1], place[: len(rows)], ones[: len(rows)], rows)
+
+    return summed, range(0, len(x), n_rows)
 
 
 def _in_cache() -> dict[str, tuple[Work, float]]:

@@ -31,6 +31,8 @@ class Row:
     note: str = ""
     bounds: tuple[str, ...] = ()
     """Rows of the section `bounds` that tell what the machine allows, if the target is missed."""
+    is_on_all_threads: bool = False
+    """Of the section `bounds`: not on one thread."""
 
     @classmethod
     def rates(
@@ -79,9 +81,9 @@ class Row:
         )
 
     @classmethod
-    def alone(cls, name: str, measure: Measure, size: str = "", note: str = "") -> Self:
+    def alone(cls, name: str, measure: Measure, size: str = "", note: str = "", **more: Any) -> Self:
         """Tell of one step by itself."""
-        return cls("bounds", name, "", size, measure, None, None, note=note)
+        return cls("bounds", name, "", size, measure, None, None, note=note, **more)
 
     @property
     def key(self) -> tuple[str, str, str]:

@@ -15,7 +15,7 @@ TITLES = {
     "peers": "Other ways to an eraser",
     "kernels": "`kfit` and `evaluate`",
     "scaling": "How the pass of `fit` grows",
-    "bounds": "What the machine allows, one step alone on one thread",
+    "bounds": "What the machine allows, one step alone, on one thread if not on all",
 }
 HOLDS = {True: "yes", False: "**no**", None: ""}
 
@@ -67,15 +67,21 @@ def _bound(row: Row, bounds: dict[str, Row], cores: int) -> str:
     if row.holds is not False:
         return ""
     steps = [bounds[name] for name in row.bounds if name in bounds]
-    told = ", ".join(f"{step.name} {_amount(step.ours)}{_verdict(row, step, cores)}" for step in steps)
-    return f"steps alone, on one thread: {told}" if told else ""
+    told = []
+    for is_on_all_threads, where in ((False, "one thread"), (True, "all threads")):
+        some = [step for step in steps if step.is_on_all_threads == is_on_all_threads]
+        if some:
+            reached = (f"{step.name} {_amount(step.ours)}{_verdict(row, step, cores)}" for step in some)
+            told.append(f"steps alone, on {where}: {', '.join(reached)}")
+    return "; ".join(told)
 
 
 def _verdict(row: Row, step: Row, cores: int) -> str:
     if row.reference is None or row.target is None or row.is_absolute or row.reference.unit != step.ours.unit:
         return ""
     share = step.ours.median / row.reference.median
-    return f" (**bounds it**: {share:.2g} of the reference)" if cores * share < row.target else ""
+    most = share if step.is_on_all_threads else cores * share
+    return f" (**bounds it**: {share:.2g} of the reference)" if most < row.target else ""
 
 
 def shown(measure: Measure) -> str:
