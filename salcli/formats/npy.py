@@ -2,6 +2,7 @@
 
 import io
 import os
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -186,6 +187,7 @@ class NpyWriter(EmbeddingWriter):
         self._handle, self._n, self._dtype, self._is_fortran = handle, n, dtype, is_fortran
         header = npy_header(n, d, dtype, is_fortran=is_fortran)
         self._offset, self._row, self.takes_places = len(header), 0, not is_fortran
+        self._turn = threading.Lock()  # the system lets one write at a time into a file, and others spin until then
         handle.write(header)
 
     def encode(self, batch: Embeddings) -> Floats:
@@ -197,9 +199,10 @@ class NpyWriter(EmbeddingWriter):
         """Write consecutive rows to where they belong; safe on any thread, in any order."""
         left = np.ascontiguousarray(vectors, dtype=self._dtype).reshape(-1).view(np.uint8).data
         offset = self._offset + row * vectors.shape[1] * self._dtype.itemsize
-        while len(left):
-            n = os.pwrite(self._handle.fileno(), left, offset)
-            left, offset = left[n:], offset + n
+        with self._turn:
+            while len(left):
+                n = os.pwrite(self._handle.fileno(), left, offset)
+                left, offset = left[n:], offset + n
 
     def write(self, piece: Floats) -> None:
         """Append rows."""
