@@ -22,9 +22,9 @@ from salcli.spectral.rank_update import subtract_product
 
 Array = NDArray[np.float64]
 Change = Callable[[Array, Array], Array]  # of a block, with another one to work in
-WIDE_ELEMENTS = 3 << 16  # numbers widened to float64 at once: about what a core's own cache holds
+WIDE_ELEMENTS = 1 << 18  # numbers widened to float64 at once: about what a core's own cache holds
 MOST_ELEMENTS = 1 << 20  # numbers widened at once, of rows so long that a tile of them is too large for the cache
-BATCH_ELEMENTS = 3 << 18  # in a batch: up to 3 MiB of float32
+BATCH_ELEMENTS = 1 << 19  # in a batch: up to 2 MiB of float32
 FEW = 6  # up to so many directions, products with the rows as they lie are fastest; beyond, with columns
 ORTHONORMAL = 1e-8  # written and read in float64, directions are orthonormal to about 1e-15
 

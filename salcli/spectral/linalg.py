@@ -90,8 +90,11 @@ def power_of_two(n: int) -> int:
 
 
 def whole_tiles(n: int) -> int:
-    """Give the largest multiple of `TILE` up to n (at least one): rows of a block whose digits do not depend on it."""
-    return max(1, n // TILE) * TILE
+    """Give 1, 2, 4 … times `TILE`, up to n if that may be: rows of a block whose digits do not depend on it.
+
+    Of a power of two of rows, as files are cut, little is left over.
+    """
+    return power_of_two(n // TILE) * TILE
 
 
 def norm(x: NDArray[Any]) -> float:
