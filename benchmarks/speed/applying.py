@@ -9,6 +9,7 @@ import numpy as np
 
 from benchmarks.speed import files
 from benchmarks.speed.bench import Bench
+from benchmarks.speed.bounds import ERASING, PRODUCT
 from benchmarks.speed.ours import apply, write_text
 from benchmarks.speed.results import Row
 from benchmarks.speed.timing import Usage, Work, salcli
@@ -19,7 +20,6 @@ FIT_ROWS, D = 20_000, 300
 TARGETS = {1: 0.9, 2: 0.9, 30: 0.7}
 SYNCED, UNSYNCED, IN_MEMORY = "bare copy, fsync", "bare copy, no fsync", "bare copy in a memory file system"
 BOUNDS = ("write and fsync", "copy into a fresh array (page faults)", "float32 → float64 in a cached block")
-ERASING = "our eraser on cached rows, k = 30"
 POLICY = "both sides write a new file and fsync it; apply also renames it"
 
 
@@ -88,7 +88,7 @@ def _in_memory(bench: Bench, folder: Path, erasers: dict[int, Path]) -> Iterator
     for k, least in TARGETS.items():
         yield Row.rates(f"apply .npy → .npy, k = {k}", IN_MEMORY, seconds[f"{k}"], seconds[IN_MEMORY], 4.0 * n * D,
                         section="apply", size=files.size_of(n, D), target=least,
-                        bounds=(*BOUNDS[1:], *([ERASING] if k == 30 else [])),
+                        bounds=(*BOUNDS[1:], *([ERASING, PRODUCT] if k == 30 else [])),
                         note="no disk: what the work itself costs")  # fmt: skip
     for left in (path, target):
         left.unlink()

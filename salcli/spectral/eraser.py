@@ -22,7 +22,7 @@ from salcli.spectral.rank_update import subtract_product
 
 Array = NDArray[np.float64]
 Change = Callable[[Array, Array], Array]  # of a block, with another one to work in
-WIDE_ELEMENTS = 1 << 18  # numbers widened to float64 at once: about what a core's own cache holds
+WIDE_ELEMENTS = 1 << 18  # numbers widened to float64 at once: many beside what Python does for them, few for a cache
 MOST_ELEMENTS = 1 << 20  # numbers widened at once, of rows so long that a tile of them is too large for the cache
 BATCH_ELEMENTS = 1 << 19  # in a batch: up to 2 MiB of float32
 FEW = 6  # up to so many directions, products with the rows as they lie are fastest; beyond, with columns

@@ -90,9 +90,9 @@ def power_of_two(n: int) -> int:
 
 
 def whole_tiles(n: int) -> int:
-    """Give 1, 2, 4 … times `TILE`, up to n if that may be: rows of a block whose digits do not depend on it.
+    """Give the largest of 1, 2, 4 … times `TILE` up to n (at least one): rows of a block, always as many.
 
-    Of a power of two of rows, as files are cut, little is left over.
+    Files are cut into powers of two of rows, of which such blocks leave less over than other multiples do.
     """
     return power_of_two(n // TILE) * TILE
 
