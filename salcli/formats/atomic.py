@@ -9,15 +9,14 @@ import shutil
 import stat
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from salcli.errors import OutputError, UsageError, first_line, warn
+from salcli.formats.writeback import written_meanwhile
 
 STDOUT = "-"
 PIECE, GIB = 1 << 20, 1 << 30
-SYNC_SECONDS = 0.03
 
 
 def is_special(path: str) -> bool:
@@ -89,7 +88,7 @@ def replacing(path: str, *, compresses: bool = False) -> Iterator[str]:
     packed = temporary.with_suffix(".gz.tmp")
     try:
         with writing(path):
-            with _syncing_meanwhile(temporary):
+            with written_meanwhile(temporary):
                 yield str(temporary)
             if compresses:
                 _compress(temporary, packed)
@@ -126,31 +125,6 @@ def writing(path: str) -> Iterator[None]:
         kept = "" if is_special(path) or not os.path.exists(path) else "; what was there before is unchanged"
         full = " (disk full)" if error.errno == errno.ENOSPC else ""
         raise OutputError(f"{path}: could not be written: {reason}{full}{kept}") from error
-
-
-@contextlib.contextmanager
-def _syncing_meanwhile(path: Path) -> Iterator[None]:
-    """Send to the disk what is written, again and again on a thread: the sync at the end has less to do."""
-    is_done, refusals = threading.Event(), list[OSError]()
-
-    def sync() -> None:
-        try:
-            while not is_done.wait(SYNC_SECONDS):
-                if path.exists():
-                    with open(path, "rb") as handle:
-                        os.fdatasync(handle.fileno())
-        except OSError as error:  # a disk tells of a fault once: who syncs next does not hear of it
-            refusals.append(error)
-
-    thread = threading.Thread(target=sync, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_done.set()
-        thread.join()
-    if refusals:
-        raise refusals[0]
 
 
 def _compress(source: Path, target: Path) -> None:
