@@ -16,6 +16,7 @@ from salcli.spectral.linalg import (
     all_finite,
     completing_reflections,
     orthonormality_error,
+    tiled_product,
     whole_tiles,
 )
 from salcli.spectral.rank_update import subtract_product
@@ -24,8 +25,7 @@ Array = NDArray[np.float64]
 Change = Callable[[Array, Array], Array]  # of a block, with another one to work in
 WIDE_ELEMENTS = 1 << 18  # numbers widened to float64 at once: many beside what Python does for them, few for a cache
 MOST_ELEMENTS = 1 << 20  # numbers widened at once, of rows so long that a tile of them is too large for the cache
-BATCH_ELEMENTS = 1 << 19  # in a batch: up to 2 MiB of float32
-FEW = 6  # up to so many directions, products with the rows as they lie are fastest; beyond, with columns
+BATCH_ELEMENTS = 1 << 20  # in a batch: up to 4 MiB of float32
 ORTHONORMAL = 1e-8  # written and read in float64, directions are orthonormal to about 1e-15
 
 
@@ -120,20 +120,17 @@ class LinearEraser:
         """
         if not 0 <= strength <= 1:
             raise UsageError(f"--strength {strength} is outside 0…1")
-        result = self._result(x, self.d, dtype, out)
-        right, left_t = np.ascontiguousarray(self.right), (strength * self.left).T.copy()
-        right_t, of_mean = right.T.copy(), self.mean @ right
+        right, left_t, of_mean = self._factors
         is_narrow = x.dtype.itemsize <= 4  # float64 holds the digits of 32 bits: μ may come off afterwards
 
         def change(block: Array, spare: Array) -> Array:
-            centred = block if is_narrow else np.subtract(block, self.mean, out=spare)
-            coordinates = centred @ right if self.k <= FEW else (right_t @ centred.T).T
+            coordinates = tiled_product(block if is_narrow else np.subtract(block, self.mean, out=spare), right)
             if is_narrow:
                 coordinates -= of_mean
-            subtract_product(block, coordinates, left_t)
+            subtract_product(block, coordinates, left_t, times=strength)
             return block
 
-        return self._in_blocks(x, change, result)
+        return self._in_blocks(x, change, self._result(x, self.d, dtype, out))
 
     def reduce(
         self, x: NDArray[Any], *, dtype: DTypeLike | None = None, out: NDArray[Any] | None = None
@@ -164,10 +161,15 @@ class LinearEraser:
 
         def change(block: Array, _: Array) -> Array:
             centred = np.subtract(block, self.mean, out=block)
-            rest: Array = centred[:, self.k :] - (centred @ vt) @ rest_t
+            rest: Array = centred[:, self.k :] - tiled_product(centred, vt) @ rest_t
             return rest
 
         return self._in_blocks(x, change, self._result(x, self.d - self.k, dtype, out))
+
+    @cached_property
+    def _factors(self) -> tuple[Array, Array, Array]:
+        right = np.ascontiguousarray(self.right)
+        return right, self.left.T.copy(), self.mean @ right
 
     @cached_property
     def _reflections(self) -> Reflections:

@@ -15,14 +15,15 @@ N_INTEGERS = 6  # among dgemm's arguments
 Dgemm = Callable[..., None]
 
 
-def subtract_product(x: Array, c: Array, l_t: Array) -> None:
-    """Take c l_t from x, in place; other threads may work meanwhile.
+def subtract_product(x: Array, c: Array, l_t: Array, *, times: float = 1.0) -> None:
+    """Take λ c l_t from x, in place; other threads may work meanwhile.
 
     Parameters
     ----------
     x : `[n, d]` float64, in C order
     c : `[n, k]` float64, in C or Fortran order
     l_t : `[k, d]` float64, in C order
+    times : λ, a finite number
 
     Raises
     ------
@@ -37,7 +38,7 @@ def subtract_product(x: Array, c: Array, l_t: Array) -> None:
         return
     dgemm = blas_product()
     if dgemm is None:
-        x -= c @ l_t
+        x -= times * (c @ l_t)
         return
     if not c.flags.c_contiguous:
         c = np.asfortranarray(c)
@@ -46,7 +47,7 @@ def subtract_product(x: Array, c: Array, l_t: Array) -> None:
     rows, width, inner = ctypes.c_int(n), ctypes.c_int(d), ctypes.c_int(k)
     dgemm(
         AS_IT_IS, TRANSPOSED if is_turned else AS_IT_IS, width, rows, inner,
-        ctypes.c_double(-1.0), _address(l_t), width, _address(c), rows if is_turned else inner,
+        ctypes.c_double(-times), _address(l_t), width, _address(c), rows if is_turned else inner,
         ctypes.c_double(1.0), _address(x), width,
     )  # fmt: skip
 

@@ -55,7 +55,7 @@ def test_rows_keep_their_dtype_and_are_computed_in_float64() -> None:
 
 
 @given(
-    st.sampled_from([(5, 1), (40, 9), (100, 7), (300, 6), (300, 30), (1100, 8)]),
+    st.sampled_from([(5, 1), (40, 9), (100, 7), (300, 6), (300, 30), (300, 60), (768, 30), (1100, 8), (1100, 50)]),
     st.sampled_from([np.float32, np.float64]),
     st.booleans(),
     st.data(),

@@ -2,9 +2,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
-from salcli.spectral.linalg import completing_reflections, numerical_rank, orthonormality_error, thin_svd
+from salcli.spectral.linalg import (
+    SMALL_PRODUCT,
+    TILE,
+    completing_reflections,
+    numerical_rank,
+    orthonormality_error,
+    thin_svd,
+    tiled_product,
+)
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 999))
@@ -48,3 +56,14 @@ def test_reflections_complete_directions_to_an_orthogonal_matrix(d: int, data: s
     q = np.eye(d) - v @ t @ v.T
     assert_allclose(q.T @ q, np.eye(d), atol=1e-12)
     assert_allclose(q[:, :k] @ q[:, :k].T, u @ u.T, atol=1e-12)  # the first k columns span what u spans
+
+
+@given(
+    st.sampled_from([1, TILE - 1, TILE, 2 * TILE, 3 * TILE + TILE // 2]) | st.integers(0, 4 * TILE),
+    st.sampled_from([(1, 1), (7, 3), (100, SMALL_PRODUCT // TILE // 100), (200, SMALL_PRODUCT // TILE // 100)]),
+    st.integers(0, 99),
+)
+def test_tiles_of_a_product_make_the_product(n: int, shape: tuple[int, int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, matrix = (rng.integers(-99, 99, shape).astype(float) for shape in ((n, shape[0]), shape))
+    assert_array_equal(tiled_product(x, matrix), x @ matrix)

@@ -9,13 +9,22 @@ from salcli.spectral import rank_update
 from salcli.spectral.rank_update import blas_product, subtract_product
 
 
-@given(st.integers(0, 70), st.integers(1, 40), st.integers(0, 35), st.sampled_from("CF"), st.integers(0, 99))
-def test_exactly_the_product_is_taken(n: int, d: int, k: int, order: str, seed: int) -> None:
+@given(
+    st.integers(0, 70), st.integers(1, 40), st.integers(0, 35), st.sampled_from("CF"), st.booleans(), st.integers(0, 99)
+)
+def test_exactly_so_many_times_the_product_is_taken(
+    n: int, d: int, k: int, order: str, is_ours: bool, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     x, c, l_t = (rng.integers(-99, 99, shape).astype(float) for shape in ((n, d), (n, k), (k, d)))
-    expected = x - c @ l_t
-    subtract_product(x, np.asarray(c, order=order), l_t)
-    np.testing.assert_array_equal(x, expected)
+    once, thrice, quarter = x - c @ l_t, x - 3 * (c @ l_t), x - 0.25 * (c @ l_t)
+    for times, expected in ((1.0, once), (3.0, thrice), (0.25, quarter), (0.0, x.copy())):
+        changed = x.copy()
+        with pytest.MonkeyPatch.context() as patch:
+            if not is_ours:
+                patch.setattr(rank_update, "blas_product", lambda: None)
+            subtract_product(changed, np.asarray(c, order=order), l_t, times=times)
+        np.testing.assert_array_equal(changed, expected)
 
 
 @given(st.integers(1, 70), st.integers(1, 40), st.integers(1, 35), st.integers(0, 99))
