@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from benchmarks.speed import __main__ as speed
-from benchmarks.speed import scaling, timing
+from benchmarks.speed import memory, scaling, timing
 from benchmarks.speed.bench import Bench
+from benchmarks.speed.memory import TAKEN_SECONDS
 from benchmarks.speed.peers import inlp, paper_recipe
 from benchmarks.speed.results import Row, Run, changes, read_runs, write_runs
 from benchmarks.speed.scaling import fitted_exponent
@@ -56,7 +57,7 @@ def test_works_that_take_no_time_are_repeated_more_often(monkeypatch: pytest.Mon
     ("seconds", "budget", "rounds"),
     [
         ([1.0] * 9, 9.0, 3),  # they agree
-        ([1.0, 2.0, 3.0] * 3, 9.0, 9),  # they do not, and there is a budget for more rounds
+        ([1.0, 2.0, 3.0] * 3, 15.0, 8),  # they do not, and there is a budget for more rounds
         ([1.0, 2.0, 3.0] * 3, float("inf"), 3),  # or none: so many are wanted and no more
         ([1.0, 3.0, 2.0, *[2.0] * 20], 99.0, 5),  # until they do
     ],
@@ -64,16 +65,62 @@ def test_works_that_take_no_time_are_repeated_more_often(monkeypatch: pytest.Mon
 def test_works_that_differ_from_turn_to_turn_are_repeated_within_the_budget(
     monkeypatch: pytest.MonkeyPatch, seconds: list[float], budget: float, rounds: int
 ) -> None:
-    given, clock = iter(seconds), [0.0]
-
-    def work() -> Usage:
-        took = next(given)
-        clock[0] += 1.0
-        return Usage(took, 1.0)
-
+    given = iter(seconds)
     monkeypatch.setattr(timing, "SHORT_SECONDS", 0.0)
+    assert len(interleaved({"a": lambda: Usage(next(given), 1.0)}, 3, budget - 0.5)["a"]) == rounds
+
+
+def test_what_is_done_before_a_work_hears_how_long_it_took_and_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "SHORT_SECONDS", 0.0)
+    clock, heard = [0.0], list[float]()
+
+    def before(seconds: float) -> None:
+        heard.append(seconds)
+        clock[0] += 100.0
+
+    def work() -> None:
+        clock[0] += 1.0
+
     monkeypatch.setattr(timing.time, "perf_counter", lambda: clock[0])
-    assert len(interleaved({"a": work}, 3, budget - 0.5)["a"]) == rounds
+    assert interleaved({"a": work}, 3, before=before) == {"a": [1.0, 1.0, 1.0]}
+    assert heard == [0.0, 1.0, 1.0]
+
+
+def at_hand_on(monkeypatch: pytest.MonkeyPatch, *, is_needed: bool) -> tuple[memory.AtHand, list[float], list[float]]:
+    """A clock that only sleeping moves, and how many bytes were touched when."""
+    clock, touched = [1000.0], list[float]()
+    monkeypatch.setattr(memory.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(memory.time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds))
+    monkeypatch.setattr(memory, "_touch", touched.append)
+    return memory.AtHand(is_needed), clock, touched
+
+
+def test_memory_is_made_to_be_at_hand_as_often_as_a_host_would_take_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_hand, clock, touched = at_hand_on(monkeypatch, is_needed=True)
+    at_hand(7e9, 0.5)
+    assert (touched, clock[0] > 1000.0 + TAKEN_SECONDS) == ([7e9], True)  # longer than until it takes what else is free
+    at_hand(7e9, 0.5)
+    clock[0] += TAKEN_SECONDS / 2
+    at_hand(7e9, 0.5)
+    assert touched == [7e9]
+    at_hand(7e9, TAKEN_SECONDS / 2)  # which would not be over in time
+    assert touched == [7e9, 7e9]
+
+
+def test_elsewhere_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_hand, clock, touched = at_hand_on(monkeypatch, is_needed=False)
+    at_hand(7e9, 0.5)
+    assert (touched, clock) == ([], [1000.0])
+
+
+@pytest.mark.parametrize(("later", "is_taken"), [(1.0, False), (2.0, False), (9.0, True)])
+def test_memory_that_is_slow_to_touch_after_a_while_was_taken(
+    monkeypatch: pytest.MonkeyPatch, later: float, is_taken: bool
+) -> None:
+    at_hand_on(monkeypatch, is_needed=True)
+    seconds = iter([1.0, later])
+    monkeypatch.setattr(memory, "_seconds_to_touch", lambda: next(seconds))
+    assert memory.is_taken_back() is is_taken
 
 
 def test_a_work_that_times_itself_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:

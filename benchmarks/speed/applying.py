@@ -1,18 +1,15 @@
 """`apply`: into a new file and in place, against a bare copy under the same policy of syncing."""
 
-import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-
-import numpy as np
 
 from benchmarks.speed import files
 from benchmarks.speed.bench import Bench
 from benchmarks.speed.bounds import ERASING, PRODUCT
 from benchmarks.speed.ours import apply, write_text
 from benchmarks.speed.results import Row
-from benchmarks.speed.timing import Usage, Work, salcli
+from benchmarks.speed.timing import Work, salcli
 
 FILE_BYTES, TEXT_BYTES, LEAST_BYTES = 1e9, 1e8, 4 << 20
 MEMORY_BYTES = 5e8  # so few that what one work leaves free is at hand for the next
@@ -40,39 +37,27 @@ def _eraser(folder: Path, k: int) -> Path:
     return made
 
 
-def _at_hand(work: Work, n_bytes: float) -> Work:
-    """Touch as much memory as a work will need before it is timed: a host may have taken back what was free."""
-
-    def timed() -> Usage:
-        np.ones(int(n_bytes), np.uint8)
-        start = time.perf_counter()
-        work()
-        return Usage(time.perf_counter() - start, 0.0)
-
-    return timed
-
-
 def _on_disk(bench: Bench, erasers: dict[int, Path], n: int) -> Iterator[Row]:
     folder = bench.folder
     path, target, own = files.write_npy(folder / "x.npy", n, D), folder / "out.npy", folder / "own.npy"
     files.bare_copy(path, own, syncs=True)
     size, n_bytes = files.size_of(n, D), 4.0 * n * D
-    bare = _at_hand(partial(files.bare_copy, path, target, syncs=True), n_bytes)
+    bare = partial(files.bare_copy, path, target, syncs=True)
     # By twos, A B A B …: what one leaves to the disk, the other must not pay for.
     for k, least in TARGETS.items():
         name = f"apply .npy → .npy, k = {k}"
-        seconds = bench.timed({SYNCED: bare, name: _at_hand(partial(apply, erasers[k], path, target), n_bytes)})
+        seconds = bench.timed({SYNCED: bare, name: partial(apply, erasers[k], path, target)}, touches=n_bytes)
         yield Row.rates(name, SYNCED, seconds[name], seconds[SYNCED], n_bytes, section="apply", size=size,
                         target=least, note=POLICY, bounds=BOUNDS)  # fmt: skip
     name, unsynced = "apply .npy → .npy, k = 1", partial(files.bare_copy, path, target, syncs=False)
-    in_place, beside = "apply --in-place, k = 1", _at_hand(partial(apply, erasers[1], path, target), n_bytes)
-    within = _at_hand(partial(apply, erasers[1], own, None), n_bytes)
-    seconds = bench.timed({SYNCED: bare, in_place: within, name: beside})
+    in_place, beside = "apply --in-place, k = 1", partial(apply, erasers[1], path, target)
+    within = partial(apply, erasers[1], own, None)
+    seconds = bench.timed({SYNCED: bare, in_place: within, name: beside}, touches=n_bytes)
     yield Row.rates(in_place, SYNCED, seconds[in_place], seconds[SYNCED], n_bytes, section="apply", size=size,
                     note=POLICY)  # fmt: skip
     yield Row.rates(in_place, name, seconds[in_place], seconds[name], n_bytes, section="apply", size=size,
                     target=1.0, note="in place: the new file is renamed over the old one")  # fmt: skip
-    seconds = bench.timed({UNSYNCED: _at_hand(unsynced, n_bytes), name: beside})
+    seconds = bench.timed({UNSYNCED: unsynced, name: beside}, touches=n_bytes)
     yield Row.rates(name, UNSYNCED, seconds[name], seconds[UNSYNCED], n_bytes, section="apply", size=size,
                     note="apply syncs its file, this copy does not")  # fmt: skip
     for left in (path, target, own):
@@ -84,7 +69,7 @@ def _in_memory(bench: Bench, folder: Path, erasers: dict[int, Path]) -> Iterator
     path, target = files.write_npy(folder / "x.npy", n, D), folder / "out.npy"
     works: dict[str, Work] = {IN_MEMORY: partial(files.bare_copy, path, target, syncs=True)}
     works |= {f"{k}": partial(apply, made, path, target) for k, made in erasers.items()}
-    seconds = bench.timed({name: _at_hand(work, 4.0 * n * D) for name, work in works.items()})
+    seconds = bench.timed(works, touches=4.0 * n * D)
     for k, least in TARGETS.items():
         yield Row.rates(f"apply .npy → .npy, k = {k}", IN_MEMORY, seconds[f"{k}"], seconds[IN_MEMORY], 4.0 * n * D,
                         section="apply", size=files.size_of(n, D), target=least,
@@ -104,7 +89,7 @@ def _keyed(bench: Bench, eraser: Path) -> Iterator[Row]:
             SYNCED: partial(files.bare_copy, path, target, syncs=True),
             "ours": partial(apply, eraser, path, target),
         }
-        seconds = bench.timed(works)
+        seconds = bench.timed(works, touches=path.stat().st_size)
         yield Row.rates(f"apply {name}, k = 1", SYNCED, seconds["ours"], seconds[SYNCED], path.stat().st_size,
                         section="apply", size=files.size_of(n, D), note=POLICY)  # fmt: skip
         for left in (path, target):

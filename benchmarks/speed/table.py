@@ -30,6 +30,7 @@ def markdown(run: Run) -> str:
         f"{run.seconds / 60:.0f} minutes; {sum(judged)} of {len(judged)} targets hold.",
         "",
         f"- machine: {', '.join(named)}",
+        *([f"- host: {about['host']}"] if "host" in about else []),
         f"- versions: {', '.join(f'{name} {number}' for name, number in run.versions.items())}",
     ]
     found = {row.name: row for row in run.rows if row.section == "bounds"}

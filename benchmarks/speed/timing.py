@@ -58,19 +58,27 @@ class Usage:
     peak_mb: float
 
 
-def interleaved(works: Mapping[str, Work], repeats: int, budget: float = float("inf")) -> dict[str, list[float]]:
+def interleaved(
+    works: Mapping[str, Work],
+    repeats: int,
+    budget: float = float("inf"),
+    *,
+    before: Callable[[float], None] = lambda _: None,
+) -> dict[str, list[float]]:
     """Time works in turn, A B C A B C …: seconds of each repeat.
 
     Parameters
     ----------
     works : one that returns `Usage` has timed itself
     repeats : rounds; more if they are over within a second, or (with a budget) differ so much that a median may be off
-    budget : seconds after which no further round starts, once there are two
+    budget : seconds of works after which no further round starts, once there are two
+    before : called before each work, untimed, with the seconds that it took the last time (at first 0)
     """
     seconds: dict[str, list[float]] = {name: [] for name in works}
-    began, done = time.perf_counter(), 0
-    while _goes_on(seconds, done, repeats, time.perf_counter() - began, budget):
+    done = 0
+    while _goes_on(seconds, done, repeats, sum(map(sum, seconds.values())), budget):
         for name, work in works.items():
+            before(seconds[name][-1] if seconds[name] else 0.0)
             start = time.perf_counter()
             given = work()
             taken = time.perf_counter() - start
