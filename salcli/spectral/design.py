@@ -40,9 +40,11 @@ class SparseDesign:
             raise ShapeError(f"z {z.shape} is not [n, c]")
         n, c = z.shape
         z = np.asarray(z)
-        codes = z.argmax(axis=1) if c else np.zeros(n, np.int64)
-        if n and np.count_nonzero(z) == n and bool((z[np.arange(n), codes] == 1).all()):
-            return cls(codes.astype(np.int32)[:, None], None, c, c)
+        ones = z == 1
+        if n and np.count_nonzero(ones) == n == np.count_nonzero(z):
+            codes = np.flatnonzero(ones) - np.arange(0, n * c, c)
+            if codes.min() >= 0 and codes.max() < c:  # one in each row: else one has two, or none
+                return cls(codes.astype(np.int32)[:, None], None, c, c)
         return cls(np.broadcast_to(np.arange(c, dtype=np.int32), (n, c)), np.asarray(z, dtype=np.float64), c)
 
     def __len__(self) -> int:
@@ -62,9 +64,13 @@ class SparseDesign:
 
     def spelt_out(self) -> Self:
         """Give every row an entry in every column, most of them 0."""
-        values = np.zeros((len(self), self.width))
-        np.put_along_axis(values, self.columns, 1.0 if self.values is None else self.values, axis=1)
-        return type(self)(np.broadcast_to(np.arange(self.width, dtype=np.int32), values.shape), values, self.width)
+        every = np.arange(self.width, dtype=np.int32)
+        if self.values is None and self.columns.shape[1] == 1:
+            values = np.eye(self.width).take(self.columns[:, 0], axis=0)
+        else:
+            values = np.zeros((len(self), self.width))
+            np.put_along_axis(values, self.columns, 1.0 if self.values is None else self.values, axis=1)
+        return type(self)(np.broadcast_to(every, values.shape), values, self.width)
 
     @classmethod
     def concatenated(cls, parts: "Sequence[SparseDesign]") -> "SparseDesign":

@@ -11,7 +11,7 @@ from salcli.spectral.design import SparseDesign
 from salcli.spectral.linalg import norm
 
 Array = NDArray[np.float64]
-WIDE_ELEMENTS = 1 << 17  # numbers widened to float64 at once: a MiB, about what a core's own cache holds
+WIDE_ELEMENTS = 1 << 18  # numbers widened to float64 at once: many beside what Python does for them, few for a cache
 NARROW = 4  # up to so many columns of Z, a dense product is as fast as adding rows to their classes' sums
 LEAST_NARROW_POWER = 1e-30  # float32 squares that underflow are lost beside such a sum, but not in a smaller one
 
