@@ -104,6 +104,26 @@ def test_the_residue_measures_what_rounding_brings_back() -> None:
     assert 1e-4 < eraser.residue(x, np.float32) < 2e-3  # its step there is 1/256
 
 
+def class_difference(rows: np.ndarray, codes: np.ndarray, eraser: LinearEraser) -> float:
+    """The largest difference of class means along a removed direction, in standard errors."""
+    residue = (rows.astype(np.float64) - eraser.mean) @ eraser.right
+    one, other = residue[codes == 0], residue[codes == 1]
+    error = np.sqrt(one.var(axis=0) / len(one) + other.var(axis=0) / len(other))
+    return float(np.max(np.abs(one.mean(axis=0) - other.mean(axis=0)) / error))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_rounding_leaves_in_the_removed_directions_does_not_tell_classes_apart(seed: int) -> None:
+    n, d, k, rng = 100_000, 100, 10, np.random.default_rng(seed)
+    u, codes = np.linalg.qr(rng.normal(size=(d, k)))[0], np.arange(n) % 2
+    x = (rng.normal(size=(n, d)) + 4 * codes[:, None] * u[:, 0]).astype(np.float32)
+    eraser = LinearEraser(x.mean(axis=0, dtype=np.float64), u, u)
+    assert class_difference(eraser(x), codes, eraser) < 5
+    # Coordinates that were right, but taken off in float32, would leave a trace of what they were.
+    coordinates = ((x - eraser.mean) @ u).astype(np.float32)
+    assert class_difference(x - coordinates @ u.T.astype(np.float32), codes, eraser) > 10
+
+
 @pytest.mark.parametrize("strength", [-0.1, 1.1, float("nan")])
 def test_strength_outside_its_range_is_refused(strength: float) -> None:
     with pytest.raises(UsageError, match="outside 0…1"):
