@@ -19,6 +19,10 @@ from salcli.row_plan import RowPlan, plan_rows
 from salcli.staging import Erasure, Stages, stage_rows
 from salcli.sweeping import Again, repeat_fits, sweep
 
+UNKNOWN_FIT = (
+    "which rows {} was erased with is not known: in-sample and fresh say only what the attackers were trained on"
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Subject:
@@ -54,15 +58,19 @@ def assess(
         plan = plan_rows(labels, as_index(join.matched(labels)), artifact, options)
         stages = stage_rows(source, erasure, row_of_label, plan.needed, progress)
         notes += plan.notes
+        if subject.against is not None:
+            notes.append(UNKNOWN_FIT.format(subject.against.path))
         results, told = attack(stages, labels, plan, probes, options, progress)
         notes += told
         asked = tuple(asked_for(labels, options, probes))
-        found |= {"probes": results, **_of_labels(stages, labels, plan, options)}
+        of_task, told = keeping.task(stages, labels, plan, options)
+        notes += told
+        found |= {"probes": results, "task": of_task, **_of_labels(stages, labels, plan, options)}
         if artifact is not None:
             again = Again(source, labels, artifact, erasure, stages, plan, row_of_label, words)
             found["sweep"] = () if options.sweep is None else sweep(again, options, progress)
             found["repeats"] = None if options.repeats is None else repeat_fits(again, options, progress)
-    found["similarity"] = keeping.similarity(words, erasure, artifact, options)
+    found["similarity"] = keeping.similarity(words, erasure, options)
     found["neighbors"] = keeping.neighbors(source, erasure, options, progress)
     notes = list(dict.fromkeys(notes))
     for note in notes:
@@ -74,7 +82,6 @@ def assess(
 
 def _of_labels(stages: Stages, labels: GuardedLabels, plan: RowPlan, options: EvaluateOptions) -> dict[str, Any]:
     return {
-        "task": keeping.task(stages, labels, plan, options),
         "geometry": keeping.geometry(stages, labels, plan),
         "scatter": keeping.scatter(stages, labels, plan, options),
         "deviation": measure_deviation(stages, plan.test[: options.probe_rows]),

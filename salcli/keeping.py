@@ -19,15 +19,16 @@ from salcli.evaluation.main_task import main_task
 from salcli.evaluation.report import Fields
 from salcli.evaluation.similarity import spellings
 from salcli.evaluation.similarity_change import similarity_change
-from salcli.formats.artifact import Artifact
 from salcli.formats.finite import FiniteSource
 from salcli.formats.similarity_table import SimilaritySet, read_similarity
 from salcli.passes import gather_keys, gather_rows
 from salcli.row_plan import RowPlan
 from salcli.spectral.eraser import LinearEraser
-from salcli.staging import Erasure, Stages, erase_keys
+from salcli.staging import Erasure, Stages, erase_keys, gather_same
 
 SCATTER_ROWS = 1_000
+NOT_MEASURED = "its training rows are of fewer than two classes, or no test row has one"
+NOT_TRUSTED = "its figures are not to be trusted"
 PLACES = 4  # digits of the picture's coordinates
 
 
@@ -51,16 +52,22 @@ def gather_words(source: FiniteSource, options: EvaluateOptions) -> Words:
     return Words(sets, wanted, gather_keys(source, wanted))
 
 
-def similarity(
-    words: Words, erasure: Erasure, artifact: Artifact | None, options: EvaluateOptions
-) -> tuple[Fields, ...]:
-    """Correlate cosines with each gold set before and after, beside a random control of the same rank."""
+def similarity(words: Words, erasure: Erasure, options: EvaluateOptions) -> tuple[Fields, ...]:
+    """Correlate cosines with each gold set before and after, beside a random control: as many directions, as far."""
     before, after = words.before, erase_keys(words.before, erasure, words.wanted)
-    eraser = None if artifact is None else artifact.eraser
+    eraser = erasure.eraser
     control = (eraser.k, eraser.mean) if isinstance(eraser, LinearEraser) else (None, None)
     return tuple(
         similarity_change(
-            gold.name, gold.pairs, gold.scores, before, after, k=control[0], mean=control[1], seed=options.seed
+            gold.name,
+            gold.pairs,
+            gold.scores,
+            before,
+            after,
+            k=control[0],
+            mean=control[1],
+            strength=erasure.strength,
+            seed=options.seed,
         ).to_dict()
         for gold in words.sets
     )
@@ -76,15 +83,25 @@ def neighbors(source: FiniteSource, erasure: Erasure, options: EvaluateOptions, 
     n_bytes = source.n * (source.d * source.dtype.itemsize + 8 * width)
     require_room(n_bytes, f"neighbours among {source.n:,} rows", "evaluate a smaller file")
     rows = source.held_rows()
-    before, _ = gather_rows(source, rows, progress)
-    after = erasure.erased(before) if erasure.against is None else gather_rows(erasure.against, rows, progress)[0]
+    before, held = gather_rows(source, rows, progress)
+    after = (
+        erasure.erased(before)
+        if erasure.against is None
+        else gather_same(source, erasure.against, rows, held, progress)
+    )
     keys = list(source.held_keys())
     assert after is not None
     return nearest_rows.neighbors(keys, before, after, options.neighbors, seed=options.seed).to_dict()
 
 
-def task(stages: Stages, labels: GuardedLabels, plan: RowPlan, options: EvaluateOptions) -> Fields | None:
+def task(
+    stages: Stages, labels: GuardedLabels, plan: RowPlan, options: EvaluateOptions
+) -> tuple[Fields | None, tuple[str, ...]]:
     """Train and test the classifier of the main task, on the fitted rows and on the test rows.
+
+    Returns
+    -------
+    what was found, and notes
 
     Raises
     ------
@@ -92,7 +109,7 @@ def task(stages: Stages, labels: GuardedLabels, plan: RowPlan, options: Evaluate
     """
     column, guarded = labels.task, _first_classes(labels)
     if column is None:
-        return None
+        return None, ()
     if guarded is None:
         raise UsageError("--task compares groups: a guarded attribute with classes is needed")
     found = main_task(
@@ -107,8 +124,12 @@ def task(stages: Stages, labels: GuardedLabels, plan: RowPlan, options: Evaluate
         class_names=column.classes or (),
         group_names=guarded.classes or (),
         seed=options.seed,
+        is_foreign=stages.is_foreign,
     )
-    return None if found is None else found.to_dict()
+    if found is None:
+        return None, (f"the main task {column.name} was not measured: {NOT_MEASURED}",)
+    notes = () if found.converged else (f"the main task {column.name} did not converge: {NOT_TRUSTED}",)
+    return found.to_dict(), notes
 
 
 def geometry(stages: Stages, labels: GuardedLabels, plan: RowPlan) -> Fields | None:
@@ -129,6 +150,7 @@ def geometry(stages: Stages, labels: GuardedLabels, plan: RowPlan) -> Fields | N
                 attribute.name,
                 None if column is None else column.codes(index),
                 () if column is None else column.classes or (),
+                is_foreign=stages.is_foreign,
             ).to_dict()
             clusters += found["clusters"]
             removed = found["variance_removed"]

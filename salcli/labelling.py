@@ -76,7 +76,9 @@ def label(embeddings: str, output: str, options: LabelCommandOptions) -> Labelle
         write_labels(handle, columns, rows())
     counts = {name: splits.count(name) for name in SPLITS} if options.split else {}
     edges = float(scores[order[options.top - 1]]), float(scores[order[-options.top]])
-    return Labelled(output, dict.fromkeys(names, options.top), counts, len(keys), *edges)
+    written = [not options.split or bool(split) for split in splits]
+    classes = {name: int(np.sum(np.array(written)[strata == i])) for i, name in enumerate(names)}
+    return Labelled(output, classes, counts, len(keys), *edges)
 
 
 def _direction(source: FiniteSource, options: LabelCommandOptions) -> NDArray[np.float64]:
@@ -94,7 +96,7 @@ def _direction(source: FiniteSource, options: LabelCommandOptions) -> NDArray[np
 def _scores(
     source: FiniteSource, direction: NDArray[np.float64], options: LabelCommandOptions
 ) -> tuple[list[str], NDArray[np.float64]]:
-    """Score the rows, leaving out zero rows and repeated keys."""
+    """Score the first row of each key, leaving out zero rows."""
     scores: dict[str, float] = {}
     for batch in ordered_map(lambda slab: slab.read(), source.slabs()):
         if options.limit is not None and batch.rows[0] >= options.limit:
@@ -102,9 +104,9 @@ def _scores(
         within = batch if options.limit is None else batch.take(batch.rows < options.limit)
         values = direction_scores(within.vectors, direction, by_cosine=options.by == "cosine")
         for key, score in zip(within.keys or (), values.tolist(), strict=True):
-            if score == score:
-                scores.setdefault(key, score)
-    return list(scores), np.fromiter(scores.values(), np.float64, len(scores))
+            scores.setdefault(key, score)
+    kept = {key: score for key, score in scores.items() if score == score}
+    return list(kept), np.fromiter(kept.values(), np.float64, len(kept))
 
 
 def _splits(strata: NDArray[np.int64], options: LabelCommandOptions) -> list[str]:

@@ -84,6 +84,7 @@ def attack(
             if len(np.unique(y_train)) < 2 or not len(y_test):
                 notes.append(f"{attribute.name}: the {adversary} attacker's training rows are all of one class")
                 continue
+            notes += _doubts(attribute, adversary, y_train, y_test)
             jobs += [_Job(attribute, adversary, probe, at_train, at_test, y_train, y_test) for probe in probes]
     _require_room(jobs, stages)
 
@@ -103,6 +104,19 @@ def attack(
     if n_unmet:
         notes.append(f"{n_unmet} of {len(results)} attackers did not converge: their figures are not to be trusted")
     return tuple(results), tuple(notes)
+
+
+def _doubts(attribute: Attribute, adversary: str, y_train: NDArray[Any], y_test: NDArray[Any]) -> list[str]:
+    """Say what makes a test tell less than it seems to."""
+    told = []
+    if len(np.unique(y_test)) < 2:
+        told.append(f"{attribute.name}: the test rows are all of one class: no attacker does better than a blind guess")
+    if n := int(np.sum(~np.isin(y_test, y_train))):
+        told.append(
+            f"{attribute.name}: {n} of {len(y_test)} test rows are of classes that the {adversary} attacker "
+            "was not trained on"
+        )
+    return told
 
 
 def measure_deviation(stages: Stages, index: Index) -> dict[str, Any] | None:
@@ -187,7 +201,7 @@ def _result(
         n_test=len(true),
         converged=converged,
         capped=is_capped,
-        n_classes=len(np.union1d(job.y_train, true)),
+        n_classes=len(np.unique(job.y_train)),
         hyperparameters=settings,
     )
 

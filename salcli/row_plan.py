@@ -1,6 +1,6 @@
 """Which rows an evaluation looks at: who trains which attacker, what is the test, and what of it was capped."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from salcli.options import DEFAULT_FIT_SPLIT, require_split
 
 TEST_ROWS = 10  # most test rows, in units of --probe-rows: enough for an interval of a fraction of a per cent
 NOT_HELD_OUT = (
-    "no held-out rows: only in-sample figures can be given, and they are measured on the fitted rows themselves"
+    "no rows were held out (by a split or --holdout): only in-sample figures are given, and they are measured on the "
+    "fitted rows themselves"
 )
 
 
@@ -37,6 +38,18 @@ class RowPlan:
     def needed(self) -> Index:
         """All rows that are looked at, ascending."""
         return np.unique(np.concatenate([*self.trainers.values(), self.test]))
+
+    def fitted_on(self, index: Index, labels: GuardedLabels, options: EvaluateOptions) -> "RowPlan":
+        """Give the plan of a fit on some of the fitted rows: they train the in-sample attacker."""
+        if "in-sample" not in self.trainers:
+            return replace(self, fitted=index)
+        capped = _capped(labels, index, options.probe_rows, options.seed)
+        return replace(
+            self,
+            fitted=index,
+            trainers=self.trainers | {"in-sample": capped},
+            n_available=self.n_available | {"in-sample": len(index)},
+        )
 
     def is_capped(self, adversary: str) -> bool:
         """Whether --probe-rows left rows out."""

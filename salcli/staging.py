@@ -99,10 +99,21 @@ def stage_rows(
     x, held = gather_rows(source, rows, progress)
     after = erasure.erased(x)
     if erasure.against is not None:
-        after, also_held = gather_rows(erasure.against, rows, progress)
-        if not np.array_equal(held, also_held):
-            raise AlignmentError(f"{erasure.against.path}: drops other rows than {source.path}")
+        after = gather_same(source, erasure.against, rows, held, progress)
     return Stages(index[held], x, erasure.published(x), after, erasure.kernel, erasure.against is not None)
+
+
+def gather_same(source: FiniteSource, other: FiniteSource, rows: Index, held: Index, progress: Progress) -> Array:
+    """Read `rows` of another file; `held`: which of them the source has.
+
+    Raises
+    ------
+    AlignmentError : rows with NaN or Inf were dropped from one that the other has
+    """
+    x, also_held = gather_rows(other, rows, progress)
+    if not np.array_equal(held, also_held):
+        raise AlignmentError(f"{other.path}: drops other rows than {source.path}")
+    return x
 
 
 def erase_keys(before: Mapping[str, Array], erasure: Erasure, wanted: set[str]) -> Mapping[str, Array] | None:

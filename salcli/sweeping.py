@@ -23,7 +23,7 @@ from salcli.row_plan import RowPlan
 from salcli.spectral.eraser import LinearEraser
 from salcli.spectral.kernel_eraser import FeatureEraser
 from salcli.spectral.sal import fit_sal
-from salcli.staging import Erasure, Stages
+from salcli.staging import Erasure, Stages, stage_rows
 
 Figures = dict[str, float]
 
@@ -59,7 +59,9 @@ def sweep(
     steps = []
     with progress.stage("sweep", len(values), "values") as advance:
         for value in values:
-            steps.append(_measured(again, _at(again.erasure, whole, parameter, value), options))
+            erasure = _at(again.erasure, whole, parameter, value)
+            stages = replace(again.stages, after=erasure.erased(again.stages.rows), kernel=None)
+            steps.append(_measured(again, erasure, stages, again.plan, options))
             steps[-1] |= {"parameter": parameter, "value": value}
             advance(1)
     return tuple(steps)
@@ -72,6 +74,8 @@ def repeat_fits(
 ) -> Fields:
     """Fit on `--repeats` stratified subsets of `--sample` fitted rows; give mean and standard deviation of everything.
 
+    In-sample attackers are trained on the rows of each fit, the main task on all fitted rows.
+
     Raises
     ------
     LabelError : fewer rows were fitted than the sample asks for
@@ -81,16 +85,17 @@ def repeat_fits(
     if size > len(fitted):
         raise LabelError(f"--sample {size}: only {len(fitted)} rows were fitted")
     whole = _written(again.erasure)
-    k = (
-        None if "rank" in again.artifact.header["k_rule"] else again.artifact.eraser.k
-    )  # a class may be missing from a sample
+    rule = again.artifact.header["k_rule"]  # "rank" may give another k where a class is missing from a sample
     runs: list[Figures] = []
     with progress.stage("repeat", n, "fits") as advance:
         for i in range(n):
             index = stratified_sample(fitted, again.labels.strata(fitted), size, options.seed + 1 + i)
-            eraser = _refitted(again, whole, index, k, Silent())
+            eraser = _refitted(again, whole, index, Silent(), k=rule.get("given"), alpha=rule.get("alpha"))
             changed = replace(again.erasure, eraser=eraser, kernel=None)
-            runs.append(dict(_figures(_measured(again, changed, options))))
+            plan = again.plan.fitted_on(index, again.labels, options)
+            needed = np.union1d(again.plan.needed, plan.needed)
+            stages = stage_rows(again.source, changed, again.row_of_label, needed, Silent())
+            runs.append(dict(_figures(_measured(again, changed, stages, plan, options))))
             advance(1)
     figures = [
         {
@@ -111,16 +116,14 @@ def _written(erasure: Erasure) -> LinearEraser | FeatureEraser:
     return erasure.eraser
 
 
-def _measured(again: Again, erasure: Erasure, options: EvaluateOptions) -> Fields:
-    """Measure the later stage of an erasure that is not the artifact's own."""
+def _measured(again: Again, erasure: Erasure, stages: Stages, plan: RowPlan, options: EvaluateOptions) -> Fields:
+    """Measure the later stage of an erasure: attackers by the plan of its fit, the task by the first plan."""
     probes = tuple(name for name in chosen_probes(again.artifact, options) if name != SAME_KERNEL)
-    labels, plan = again.labels, again.plan
-    changed = replace(again.stages, after=erasure.erased(again.stages.rows), kernel=None)
-    results, _ = attack(changed, labels, plan, probes, options, Silent(), "after")
+    results, _ = attack(stages, again.labels, plan, probes, options, Silent(), "after")
     return {
         "probes": [result.to_dict() for result in results],
-        "similarity": list(keeping.similarity(again.words, erasure, again.artifact, options)),
-        "task": keeping.task(changed, labels, plan, options),
+        "similarity": list(keeping.similarity(again.words, erasure, options)),
+        "task": keeping.task(stages, again.labels, again.plan, options)[0],
     }
 
 
@@ -148,11 +151,17 @@ def _of_full_rank(
     rank = int(again.artifact.header["rank"])
     if whole.k == rank:
         return whole, rank
-    return _refitted(again, whole, again.plan.fitted, rank, progress), rank
+    return _refitted(again, whole, again.plan.fitted, progress, k=rank), rank
 
 
 def _refitted(
-    again: Again, whole: LinearEraser | FeatureEraser, index: Index, k: int | None, progress: Progress
+    again: Again,
+    whole: LinearEraser | FeatureEraser,
+    index: Index,
+    progress: Progress,
+    *,
+    k: int | None = None,
+    alpha: float | None = None,
 ) -> LinearEraser | FeatureEraser:
     """Fit as the artifact was fitted, on other rows or with another k."""
     is_centred = bool(again.artifact.header["is_centred"])
@@ -163,7 +172,7 @@ def _refitted(
     moments = fold_moments(
         again.source, chosen, LabelledRows.of(again.row_of_label[index]), progress, features, is_centred=is_centred
     )
-    linear = fit_sal(moments, k, is_centred=is_centred).eraser
+    linear = fit_sal(moments, k, alpha=alpha, is_centred=is_centred).eraser
     return linear if features is None else FeatureEraser(features, linear)
 
 

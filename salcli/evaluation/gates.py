@@ -6,6 +6,7 @@ from typing import Any
 
 from salcli.evaluation.probes import ProbeResult
 
+NOISE = 1e-12  # differences of shares, 0.55 − 0.5 say, are off by their last digits
 Asked = tuple[tuple[str, str, str], ...]
 """each attribute, adversary and probe that must have been measured"""
 
@@ -49,9 +50,11 @@ def tpr_gap_gate(limit: float, task: Mapping[str, Any] | None, stage: str) -> Ga
     if task is None:
         return Gate(name, limit, None, False, "the main task was not measured")
     gap = task["tpr_gap"] or task["tpr_gap_rms"]
-    value = None if gap is None else gap[stage]
-    if value is None:
+    if gap is None or gap[stage] is None:
         return Gate(name, limit, None, False, "the TPR gap is undefined: no class has positives in two groups")
+    value = _settled(gap[stage], limit)
+    if not task["converged"]:
+        return Gate(name, limit, value, False, "the main task did not converge")
     return Gate(name, limit, value, value <= limit)
 
 
@@ -63,10 +66,15 @@ def similarity_gate(limit: float, scores: Iterable[Mapping[str, Any]]) -> Gate:
         before, after = score["before"], score["after"]
         if before is None or after is None or before <= 0:
             return Gate(name, limit, None, False, f"{score['set']}: undefined, or not positive before erasure")
-        shares.append(after / before)
+        shares.append(_settled(after / before, limit))
     if not shares:
         return Gate(name, limit, None, False, "no similarity set was measured")
     return Gate(name, limit, min(shares), min(shares) >= limit)
+
+
+def _settled(value: float, limit: float) -> float:
+    """Give the limit itself for a value that differs from it by nothing but noise."""
+    return limit if abs(value - limit) <= NOISE else value
 
 
 def _probe_gate(
@@ -83,7 +91,8 @@ def _probe_gate(
     measured = {(r.attribute, r.adversary, r.probe) for r in judged}
     due = [each for each in wanted if probe in (None, each[2])]
     missing = [each for each in due if each not in measured]
-    value = max((values[r] for r in judged), default=None)
+    worst = max(judged, key=lambda r: values[r], default=None)
+    value = None if worst is None else _settled(values[worst], limit)
     if not due:
         return Gate(name, limit, value, False, f"the {probe} probe was not asked for" if probe else "nothing to judge")
     if missing:
@@ -93,4 +102,9 @@ def _probe_gate(
         return Gate(name, limit, value, False, f"no {named}")
     if any(not r.converged for r in judged):
         return Gate(name, limit, value, False, "a probe did not converge")
-    return Gate(name, limit, value, value is not None and value <= limit)
+    if one := next((r.attribute for r in judged if r.majority == 1), None):
+        return Gate(name, limit, value, False, f"the test rows are all of one class of {one}")
+    if value is None or worst is None:
+        return Gate(name, limit, None, False, "nothing to judge")
+    turned = f"{worst.probe}, {worst.adversary}: right in {worst.accuracy:.3g}, so turned round in {worst.leakage:.3g}"
+    return Gate(name, limit, value, value <= limit, turned if worst.accuracy < worst.leakage and value > limit else "")

@@ -77,6 +77,8 @@ def geometry(
     attribute: str,
     task_codes: Codes | None = None,
     task_names: tuple[str, ...] = (),
+    *,
+    is_foreign: bool = False,
 ) -> Geometry:
     """Compare cosines within and between the classes of a guarded attribute, from sums of unit vectors.
 
@@ -88,6 +90,7 @@ def geometry(
     codes : `[n]` classes of the attribute, -1: none
     attribute : its name
     task_codes : `[n]` positions in `task_names`, -1: none; each class of the task is then looked at by itself too
+    is_foreign : the rows after may be in units of their own, in which they do not vary more or less than those before
     """
     n_classes = int(codes.max(initial=-1)) + 1
     tasks = np.full(len(codes), -1) if task_codes is None else task_codes.astype(np.int64)
@@ -99,7 +102,7 @@ def geometry(
     clusters = [_cluster(attribute, None, [each.sum(axis=0) for each in stages], n_rows.sum(axis=0))]
     for i, name in enumerate(task_names, 1):
         clusters.append(_cluster(attribute, name, [each[i] for each in stages], n_rows[i]))
-    return Geometry(tuple(clusters), variance_removed(before, after))
+    return Geometry(tuple(clusters), None if is_foreign else variance_removed(before, after))
 
 
 def variance_removed(before: NDArray[Any], after: NDArray[Any]) -> float | None:

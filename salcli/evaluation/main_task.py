@@ -80,6 +80,7 @@ def main_task(
     class_names: Sequence[str],
     group_names: Sequence[str],
     seed: int,
+    is_foreign: bool = False,
 ) -> TaskResult | None:
     """Train the same linear classifier before and after, and use the first one after without retraining.
 
@@ -90,6 +91,7 @@ def main_task(
     y : `[m]` classes of the task, −1 where there is none: such rows are left out
     groups : `[m]` guarded classes, −1 where there is none: such rows count for accuracy, not for rates
     train, test : positions
+    is_foreign : the rows after may be in units of their own: they are then scaled by themselves
 
     Returns
     -------
@@ -100,7 +102,7 @@ def main_task(
         return None
     scaling = Scaling.of(before[train])
     is_same = before.shape[1] == after.shape[1]
-    later = scaling if is_same else Scaling.of(after[train])
+    later = scaling if is_same and not is_foreign else Scaling.of(after[train])
     first = LinearProbe.train(scaling(before[train]), y[train], seed=seed)
     second = LinearProbe.train(later(after[train]), y[train], seed=seed)
     predicted = {"before": first.predict(scaling(before[test])), "after": second.predict(later(after[test]))}

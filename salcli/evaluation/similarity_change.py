@@ -61,6 +61,7 @@ def similarity_change(
     *,
     k: int | None,
     mean: NDArray[Any] | None,
+    strength: float = 1.0,
     seed: int,
 ) -> SimilarityChange:
     """Correlate cosines with gold scores before and after erasure.
@@ -73,6 +74,7 @@ def similarity_change(
     after : `[d']` by key, or None if nothing was erased; keys that either lacks are out of the vocabulary
     k : directions that the random control removes; None: no control
     mean : `[d]`, about which it removes them; None: about zero
+    strength : λ, the share of the way that it goes
     seed : of the control and of the bootstrap
 
     Raises
@@ -95,7 +97,7 @@ def similarity_change(
         interval = difference_ci95(values_before, values_after, scores, seed=seed)
     if k is not None and rho_before is not None:
         used = [keys for keys, is_in in zip(found.keys, is_used, strict=True) if is_in]
-        control = _random_control(used, scores, before, k, mean, seed)
+        control = _random_control(used, scores, before, k, mean, strength, seed)
     return SimilarityChange(
         name,
         rho_before,
@@ -116,6 +118,7 @@ def _random_control(
     vectors: Mapping[str, NDArray[Any]],
     k: int,
     mean: NDArray[Any] | None,
+    strength: float,
     seed: int,
 ) -> float | None:
     """Average Spearman over draws; None where one is undefined, as when no direction is left."""
@@ -128,7 +131,7 @@ def _random_control(
     found = []
     for draw in range(N_CONTROLS):
         directions = random_directions(x.shape[1], k, np.random.default_rng([seed, draw, k]))
-        units, is_nonzero = unit_rows(x - ((x - centre) @ directions) @ directions.T)
+        units, is_nonzero = unit_rows(x - strength * ((x - centre) @ directions) @ directions.T)
         rho = spearman(cosines(units[firsts], units[seconds]), scores) if is_nonzero.all() else None
         if rho is None:
             return None

@@ -71,7 +71,9 @@ def _eraser_sentence(eraser: dict[str, Any]) -> str:
     centring = {"True": ", centred", "False": ", not centred"}.get(str(eraser.get("is_centred")), "")
     rule = record(eraser.get("k_rule"))
     chosen = "; ".join(
-        f"{visible(name)} {visible(value) if number(value) is None else general(value)}" for name, value in rule.items()
+        f"{visible(name)}{'' if value is True else ' ' + (visible(value) if number(value) is None else general(value))}"
+        for name, value in rule.items()
+        if name != "rank"
     )
     guarded = listed(items(eraser.get("attributes"))) or "–"
     return (

@@ -106,3 +106,46 @@ def test_against_a_file_with_other_rows_is_refused(folder: Path, tmp_path: Path)
     refuse(3, "evaluate", *given(folder), "--against", tmp_path / "short.npy", says=f"{N - 1} rows")
     both = ["--eraser", folder / "e.npz", "--against", folder / "out.txt"]
     refuse(2, "evaluate", *given(folder), *both, says="give one")
+
+
+@pytest.mark.parametrize("change", ["x * 0.001", "x + 100", "x * 1000 - 3", "np.pad(x, ((0, 0), (0, 1)))"])
+def test_a_file_erased_elsewhere_may_be_in_any_units(folder: Path, tmp_path: Path, change: str) -> None:
+    x = np.load(folder / "x.npy").astype(np.float64)
+    options = ["--probes", "linear", "--attribute", "y", "--task", "job", "--max-tpr-gap", "0.02"]
+    found = []
+    for name, other in (("same", x), ("changed", eval(change, {"x": x, "np": np}))):
+        save_npy(tmp_path / f"{name}.npy", other)
+        args = ["evaluate", folder / "x.npy", folder / "y.csv", "--by-row", "--against", tmp_path / f"{name}.npy"]
+        found.append(run(*args, *options, "--json"))
+    assert found[0].code == found[1].code
+    same, changed = (done.json() for done in found)
+    for stage in ("before", "after"):
+        assert changed["task"]["accuracy"][stage] == same["task"]["accuracy"]["before"]
+        assert changed["task"]["tpr_gap"][stage] == same["task"]["tpr_gap"]["before"]
+    assert changed["geometry"]["variance_removed"] is None
+    assert any("was erased with is not known" in note for note in changed["notes"])
+
+
+def test_neighbours_are_not_looked_for_among_other_rows(folder: Path, tmp_path: Path) -> None:
+    x = np.load(folder / "x.npy").astype(np.float64)
+    x[3] = np.nan
+    (tmp_path / "out.txt").write_bytes(text_of([w.encode() for w in words(N)], x, has_header=True))
+    args = [
+        "evaluate",
+        folder / "x.txt",
+        "--against",
+        tmp_path / "out.txt",
+        "--neighbors",
+        "w0,w9",
+        "--allow-nonfinite",
+    ]
+    refuse(3, *args, says="drops other rows than")
+
+
+def test_a_task_that_cannot_be_measured_is_told(folder: Path, tmp_path: Path) -> None:
+    write_csv(tmp_path / "y.csv", ["y", "job"], [[label, "same"] for label in planted(N, D)[1]])
+    args = ["evaluate", folder / "x.npy", tmp_path / "y.csv", "--attribute", "y", "--probes", "linear", "--json"]
+    done = succeed(*args, "--task", "job", "--holdout", "0.5")
+    assert done.json()["task"] is None
+    assert any("the main task job was not measured" in note for note in done.json()["notes"])
+    assert b"the main task job was not measured" in done.stderr

@@ -68,7 +68,7 @@ def test_verdict_and_exit_code_agree_at_every_limit(folder: Path) -> None:
     bare = succeed("evaluate", *given(folder), "--json").json()
     after = [p for p in bare["probes"] if p["stage"] == "after"]
     gain = max(max(p["accuracy"], 1 - p["accuracy"]) - p["majority"] for p in after)
-    above, below = [max(gain, 0.0), 0.5, 1.0], [0.0, float(np.nextafter(max(gain, 1e-9), 0))]
+    above, below = [max(gain, 0.0), 0.5, 1.0], [0.0, max(gain, 2e-9) - 1e-9]
     for limits in (above, [*above, *below]):  # one run for each verdict: as many gates as there are limits
         options = [option for limit in limits for option in ("--max-gain", repr(limit))]
         done = run("evaluate", *given(folder), "--json", *options, "--max-tpr-gap", "1")

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from .helpers import header_of, planted, refuse, save_npy, succeed, write_csv
+from .helpers import SAMPLE, header_of, planted, refuse, save_npy, succeed, write_csv
 
 N = 300
 
@@ -50,6 +50,46 @@ def test_repeats_give_mean_and_deviation_of_their_values(folder: Path) -> None:
         assert figure["mean"] == pytest.approx(np.mean(figure["values"]), abs=1e-12)
         assert figure["std"] == pytest.approx(np.std(figure["values"], ddof=1), abs=1e-12)
     refuse(3, *args[:-1], str(N), "--quiet", says="only 150 rows were fitted")
+
+
+def test_in_sample_attackers_of_repeats_are_trained_on_the_rows_of_each_fit(folder: Path) -> None:
+    """A linear one then does no better than the majority of those rows, by construction; others need not."""
+    args = ["evaluate", *given(folder)[:-3], "--json", "--repeats", "4", "--sample", "40"]
+    figures = {figure["name"]: figure for figure in succeed(*args).json()["repeats"]["figures"]}
+    found = succeed("evaluate", *given(folder)[:-3], "--json").json()
+    for i, accuracy in enumerate(figures["y, linear, in-sample: accuracy"]["values"]):
+        test = next(p for p in found["probes"] if p["adversary"] == "in-sample")
+        assert accuracy <= test["majority"] + 1e-12, f"fit {i}"
+
+
+def test_repeats_of_a_threshold_choose_as_many_directions_as_each_fit_asks_for(tmp_path: Path) -> None:
+    """But for two rows, the second and the third class are the same point: samples without those have rank one."""
+    codes = np.arange(N) % 3
+    x = np.zeros((N, 4))
+    x[codes == 0, 0] = 1
+    x[[2, 5], 1] = 1
+    save_npy(tmp_path / "x.npy", x)
+    write_csv(tmp_path / "y.csv", ["y"], [[f"c{code}"] for code in codes])
+    whole = ["fit", tmp_path / "x.npy", tmp_path / "y.csv", "--holdout", "0.2", "--alpha", "1e6"]
+    succeed(*whole, "-o", tmp_path / "e.npz")
+    assert header_of(tmp_path / "e.npz")["k"] == 2
+    args = ["evaluate", tmp_path / "x.npy", tmp_path / "y.csv", "--eraser", tmp_path / "e.npz", "--probes", "linear"]
+    assert succeed(*args, "--repeats", "3", "--sample", "12", "--json").json()["repeats"]["n"] == 3
+
+
+def test_the_random_control_of_a_sweep_removes_as_many_directions_as_far(tmp_path: Path) -> None:
+    sample = ["evaluate", SAMPLE / "glove-sample.txt", SAMPLE / "glove-sample-labels.csv"]
+    succeed("fit", *sample[1:], "-o", tmp_path / "e.npz")
+    words = (SAMPLE / "glove-sample.keys.txt").read_text("utf-8").split("\n")[200:320]
+    gold = [f"{a}\t{b}\t{i % 17}" for i, (a, b) in enumerate(zip(words[::2], words[1::2], strict=True))]
+    (tmp_path / "gold.tsv").write_text("\n".join(gold))
+    more = ["--eraser", tmp_path / "e.npz", "--similarity", tmp_path / "gold.tsv", "--probes", "linear", "--json"]
+    found = succeed(*sample, *more, "--sweep", "strength=0:1:0.5").json()
+    first, half, last = (step["similarity"][0] for step in found["sweep"])
+    whole = found["similarity"][0]
+    assert first["random_control"] == pytest.approx(whole["before"], abs=1e-9)
+    assert last["random_control"] == whole["random_control"]
+    assert first["random_control"] != half["random_control"] != last["random_control"]
 
 
 @pytest.mark.parametrize("landmarks", ["50", "all"])

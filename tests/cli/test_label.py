@@ -123,3 +123,23 @@ def test_a_file_without_keys_has_no_seed_words(tmp_path: Path) -> None:
     save_npy(tmp_path / "x.npy", np.ones((4, 2)))
     options = ["--direction", "a:b", "-o", tmp_path / "y.csv"]
     refuse(3, "label", tmp_path / "x.npy", *options, says="give --keys FILE")
+
+
+def test_counts_are_those_of_the_rows_that_are_written(tmp_path: Path) -> None:
+    options = ["--direction", "he:she", "--top", "77", "--split", "0.1,0.2,0.1", "-o", tmp_path / "y.csv", "--json"]
+    told = succeed("label", SAMPLE / "glove-sample.txt", *options).json()
+    _, rows = read_csv(tmp_path / "y.csv")
+    labels = [row[1] for row in rows]
+    assert told["classes"] == {name: labels.count(name) for name in ("he", "she")}
+    assert sum(told["classes"].values()) == sum(told["splits"].values()) < 2 * 77
+
+
+def test_of_a_repeated_word_the_first_row_counts_even_if_it_is_zero(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(40, 5))
+    x[7] = 0
+    keys = [f"w{i}" for i in range(39)] + ["w7"]
+    (tmp_path / "x.txt").write_bytes(text_of([key.encode() for key in keys], x, has_header=True))
+    options = ["--direction", "w0:w1", "--top", "19", "-o", tmp_path / "y.csv", "--json"]
+    assert "w7" not in {
+        row[0] for row in (succeed("label", tmp_path / "x.txt", *options), read_csv(tmp_path / "y.csv"))[1][1]
+    }

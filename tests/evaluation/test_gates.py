@@ -13,7 +13,7 @@ WANTED = (("g", "fresh", "linear"), ("g", "fresh", "rbf"))
 SHARES = st.floats(0, 1)
 
 
-@given(SHARES, SHARES, SHARES, st.floats(0.25, 1), st.sampled_from([2, 4]))
+@given(SHARES, SHARES, SHARES, st.floats(0.25, 0.99), st.sampled_from([2, 4]))
 def test_probe_gates_pass_exactly_if_the_worst_value_is_within_the_limit(
     one: float, other: float, limit: float, majority: float, n_classes: int
 ) -> None:
@@ -60,6 +60,35 @@ def test_what_is_missing_unconverged_or_not_asked_for_fails_even_the_widest_limi
     assert gate.reason
 
 
+@given(st.integers(1, 2000), st.data())
+def test_a_value_that_is_its_limit_is_within_it(n: int, data: st.DataObject) -> None:
+    most = data.draw(st.integers(1, n))
+    right = data.draw(st.integers(max(most, n - n // 2), n))
+    of_shares = (result(right / n, majority=most / n, n_classes=4), result((n - right) / n, n_classes=2))
+    limits = (right - most) / n, right / n  # as a user would write them
+    for make, one, limit in zip((gain_gate, accuracy_gate), of_shares, limits, strict=True):
+        if one.majority < 1:
+            assert make(limit, None, WANTED[:1], (one,), "after").passed
+            assert limit < 1e-9 or not make(limit - 1e-9, None, WANTED[:1], (one,), "after").passed
+    shares = {"before": right / n, "after": (right - most) / n}
+    gap = {"before": 0.0, "after": right / n - most / n, "ci95": None}
+    assert tpr_gap_gate(limits[0], {"tpr_gap": gap, "tpr_gap_rms": None, "converged": True}, "after").passed
+    assert similarity_gate((right - most) / right, [{"set": "s", **shares}]).passed
+
+
+@pytest.mark.parametrize("make", [accuracy_gate, gain_gate])
+def test_test_rows_of_one_class_pass_no_gate(make: Any) -> None:
+    gate = make(1.0, None, WANTED[:1], (result(1.0, majority=1.0),), "after")
+    assert (gate.passed, gate.reason) == (False, "the test rows are all of one class of g")
+
+
+def test_answers_that_count_turned_round_are_told() -> None:
+    gate = accuracy_gate(0.6, None, WANTED[:1], (result(0.1),), "after")
+    assert (gate.value, gate.passed) == (0.9, False)
+    assert gate.reason == "linear, fresh: right in 0.1, so turned round in 0.9"
+    assert not accuracy_gate(0.6, None, WANTED[:1], (result(0.9),), "after").reason
+
+
 def test_an_unconverged_probe_does_not_fail_a_gate_on_another() -> None:
     results = (result(), result(probe="rbf", converged=False))
     assert accuracy_gate(1.0, "linear", WANTED, results, "after").passed
@@ -72,15 +101,23 @@ def test_the_gap_gate_passes_exactly_if_the_gap_of_its_stage_is_within_the_limit
     gap = {"before": before, "after": after, "ci95": [0.0, 1.0]}
     for task in ({"tpr_gap": gap, "tpr_gap_rms": None}, {"tpr_gap": None, "tpr_gap_rms": gap}):
         for stage, value in (("before", before), ("after", after)):
-            gate = tpr_gap_gate(limit, task, stage)
-            assert (gate.value, gate.passed) == (value, value <= limit)
+            gate = tpr_gap_gate(limit, task | {"converged": True}, stage)
+            assert gate.value == pytest.approx(value, abs=1e-12)
+            assert gate.value is not None
+            assert gate.passed == (gate.value <= limit)
+
+
+def test_the_gap_of_a_task_that_did_not_converge_fails_the_widest_limit() -> None:
+    gap = {"before": 0.1, "after": 0.0, "ci95": None}
+    gate = tpr_gap_gate(1.0, {"tpr_gap": gap, "tpr_gap_rms": None, "converged": False}, "after")
+    assert (gate.passed, gate.reason) == (False, "the main task did not converge")
 
 
 def test_a_gap_of_zero_is_a_gap_and_an_undefined_one_is_not() -> None:
     zero = {"before": 0.0, "after": 0.0, "ci95": None}
     worse = {"before": 1.0, "after": 1.0, "ci95": None}
-    assert tpr_gap_gate(0.0, {"tpr_gap": zero, "tpr_gap_rms": worse}, "after").passed
-    for task in (None, {"tpr_gap": None, "tpr_gap_rms": None}):
+    assert tpr_gap_gate(0.0, {"tpr_gap": zero, "tpr_gap_rms": worse, "converged": True}, "after").passed
+    for task in (None, {"tpr_gap": None, "tpr_gap_rms": None, "converged": True}):
         gate = tpr_gap_gate(1.0, task, "after")
         assert (gate.value, gate.passed) == (None, False)
         assert gate.reason
@@ -92,7 +129,9 @@ def test_the_similarity_gate_passes_exactly_if_the_worst_set_keeps_its_share(
 ) -> None:
     gate = similarity_gate(limit, [{"set": "s", "before": b, "after": a} for b, a in scores])
     worst = min(after / before for before, after in scores)
-    assert (gate.value, gate.passed) == (worst, worst >= limit)
+    assert gate.value == pytest.approx(worst, abs=1e-12)
+    assert gate.value is not None
+    assert gate.passed == (gate.value >= limit)
 
 
 @pytest.mark.parametrize(("before", "after"), [(None, 0.5), (0.5, None), (None, None), (0.0, 0.5), (-0.5, -0.5)])
