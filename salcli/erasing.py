@@ -39,7 +39,15 @@ def erased_dtype(
     first = next(block.vectors for block in blocks if len(block))
     allowed = COARSE * float(singular_values[0])
     finer = [dtype, *(np.dtype(t) for t in (np.float32, np.float64) if np.dtype(t).itemsize > dtype.itemsize)]
-    return next((dtype for dtype in finer[:-1] if eraser.residue(first, dtype) <= allowed), finer[-1])
+    return next((dtype for dtype in finer[:-1] if _residue(eraser, first, dtype) <= allowed), finer[-1])
+
+
+def _residue(eraser: LinearEraser | FeatureEraser, x: NDArray[Any], dtype: np.dtype[Any]) -> float:
+    """Measure what rounding brings back; numbers that `dtype` cannot hold bring back everything."""
+    try:
+        return eraser.residue(x, dtype)
+    except RowRangeError:
+        return float("inf")
 
 
 def stream_through(

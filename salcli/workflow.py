@@ -20,7 +20,7 @@ from salcli.engine.local import one_blas_thread
 from salcli.engine.memory import keep_freed_memory
 from salcli.engine.progress import Progress, Silent
 from salcli.erasing import erased_dtype, stream_through
-from salcli.errors import AlignmentError, UsageError, warn
+from salcli.errors import AlignmentError, LabelError, UsageError, warn
 from salcli.formats import atomic
 from salcli.formats.artifact import Artifact, read_artifact, write_artifact
 from salcli.formats.bytefile import ByteFile
@@ -244,11 +244,11 @@ def _kept_dtype(
     change: LinearEraser | FeatureEraser, artifact: Artifact, source: FiniteSource, options: ApplyOptions
 ) -> np.dtype[Any]:
     """Keep the input's dtype, unless its steps are so coarse that rounding would bring the attribute back."""
+    if isinstance(change, LinearEraser) and (options.strength < 1 or options.reduces):
+        return source.dtype
     dtype = erased_dtype(change, artifact.singular_values, source)
     if isinstance(change, FeatureEraser):
         return dtype
-    if options.strength < 1 or options.reduces:
-        return source.dtype
     if dtype != source.dtype:
         warn(
             f"{source.path}: {source.dtype} is too coarse for values this large: rounding would bring the attribute "
@@ -264,6 +264,9 @@ def _sha256(file: FiniteSource | ByteFile | None) -> str | None:
 @contextmanager
 def _hashing(source: FiniteSource | None, *others: str) -> Iterator[list[Future[str | None]]]:
     """Hash the embeddings (None: leave them out), and other inputs by name, on a thread while they are worked on."""
+    for path in others:
+        if not os.path.isfile(path):
+            raise LabelError(f"{path}: is no regular file: labels are read more than once, so they cannot be a pipe")
     files = [ByteFile.open(path) for path in others]
     pool = ThreadPoolExecutor(1)
     try:

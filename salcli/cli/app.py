@@ -3,6 +3,7 @@
 A command imports what it runs when it runs, and help is plain text, so that `salcli --help` answers at once.
 """
 
+import errno
 import io
 import os
 import signal
@@ -20,8 +21,9 @@ from salcli.cli.fit import fit
 from salcli.cli.inspect import inspect
 from salcli.cli.kfit import kfit
 from salcli.cli.label import label
-from salcli.errors import SalcliError
+from salcli.errors import OutputError, SalcliError
 
+STDOUT_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 OUR_BUG, INTERRUPTED, TERMINATED, PIPE_CLOSED = 70, 130, 143, 141
 
 
@@ -35,9 +37,8 @@ class ReportingGroup(TyperGroup):
                 return super().make_context(*args, **extra)
             finally:
                 sys.stdout.flush()
-        except BrokenPipeError as error:
-            _close_stdout()
-            raise typer.Exit(PIPE_CLOSED) from error
+        except OSError as error:
+            raise _refused(error) from error
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
@@ -52,9 +53,8 @@ class ReportingGroup(TyperGroup):
         except SalcliError as error:
             console.show_error(str(error))
             raise typer.Exit(error.exit_code) from error
-        except BrokenPipeError as error:
-            _close_stdout()
-            raise typer.Exit(PIPE_CLOSED) from error
+        except OSError as error:
+            raise _refused(error) from error
         except KeyboardInterrupt as error:
             console.show_error("interrupted")
             raise typer.Exit(INTERRUPTED) from error
@@ -103,12 +103,40 @@ def _close_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _refused(error: OSError) -> BaseException:
+    """Say what becomes of a refusal to write: files are spoken of where they are written, so it was stdout that failed.
+
+    The error itself is our bug, if it is none of these.
+    """
+    from salcli.cli import console
+
+    if not isinstance(error, BrokenPipeError) and error.errno not in STDOUT_FULL:
+        return error
+    _close_stdout()
+    if isinstance(error, BrokenPipeError):
+        return typer.Exit(PIPE_CLOSED)
+    console.show_error(f"<stdout>: could not be written: {error.strerror}")
+    return typer.Exit(OutputError.exit_code)
+
+
+def _open_closed_streams() -> None:
+    """Point streams that the caller has closed at nothing: files of ours would get their numbers."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            handle = os.open(os.devnull, os.O_RDWR)
+            if handle != number:
+                os.dup2(handle, number)
+                os.close(handle)
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 (open as long as we run)
+
+
 def _terminate(*_: object) -> None:
     raise SystemExit(TERMINATED)
 
 
 def main() -> None:
     """Run the command line; what is half written is cleaned up on SIGTERM too."""
+    _open_closed_streams()
     signal.signal(signal.SIGTERM, _terminate)
     _use_utf8()
     try:

@@ -115,7 +115,7 @@ def print_table(table: "Table") -> None:
     """Print a table without the blanks that rich pads lines with."""
     console = results()
     with console.capture() as drawn:
-        console.print(table)
+        console.print(table, crop=False)  # a line that is too long goes on in the next: no digit is left out
     print("\n".join(line.rstrip() for line in drawn.get().splitlines()))
 
 

@@ -170,7 +170,7 @@ def evaluate(
     batch_rows: o.BatchRows = None,
     seed: o.Seed = 0,
     json: o.Json = False,
-    quiet: o.Quiet = False,
+    quiet: o.NoProgress = False,
 ) -> None:
     """Train attackers before and after erasure, and gate on what they read."""
     from salcli import workflow

@@ -10,10 +10,13 @@ from salcli.errors import UsageError
 FORMAT_HELP = "npy, npz, h5, word2vec-text, glove or word2vec-bin"
 
 
+STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+
+
 def require_one_use_of_stdout(output: str | None, *, is_json: bool) -> None:
     """Refuse --json beside `-o -`: both would fill stdout."""
-    if output == "-" and is_json:
-        raise UsageError("--json and -o - both write to stdout: choose one")
+    if output in STDOUT and is_json:
+        raise UsageError(f"--json and -o {output} both write to stdout: choose one")
 
 
 def in_utf8(given: Any) -> Any:
@@ -59,6 +62,7 @@ Holdout = Annotated[
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no summary; warnings and errors stay.")]
+NoProgress = Annotated[bool, typer.Option("--quiet", help="No progress; figures, warnings and errors stay.")]
 Sha256 = Annotated[
     bool,
     typer.Option(

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from salcli.evaluation.probes import ProbeResult
+from salcli.evaluation.shares import difference
 
-NOISE = 1e-12  # differences of shares, 0.55 − 0.5 say, are off by their last digits
 Asked = tuple[tuple[str, str, str], ...]
 """each attribute, adversary and probe that must have been measured"""
 
@@ -40,7 +40,7 @@ def accuracy_gate(limit: float, probe: str | None, wanted: Asked, results: tuple
 
 def gain_gate(limit: float, probe: str | None, wanted: Asked, results: tuple[ProbeResult, ...], stage: str) -> Gate:
     """Judge, as `accuracy_gate`, what the worst probe reads over the majority rate."""
-    gains = {r: r.leakage - r.majority for r in results}
+    gains = {r: difference(r.leakage, r.majority) for r in results}
     return _probe_gate("max-gain", limit, probe, wanted, results, stage, gains)
 
 
@@ -52,7 +52,7 @@ def tpr_gap_gate(limit: float, task: Mapping[str, Any] | None, stage: str) -> Ga
     gap = task["tpr_gap"] or task["tpr_gap_rms"]
     if gap is None or gap[stage] is None:
         return Gate(name, limit, None, False, "the TPR gap is undefined: no class has positives in two groups")
-    value = _settled(gap[stage], limit)
+    value = gap[stage]
     if not task["converged"]:
         return Gate(name, limit, value, False, "the main task did not converge")
     return Gate(name, limit, value, value <= limit)
@@ -66,15 +66,10 @@ def similarity_gate(limit: float, scores: Iterable[Mapping[str, Any]]) -> Gate:
         before, after = score["before"], score["after"]
         if before is None or after is None or before <= 0:
             return Gate(name, limit, None, False, f"{score['set']}: undefined, or not positive before erasure")
-        shares.append(_settled(after / before, limit))
+        shares.append(after / before)
     if not shares:
         return Gate(name, limit, None, False, "no similarity set was measured")
     return Gate(name, limit, min(shares), min(shares) >= limit)
-
-
-def _settled(value: float, limit: float) -> float:
-    """Give the limit itself for a value that differs from it by nothing but noise."""
-    return limit if abs(value - limit) <= NOISE else value
 
 
 def _probe_gate(
@@ -92,7 +87,7 @@ def _probe_gate(
     due = [each for each in wanted if probe in (None, each[2])]
     missing = [each for each in due if each not in measured]
     worst = max(judged, key=lambda r: values[r], default=None)
-    value = None if worst is None else _settled(values[worst], limit)
+    value = None if worst is None else values[worst]
     if not due:
         return Gate(name, limit, value, False, f"the {probe} probe was not asked for" if probe else "nothing to judge")
     if missing:

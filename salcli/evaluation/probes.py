@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.errors import RangeError
+from salcli.evaluation.shares import difference
 
 Z95 = 1.959963984540054  # standard normal quantile of .975
 MOST_STEPS = 10_000
@@ -43,7 +44,7 @@ class ProbeResult:
     @property
     def leakage(self) -> float:
         """What a gate judges: accuracy, and for two classes also that of the flipped answers."""
-        return max(self.accuracy, 1 - self.accuracy) if self.n_classes == 2 else self.accuracy
+        return max(self.accuracy, difference(1, self.accuracy)) if self.n_classes == 2 else self.accuracy
 
     def to_dict(self) -> dict[str, Any]:
         """Give the fields of the report's JSON."""

@@ -17,6 +17,7 @@ from salcli.formats.writeback import written_meanwhile
 
 STDOUT = "-"
 PIECE, GIB = 1 << 20, 1 << 30
+NAME_BYTES = 100  # of the output's name in its temporary file's: a name may have 255
 
 
 def is_special(path: str) -> bool:
@@ -42,9 +43,13 @@ def check_output(path: str, inputs: Sequence[str], *, may_replace_input: bool = 
         return
     target = Path(os.path.realpath(path))
     folder = target.parent
-    if not folder.is_dir():
-        raise OutputError(f"{path}: the folder {os.path.dirname(path) or folder} does not exist")
-    if target.is_dir():
+    try:
+        is_folder = path.endswith(os.sep) or target.is_dir()
+        if not folder.is_dir():
+            raise OutputError(f"{path}: the folder {os.path.dirname(path) or folder} does not exist")
+    except OSError as error:  # a name that is too long
+        raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
+    if is_folder:
         raise OutputError(f"{path}: is a folder, expected the name of a file")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise OutputError(f"{path}: the folder {folder} is not writable")
@@ -84,7 +89,9 @@ def replacing(path: str, *, compresses: bool = False) -> Iterator[str]:
     """
     target = Path(os.path.realpath(path))
     folder = Path(tempfile.gettempdir()) if is_special(path) else target.parent
-    temporary = folder / f".{target.name[:100]}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+    temporary = (
+        folder / f".{os.fsdecode(os.fsencode(target.name)[:NAME_BYTES])}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+    )
     packed = temporary.with_suffix(".gz.tmp")
     try:
         with writing(path):

@@ -1,6 +1,5 @@
 """`ByteFile`: the bytes behind a name, plain or compressed, read in order or (plain) at any place by any thread."""
 
-import bz2
 import contextlib
 import gzip
 import hashlib
@@ -17,16 +16,16 @@ from typing import IO, Any
 
 from salcli.errors import FormatError, first_line
 from salcli.formats import signature
+from salcli.formats.unpacked import Unpacked
 
 PIECE = 1 << 20
 OPENERS: dict[str, Callable[[IO[bytes]], Any]] = {
     "gzip": lambda raw: gzip.GzipFile(fileobj=raw),
-    "bz2": bz2.BZ2File,
-    "xz": lambda raw: _Unxz(raw),
+    "bz2": Unpacked.bz2,
+    "xz": Unpacked.xz,
 }
 # At most so many bytes of content for one on disk: what cannot be in a file is refused before it is looked for.
 GREATEST_GROWTH = {"gzip": 1_100, "bz2": 50_000, "xz": 10_000}
-XZ_MEMORY = 128 << 20  # `xz -9` takes 65 MiB to unpack
 
 
 class Stream:
@@ -85,7 +84,7 @@ class ByteFile:
         """
         name = os.fspath(path)
         if name == "-":
-            return cls("<stdin>", spooled(sys.stdin.buffer))._recognised()
+            return cls("<stdin>", _kept(sys.stdin.buffer, "<stdin>"))._recognised()
         try:
             handle = open(name, "rb")  # noqa: SIM115 (closed by close)
         except IsADirectoryError:
@@ -94,7 +93,7 @@ class ByteFile:
             raise FormatError(f"{name}: cannot be read: {error.strerror}") from error
         if not handle.seekable():  # a pipe: keep it, so that it can be read twice
             with handle:
-                return cls(name, spooled(handle))._recognised()
+                return cls(name, _kept(handle, name))._recognised()
         return cls(name, handle)._recognised()
 
     def _recognised(self) -> "ByteFile":
@@ -257,36 +256,13 @@ class _Positioned:
         """Leave the shared handle open."""
 
 
-class _Unxz:
-    """Unpacks xz in bounded memory: a file may ask for a dictionary of 4 GiB."""
-
-    def __init__(self, raw: IO[bytes]) -> None:
-        self._raw, self._ahead = raw, b""
-        self._stream: lzma.LZMADecompressor | None = None
-
-    def read(self, size: int) -> bytes:
-        while True:
-            if self._stream is None or self._stream.needs_input or self._stream.eof:
-                self._ahead = self._ahead or self._raw.read(PIECE)
-                is_between = self._stream is None or self._stream.eof
-                if is_between:
-                    self._ahead = self._ahead.lstrip(b"\0") or self._raw.read(PIECE).lstrip(b"\0")  # padding
-                if not self._ahead:
-                    if is_between:
-                        return b""
-                    raise EOFError
-                if is_between:
-                    self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY)
-            assert self._stream is not None
-            ahead, self._ahead = self._ahead, b""
-            data = self._stream.decompress(ahead, size)
-            if self._stream.eof:
-                self._ahead = self._stream.unused_data
-            if data:
-                return data
-
-    def close(self) -> None:
-        """Leave the shared handle open."""
+def _kept(source: IO[bytes], name: str) -> IO[bytes]:
+    try:
+        return spooled(source)
+    except OSError as error:
+        raise FormatError(
+            f"{name}: cannot be kept in a temporary file in {tempfile.gettempdir()}: {error.strerror}"
+        ) from error
 
 
 def spooled(source: Any) -> IO[bytes]:

@@ -6,21 +6,31 @@ import h5py
 import numpy as np
 
 from salcli.data.embeddings import Embeddings
+from salcli.errors import FormatError
 from salcli.formats.hdf5 import Hdf5Source
 from salcli.formats.hdf5_sink import Hdf5Sink
 from salcli.formats.hdf5_storage import damage
 from salcli.formats.writer import EmbeddingWriter
 
 DEFAULT_MATRIX, DEFAULT_KEYS = "vectors", "keys"
+MAX_KEY = 40  # letters of a key that a message quotes
 
 
 class Hdf5Writer(EmbeddingWriter):
     """Writes a copy of the input's HDF5 file with the new matrix in the old one's place, or a new file."""
 
     def __init__(
-        self, path: str, *, n: int, d: int, dtype: np.dtype[Any], like: Hdf5Source | None, has_keys: bool
+        self,
+        path: str,
+        *,
+        n: int,
+        d: int,
+        dtype: np.dtype[Any],
+        like: Hdf5Source | None,
+        has_keys: bool,
+        target: str,
     ) -> None:
-        self._sink = Hdf5Sink(path)
+        self._target, self._sink = target, Hdf5Sink(path)
         self._file = self._sink.root
         self._dtype, self._row = dtype, 0
         is_copy = like is not None and like.n == n
@@ -35,8 +45,10 @@ class Hdf5Writer(EmbeddingWriter):
             with damage(f"{like.path}: attributes of dataset {like.dataset}"):
                 _copy_attributes(like.root[like.dataset], self._matrix)
         self._keys = None
-        if has_keys and not is_copy:
+        if has_keys and not (is_copy and like is not None and like.has_keys):
             keys_name = (like.keys_name if like else None) or DEFAULT_KEYS
+            if keys_name in self._file:
+                raise FormatError(f"{target}: keys have no place: the input has a dataset {keys_name} of its own")
             self._keys = self._file.create_dataset(keys_name, (n,), h5py.string_dtype())
         for other, path in others:  # hard links: the old matrix must not live on under another name
             self._file[other] = self._file[path]
@@ -50,7 +62,10 @@ class Hdf5Writer(EmbeddingWriter):
         stop = self._row + len(piece)
         self._matrix[self._row : stop] = piece.vectors
         if self._keys is not None:
-            self._keys[self._row : stop] = [key.encode("utf-8", "surrogateescape") for key in piece.keys or ()]
+            keys = piece.keys or ()
+            if without := next((key for key in keys if "\0" in key), None):
+                raise FormatError(f"{self._target}: key {without[:MAX_KEY]!r} would not read back the same from HDF5")
+            self._keys[self._row : stop] = [key.encode("utf-8", "surrogateescape") for key in keys]
         self._row = stop
         self._sink.require()
 
@@ -122,5 +137,6 @@ def _address(item: Any) -> Any:
 
 def _copy_attributes(source: Any, target: Any) -> None:
     for name in source.attrs:
-        if name not in ("DIMENSION_LIST", "REFERENCE_LIST", "CLASS"):  # references into the old file
+        is_scale = name == "CLASS" and np.array_equal(source.attrs[name], b"DIMENSION_SCALE")
+        if name not in ("DIMENSION_LIST", "REFERENCE_LIST") and not is_scale:  # references into the old file
             target.attrs.create(name, source.attrs[name], dtype=source.attrs.get_id(name).dtype)

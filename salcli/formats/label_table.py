@@ -133,8 +133,11 @@ def _only_column(path: str, names: Sequence[str], taken: set[int | None]) -> int
     """Find the only column that is not taken, and not called as keys are."""
     free = [i for i, name in enumerate(names) if i not in taken and name.lower() not in KEY_NAMES]
     if len(free) != 1:
-        listed = _listed([names[i] for i in free]) or "none"
-        raise LabelError(f"{path}: which column is the guarded attribute? {listed}: choose with --attribute")
+        which = f"one of {_listed([names[i] for i in free])}?" if free else "none is left."
+        raise LabelError(
+            f"{path}: which column is the guarded attribute? {which} Line 1 is taken as the header, it has "
+            f"{_listed(names)}: choose with --attribute"
+        )
     return free[0]
 
 

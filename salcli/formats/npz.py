@@ -20,6 +20,7 @@ from salcli.options import ReadOptions
 KEY_NAMES = ("keys", "words", "vocab", "tokens", "ids", "labels", "index")
 EPOCH = (1980, 1, 1, 0, 0, 0)  # so that equal content makes equal bytes
 COPY_PIECE = 1 << 20
+KEYS_MEMBER = "keys.npy"
 MAX_GROWTH, ANY_GROWTH_BYTES = 500, 64 << 20  # numpy pads strings, so that long lists of keys do shrink a hundredfold
 
 
@@ -176,11 +177,23 @@ class NpzWriter(EmbeddingWriter):
     """Writes the matrix beside whatever else the input's `.npz` held, or beside the keys."""
 
     def __init__(
-        self, handle: BinaryIO, *, n: int, d: int, dtype: np.dtype[Any], like: NpzSource | None, has_keys: bool
+        self,
+        handle: BinaryIO,
+        *,
+        n: int,
+        d: int,
+        dtype: np.dtype[Any],
+        like: NpzSource | None,
+        has_keys: bool,
+        target: str,
     ) -> None:
+        self._target = target
         self._archive = zipfile.ZipFile(handle, "w", allowZip64=True)
         self._dtype, self._like = dtype, like
-        self._keys: list[str] | None = [] if has_keys and (like is None or n != like.n) else None
+        is_told = has_keys and (like is None or n != like.n or not like.has_keys)
+        self._keys: list[str] | None = [] if is_told else None
+        if is_told and like is not None and not like.has_keys and KEYS_MEMBER in like.archive.names:
+            raise FormatError(f"{target}: keys have no place: {like.path} has an array keys of its own")
         name = like.member if like else "vectors.npy"
         self._compression = like.archive.zip.getinfo(like.member).compress_type if like else zipfile.ZIP_STORED
         self._member = self._open(name)
@@ -200,14 +213,17 @@ class NpzWriter(EmbeddingWriter):
         vectors: Floats = piece.vectors
         self._member.write(vectors.tobytes())
         if self._keys is not None:
-            self._keys.extend(piece.keys or ())
+            for key in piece.keys or ():
+                if key.endswith("\0"):
+                    raise FormatError(f"{self._target}: key {key[:40]!r} would not read back the same from npz")
+                self._keys.append(key)
 
     def close(self) -> None:
         """Copy the other arrays, or write the keys, and finish the archive."""
         self._member.close()
         skipped = {self._like.member} if self._like else set()
         if self._keys is not None:
-            keys_name = (self._like.keys_member if self._like else None) or "keys.npy"
+            keys_name = (self._like.keys_member if self._like else None) or KEYS_MEMBER
             skipped.add(keys_name)
             with self._open(keys_name) as member:
                 np.lib.format.write_array(member, np.array(self._keys, dtype=np.str_), allow_pickle=False)

@@ -156,13 +156,13 @@ def _writer(
         return NpyWriter(handle, n=source.n, d=d, dtype=dtype, is_fortran=getattr(inner, "is_fortran", False))
     if name == "npz":
         like = inner if isinstance(inner, NpzSource) else None
-        return NpzWriter(handle, n=source.n, d=d, dtype=dtype, like=like, has_keys=source.has_keys)
+        return NpzWriter(handle, n=source.n, d=d, dtype=dtype, like=like, has_keys=source.has_keys, target=target)
     if name == "h5":
         from salcli.formats.hdf5 import Hdf5Source
         from salcli.formats.hdf5_writer import Hdf5Writer
 
         same = inner if isinstance(inner, Hdf5Source) else None
-        return Hdf5Writer(temporary, n=source.n, d=d, dtype=dtype, like=same, has_keys=source.has_keys)
+        return Hdf5Writer(temporary, n=source.n, d=d, dtype=dtype, like=same, has_keys=source.has_keys, target=target)
     if name == "word2vec-bin":
         return Word2vecBinaryWriter(handle, n=source.n, d=d, dtype=dtype, target=target)
     return TextWriter(handle, n=source.n, d=d, dtype=dtype, has_header=name == "word2vec-text", target=target)

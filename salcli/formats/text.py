@@ -79,7 +79,7 @@ class TextSource:
             row, column = lost[0]
             raise RangeError(
                 f"{self._place_in(span)(row)}: {exact[row, column]:.6g} does not fit {self.dtype}: "
-                "read it with --dtype float64"
+                "scale the embeddings down (apply can: --dtype float64)"
             )
         return Embeddings.starting_at(span.first_row, vectors, self._keys(words, span))
 

@@ -67,6 +67,14 @@ def inputs_section(report: dict[str, Any]) -> Section | None:
     return found if found.tables or found.paragraphs else None
 
 
+def _space(eraser: dict[str, Any]) -> str:
+    """Name the space that directions are removed from: a kernel's is not the input's."""
+    if not record(eraser.get("kernel")):
+        return f"{count(eraser.get('d'))} dimensions"
+    n_features = record(eraser.get("landmarks")).get("n_features")
+    return "the kernel's dimensions" if n_features is None else f"the kernel's {count(n_features)} dimensions"
+
+
 def _eraser_sentence(eraser: dict[str, Any]) -> str:
     centring = {"True": ", centred", "False": ", not centred"}.get(str(eraser.get("is_centred")), "")
     rule = record(eraser.get("k_rule"))
@@ -78,6 +86,6 @@ def _eraser_sentence(eraser: dict[str, Any]) -> str:
     guarded = listed(items(eraser.get("attributes"))) or "–"
     return (
         f"The eraser ({visible(eraser.get('method') or 'method unknown')}{centring}) removes {count(eraser.get('k'))} "
-        f"of {count(eraser.get('d'))} dimensions (rank {count(eraser.get('rank'))}{'; ' + chosen if chosen else ''}). "
+        f"of {_space(eraser)} (rank {count(eraser.get('rank'))}{'; ' + chosen if chosen else ''}). "
         f"Guarded: {guarded}."
     )

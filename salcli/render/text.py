@@ -46,6 +46,15 @@ def decimal(value: object) -> str:
     return f"{found:.3f}".replace("-", "−") if round(abs(found), 3) else "0.000"
 
 
+def beside(value: object, limit: object) -> str:
+    """Give three decimals of a value, or as many more as tell it from a limit."""
+    found, other = number(value), number(limit)
+    if found is None or other is None or found == other:
+        return decimal(value)
+    digits = next((n for n in range(3, 12) if round(found, n) != round(other, n)), 12)
+    return f"{found:.{digits}f}".replace("-", "−")
+
+
 def general(value: object) -> str:
     """Give a limit or a parameter as it was asked for."""
     found = number(value)

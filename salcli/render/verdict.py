@@ -5,7 +5,7 @@ from typing import Any
 
 from salcli.render.attackers import best_attacker, by_attribute, probe_pairs
 from salcli.render.table import Section, Table, names, numbers
-from salcli.render.text import decimal, general, number, percent, record, records, shortened, visible
+from salcli.render.text import beside, decimal, general, number, percent, record, records, shortened, visible
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def limit_in_words(gate: dict[str, Any]) -> str:
 def gate_message(gate: dict[str, Any]) -> str:
     """Say what became of a gate, as the rest of a sentence that begins with its name."""
     undefined = number(gate.get("value")) is None
-    value = "had nothing valid to judge" if undefined else f"is {decimal(gate.get('value'))}"
+    value = "had nothing valid to judge" if undefined else f"is {beside(gate.get('value'), gate.get('limit'))}"
     name = str(gate.get("name"))
     asked = " is allowed" if name.startswith("max") else " is asked for" if name.startswith("min") else ""
     reason = f", {shortened(gate['reason'], 200)}" if gate.get("reason") else ""
@@ -132,7 +132,8 @@ def gates_section(report: dict[str, Any]) -> Section | None:
     rows, tones = [], []
     for gate in gates:
         tones.append("pass" if is_passed(gate) else "fail")
-        value = "nothing valid" if number(gate.get("value")) is None else decimal(gate.get("value"))
+        undefined = number(gate.get("value")) is None
+        value = "nothing valid" if undefined else beside(gate.get("value"), gate.get("limit"))
         result = "passed" if is_passed(gate) else "FAILED"
         rows.append((visible(gate.get("name")), result, value, limit_in_words(gate), visible(gate.get("reason"))))
     columns = (*names("gate", "result"), *numbers("value", "limit"), *names("reason"))

@@ -190,7 +190,8 @@ class LinearEraser:
         kind = x.dtype if dtype is None else np.dtype(dtype)
         if out is not None and out.dtype == kind and len(out) >= len(x) and out.shape[1:] == (width,):
             return out[: len(x)]
-        return np.empty((len(x), width), kind)
+        # A long double has six bytes that no number is written to: what was in memory must not go into files.
+        return (np.zeros if kind.itemsize > 8 else np.empty)((len(x), width), kind)
 
     def _in_blocks(self, x: NDArray[Any], change: Change, result: NDArray[Any]) -> NDArray[Any]:
         """Change rows block by block, always so many at once, so that no row's digits depend on its batch."""
@@ -213,5 +214,10 @@ class LinearEraser:
 
 
 def _rows_of_block(d: int) -> int:
-    """Give how many rows are widened at once: whole tiles, as far as memory goes."""
-    return whole_tiles(WIDE_ELEMENTS // d) if TILE * d <= MOST_ELEMENTS else max(1, MOST_ELEMENTS // d)
+    """Give how many rows are widened at once: whole tiles, a quarter of one if rows are long, or else each by itself.
+
+    Of other numbers of rows BLAS's kernels round the last ones otherwise.
+    """
+    if TILE * d <= MOST_ELEMENTS:
+        return whole_tiles(WIDE_ELEMENTS // d)
+    return TILE // 4 if TILE // 4 * d <= MOST_ELEMENTS else 1

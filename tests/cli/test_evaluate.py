@@ -247,7 +247,7 @@ def test_nothing_held_out_is_said_and_no_gate_on_fresh_passes(folder: Path, tmp_
     assert found["gates"][0]["passed"] is False
     assert "fresh" in found["gates"][0]["reason"]
     assert [note for note in found["notes"] if "no rows were held out" in note]
-    assert sum("no held-out rows" in line for line in done.err.splitlines()) == 1
+    assert sum("no rows were held out" in line for line in done.err.splitlines()) == 1
     assert run("evaluate", *given, "--max-accuracy", "1", "--adversary", "in-sample").code == 0
 
 

@@ -67,8 +67,9 @@ def test_an_unknown_suffix_is_a_usage_error(folder: Path, tmp_path: Path) -> Non
 def test_verdict_and_exit_code_agree_at_every_limit(folder: Path) -> None:
     bare = succeed("evaluate", *given(folder), "--json").json()
     after = [p for p in bare["probes"] if p["stage"] == "after"]
-    gain = max(max(p["accuracy"], 1 - p["accuracy"]) - p["majority"] for p in after)
-    above, below = [max(gain, 0.0), 0.5, 1.0], [0.0, max(gain, 2e-9) - 1e-9]
+    counts = [(round(p["accuracy"] * p["n_test"]), round(p["majority"] * p["n_test"]), p["n_test"]) for p in after]
+    gain = max((max(right, n - right) - most) / n for right, most, n in counts)
+    above, below = [max(gain, 0.0), 0.5, 1.0], [0.0, float(np.nextafter(max(gain, 1e-9), 0))]
     for limits in (above, [*above, *below]):  # one run for each verdict: as many gates as there are limits
         options = [option for limit in limits for option in ("--max-gain", repr(limit))]
         done = run("evaluate", *given(folder), "--json", *options, "--max-tpr-gap", "1")

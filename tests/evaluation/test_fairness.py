@@ -93,3 +93,9 @@ def test_counting_takes_small_integer_types_and_many_classes() -> None:
     outcomes = Outcomes.of(true, predicted, groups, 100, 100)
     assert outcomes.counts.sum() == 5000
     assert_array_equal(outcomes.counts.sum(axis=(1, 2)), np.bincount(true, minlength=100))
+
+
+def test_a_gap_is_the_float_that_a_limit_would_be_written_as() -> None:
+    """The rates 1 and 1 of one class, 0.8 and 0.7 of the other: 0.05, where floats would give 0.05000000000000004."""
+    tables = np.array([[[10, 10], [0, 0]], [[2, 3], [8, 7]]])
+    assert Outcomes(tables).gap() == 0.05

@@ -1,5 +1,6 @@
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,11 +70,7 @@ def test_a_value_that_is_its_limit_is_within_it(n: int, data: st.DataObject) -> 
     for make, one, limit in zip((gain_gate, accuracy_gate), of_shares, limits, strict=True):
         if one.majority < 1:
             assert make(limit, None, WANTED[:1], (one,), "after").passed
-            assert limit < 1e-9 or not make(limit - 1e-9, None, WANTED[:1], (one,), "after").passed
-    shares = {"before": right / n, "after": (right - most) / n}
-    gap = {"before": 0.0, "after": right / n - most / n, "ci95": None}
-    assert tpr_gap_gate(limits[0], {"tpr_gap": gap, "tpr_gap_rms": None, "converged": True}, "after").passed
-    assert similarity_gate((right - most) / right, [{"set": "s", **shares}]).passed
+            assert not limit or not make(float(np.nextafter(limit, 0)), None, WANTED[:1], (one,), "after").passed
 
 
 @pytest.mark.parametrize("make", [accuracy_gate, gain_gate])

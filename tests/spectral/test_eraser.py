@@ -11,6 +11,9 @@ from salcli.errors import RangeError, ShapeError, UsageError
 from salcli.spectral.eraser import MOST_ELEMENTS, WIDE_ELEMENTS, LinearEraser
 from salcli.spectral.linalg import TILE
 
+SHAPES = [(5, 1), (40, 9), (100, 7), (300, 6), (300, 30), (300, 60), (768, 30), (1100, 8), (1100, 50)]
+SHAPES += [(10_923, 1), (12_000, 4), (21_000, 1), (40_000, 2), (100_000, 1), (200_000, 3)]  # too long for whole tiles
+
 
 def eraser_of(d: int, k: int, seed: int = 0, mean: float = 1.0) -> LinearEraser:
     rng = np.random.default_rng(seed)
@@ -55,7 +58,7 @@ def test_rows_keep_their_dtype_and_are_computed_in_float64() -> None:
 
 
 @given(
-    st.sampled_from([(5, 1), (40, 9), (100, 7), (300, 6), (300, 30), (300, 60), (768, 30), (1100, 8), (1100, 50)]),
+    st.sampled_from(SHAPES),
     st.sampled_from([np.float32, np.float64]),
     st.booleans(),
     st.data(),
@@ -64,7 +67,7 @@ def test_no_rows_digits_depend_on_the_batch_it_comes_in(
     shape: tuple[int, int], dtype: type[np.floating], reduces: bool, data: st.DataObject
 ) -> None:
     (d, k), rng = shape, np.random.default_rng(5)
-    n = 3 * WIDE_ELEMENTS // d + 5
+    n = 3 * max(WIDE_ELEMENTS, MOST_ELEMENTS if TILE * d > MOST_ELEMENTS else 0) // d + 5
     u = np.linalg.qr(rng.normal(size=(d, k)))[0]
     x, eraser = (rng.normal(size=(n, d)) + 1).astype(dtype), LinearEraser(rng.normal(size=d), u, u)
     change = partial(eraser.reduce if reduces else eraser, dtype=np.float64)  # which shows every digit
