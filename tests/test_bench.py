@@ -105,6 +105,8 @@ def test_memory_is_made_to_be_at_hand_as_often_as_a_host_would_take_it(monkeypat
     assert touched == [7e9]
     at_hand(7e9, TAKEN_SECONDS / 2)  # which would not be over in time
     assert touched == [7e9, 7e9]
+    at_hand(8e9, 0.5)  # which is more than there is
+    assert touched == [7e9, 7e9, 8e9]
 
 
 def test_elsewhere_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,8 @@
 """Memory that is at hand while a work is timed, on hosts that take back what their guests leave free.
 
 With free page reporting, as virtual machines have it, a host takes memory that has been free for two seconds. Whoever
-touches it next waits until it is given again, at a tenth of the speed or less, and whether a work meets such memory is
-a matter of when others freed theirs. So memory is touched and held until the host has taken what else was free, then
+touches it next waits until it is given again, and whether a work meets such memory is a matter of when others freed
+theirs. So memory is touched and held until the host has taken what else was free, then
 freed: for two seconds works find it as on a machine of one's own.
 """
 
@@ -32,15 +32,17 @@ class AtHand:
     is_needed: bool
     """Whether the host takes free memory back."""
     _until: float = field(default=0.0, init=False)
+    _n_bytes: float = field(default=0.0, init=False)
 
     def __call__(self, n_bytes: float, seconds: float) -> None:
         """Prepare for a work that will touch so many bytes and probably take so many seconds."""
-        if not self.is_needed or time.perf_counter() + seconds < self._until:
+        is_there = n_bytes <= self._n_bytes and time.perf_counter() + seconds < self._until
+        if not self.is_needed or is_there:
             return
         held = _touch(n_bytes)
         time.sleep(TAKEN_SECONDS + MARGIN)
         del held
-        self._until = time.perf_counter() + TAKEN_SECONDS - MARGIN
+        self._n_bytes, self._until = n_bytes, time.perf_counter() + TAKEN_SECONDS - MARGIN
 
 
 def _touch(n_bytes: float) -> "np.ndarray":

@@ -23,7 +23,7 @@ from salcli.cli.kfit import kfit
 from salcli.cli.label import label
 from salcli.errors import OutputError, SalcliError
 
-STDOUT_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+STDOUT_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of writes alone: an input can have other faults
 OUR_BUG, INTERRUPTED, TERMINATED, PIPE_CLOSED = 70, 130, 143, 141
 
 
