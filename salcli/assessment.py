@@ -17,7 +17,7 @@ from salcli.passes import join_labels
 from salcli.probing import asked_for, attack, chosen_probes, measure_deviation
 from salcli.row_plan import RowPlan, plan_rows
 from salcli.staging import Erasure, Stages, stage_rows
-from salcli.sweeping import Again, repeat_fits, sweep
+from salcli.sweeping import Again, repeat_fits, require_repeatable, sweep
 
 UNKNOWN_FIT = (
     "which rows {} was erased with is not known: in-sample and fresh say only what the attackers were trained on"
@@ -50,12 +50,18 @@ def assess(
     erasure = Erasure(against=subject.against) if artifact is None else Erasure.of(artifact, source, options)
     words = keeping.gather_words(source, options)
     notes: list[str] = []
-    found: dict[str, Any] = {}
+    # What needs no attackers comes first: a word that is not there is told before they are trained.
+    found: dict[str, Any] = {
+        "similarity": keeping.similarity(words, erasure, options),
+        "neighbors": keeping.neighbors(source, erasure, options, progress),
+    }
     asked: tuple[tuple[str, str, str], ...] = ()
     if labels is not None:
         join = join_labels(source, labels)
         row_of_label = as_index(join.row_of_label)
         plan = plan_rows(labels, as_index(join.matched(labels)), artifact, options)
+        if artifact is not None:
+            require_repeatable(erasure, plan, options)
         stages = stage_rows(source, erasure, row_of_label, plan.needed, progress)
         notes += plan.notes
         if subject.against is not None:
@@ -70,8 +76,6 @@ def assess(
             again = Again(source, labels, artifact, erasure, stages, plan, row_of_label, words)
             found["sweep"] = () if options.sweep is None else sweep(again, options, progress)
             found["repeats"] = None if options.repeats is None else repeat_fits(again, options, progress)
-    found["similarity"] = keeping.similarity(words, erasure, options)
-    found["neighbors"] = keeping.neighbors(source, erasure, options, progress)
     notes = list(dict.fromkeys(notes))
     for note in notes:
         warn(note)

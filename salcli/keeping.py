@@ -37,24 +37,25 @@ class Words:
     """Gold sets, and the vectors of their words as they are in the file: read once, however often they are erased."""
 
     sets: tuple[SimilaritySet, ...]
-    wanted: set[str]
     before: Mapping[str, NDArray[Any]]
+    rows: Mapping[str, int]
+    """Which row of the file each is."""
 
 
 def gather_words(source: FiniteSource, options: EvaluateOptions) -> Words:
     """Read the gold sets that are asked for, and the vectors of their words."""
     sets = tuple(read_similarity(name) for name in options.similarity)
     if not sets:
-        return Words((), set(), {})
+        return Words((), {}, {})
     if not source.has_keys:
         raise AlignmentError(f"--similarity looks words up, but {source.path} has no keys: give --keys FILE")
     wanted: set[str] = set().union(*(spellings(gold.pairs) for gold in sets))
-    return Words(sets, wanted, gather_keys(source, wanted))
+    return Words(sets, *gather_keys(source, wanted))
 
 
 def similarity(words: Words, erasure: Erasure, options: EvaluateOptions) -> tuple[Fields, ...]:
     """Correlate cosines with each gold set before and after, beside a random control: as many directions, as far."""
-    before, after = words.before, erase_keys(words.before, erasure, words.wanted)
+    before, after = words.before, erase_keys(words.before, words.rows, erasure)
     eraser = erasure.eraser
     control = (eraser.k, eraser.mean) if isinstance(eraser, LinearEraser) else (None, None)
     return tuple(

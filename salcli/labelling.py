@@ -83,7 +83,7 @@ def label(embeddings: str, output: str, options: LabelCommandOptions) -> Labelle
 
 def _direction(source: FiniteSource, options: LabelCommandOptions) -> NDArray[np.float64]:
     words = {word for pair in options.pairs for word in pair}
-    found = gather_keys(source, words)
+    found, _ = gather_keys(source, words)
     missing = sorted(words - set(found))
     if missing:
         raise AlignmentError(

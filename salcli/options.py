@@ -88,6 +88,14 @@ class LabelOptions:
     """Take no column as the split."""
     task: str | None = None
     """A column of classes that is read along and not guarded: the main task."""
+    implied_by: str | None = None
+    """The eraser that named those columns which no option did, for messages."""
+    given: frozenset[str] = frozenset()
+    """The options that did, if an eraser named others."""
+
+    def named_by(self, option: str) -> str:
+        """Say who named a column: an option, or the eraser that was fitted with it."""
+        return option if self.implied_by is None or option in self.given else f"{self.implied_by} was fitted with it"
 
     def __post_init__(self) -> None:
         if self.by_row and self.key is not None:

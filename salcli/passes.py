@@ -208,11 +208,12 @@ def gather_rows(source: FiniteSource, rows: NDArray[np.int64], progress: Progres
     return (x if is_held.all() else x[is_held]), np.flatnonzero(is_held)
 
 
-def gather_keys(source: FiniteSource, wanted: set[str]) -> Mapping[str, NDArray[Any]]:
-    """Read the vectors of the wanted keys (the first row of each)."""
+def gather_keys(source: FiniteSource, wanted: set[str]) -> tuple[Mapping[str, NDArray[Any]], Mapping[str, int]]:
+    """Read the vectors of the wanted keys (the first row of each), and which rows they are of."""
     found: dict[str, NDArray[Any]] = {}
+    rows: dict[str, int] = {}
     for batch in ordered_map(lambda slab: slab.read(), source.slabs()):
-        for row, key in enumerate(batch.keys or ()):
+        for i, key in enumerate(batch.keys or ()):
             if key in wanted and key not in found:
-                found[key] = np.array(batch.vectors[row])
-    return found
+                found[key], rows[key] = np.array(batch.vectors[i]), int(batch.rows[i])
+    return found, rows

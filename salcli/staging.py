@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Index
-from salcli.engine.progress import Progress
+from salcli.engine.progress import Progress, Silent
 from salcli.erasing import erased_dtype
 from salcli.errors import AlignmentError
 from salcli.evaluate_options import EvaluateOptions
@@ -19,7 +19,7 @@ from salcli.formats.finite import FiniteSource
 from salcli.formats.registry import open_source
 from salcli.kernel_route import explicit
 from salcli.options import ReadOptions
-from salcli.passes import gather_keys, gather_rows
+from salcli.passes import gather_rows
 from salcli.spectral.eraser import LinearEraser
 from salcli.spectral.kernel_eraser import FeatureEraser, KernelEraser
 
@@ -116,10 +116,18 @@ def gather_same(source: FiniteSource, other: FiniteSource, rows: Index, held: In
     return x
 
 
-def erase_keys(before: Mapping[str, Array], erasure: Erasure, wanted: set[str]) -> Mapping[str, Array] | None:
-    """Give the vectors of words after erasure; None where there is none."""
+def erase_keys(before: Mapping[str, Array], rows: Mapping[str, int], erasure: Erasure) -> Mapping[str, Array] | None:
+    """Give the vectors of words after erasure; None where there is none.
+
+    Parameters
+    ----------
+    before : vectors by word
+    rows : which row of the file each is: a file that was erased elsewhere need not have keys
+    """
     if erasure.against is not None:
-        return gather_keys(erasure.against, wanted)
+        order = sorted(rows, key=rows.__getitem__)
+        x, held = gather_rows(erasure.against, np.array([rows[word] for word in order], np.int64), Silent())
+        return {order[i]: vector for i, vector in zip(held.tolist(), x, strict=True)}
     if erasure.eraser is None or not before:
         return None
     erased = erasure.erased(np.stack(list(before.values())))

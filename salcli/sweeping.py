@@ -42,6 +42,20 @@ class Again:
     words: keeping.Words
 
 
+def require_repeatable(erasure: Erasure, plan: RowPlan, options: EvaluateOptions) -> None:
+    """Refuse, before anything is trained, what cannot be measured again.
+
+    Raises
+    ------
+    LabelError : fewer rows were fitted than the sample asks for
+    UsageError : nothing is written that could be looked at
+    """
+    if options.sweep is not None or options.repeats is not None:
+        _written(erasure)
+    if options.repeats is not None and (options.sample or 0) > len(plan.fitted):
+        raise LabelError(f"--sample {options.sample}: only {len(plan.fitted)} rows were fitted")
+
+
 def sweep(
     again: Again,
     options: EvaluateOptions,
@@ -75,15 +89,9 @@ def repeat_fits(
     """Fit on `--repeats` stratified subsets of `--sample` fitted rows; give mean and standard deviation of everything.
 
     In-sample attackers are trained on the rows of each fit, the main task on all fitted rows.
-
-    Raises
-    ------
-    LabelError : fewer rows were fitted than the sample asks for
     """
     n, size = options.repeats or 0, options.sample or 0
     fitted = again.plan.fitted
-    if size > len(fitted):
-        raise LabelError(f"--sample {size}: only {len(fitted)} rows were fitted")
     whole = _written(again.erasure)
     rule = again.artifact.header["k_rule"]  # "rank" may give another k where a class is missing from a sample
     runs: list[Figures] = []

@@ -189,7 +189,7 @@ def evaluate(
         atomic.check_output(path, [given for given in read if given is not None])
     artifact = None if eraser is None else read_artifact(eraser)
     columns = replace(options.labels, task=options.task)
-    columns = columns if artifact is None else artifact.label_options(columns)
+    columns = columns if artifact is None else artifact.label_options(columns, str(eraser))
     keep_freed_memory()
     table = None if labels is None else read_labels(labels, columns)
     with (

@@ -110,30 +110,28 @@ class Attribute:
         z[np.arange(len(values)), values] = 1
         return z
 
-    def require_variety(self) -> None:
-        """Refuse an attribute that cannot covary with anything; warn of classes with a single row.
+    def require_variety(self, path: str) -> None:
+        """Refuse an attribute of the file at `path` that cannot covary with anything; warn of classes with one row.
 
         Raises
         ------
         LabelError : fewer than two classes, or a number that never changes
         """
+        column = f"{path}: {'numeric ' if self.classes is None else ''}column {self.name!r}"
         if self.classes is None:
             if self.n_labelled == 0 or np.min(held := self.values[self.is_labelled]) == np.max(held):
-                told = f"numeric column {self.name!r} has one value on {self.n_labelled} rows; nothing to remove"
-                raise LabelError(told)
+                raise LabelError(f"{column} has one value on {self.n_labelled} rows; nothing to remove")
             return
         if len(self.classes) < 2:
             named = f"one class ({self.classes[0]})" if self.classes else "no class"
-            raise LabelError(
-                f"column {self.name!r} has {named} on {self.n_labelled} rows; two are needed, nothing to remove"
-            )
+            raise LabelError(f"{column} has {named} on {self.n_labelled} rows; two are needed, nothing to remove")
         counts = self.counts()
         single = [name for name, count in counts.items() if count == 1]
         if len(single) == len(counts):
-            raise LabelError(f"column {self.name!r} has {len(single)} classes on as many rows: every label is unique")
+            raise LabelError(f"{column} has {len(single)} classes on as many rows: every label is unique")
         if single:
             more = f" and {len(single) - 3} more" if len(single) > 3 else ""
-            warn(f"column {self.name!r}: a class with a single row: {', '.join(single[:3])}{more}")
+            warn(f"{column}: a class with a single row: {', '.join(single[:3])}{more}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +182,7 @@ class GuardedLabels:
     def require_variety(self) -> None:
         """Refuse attributes that cannot covary with anything (see `Attribute.require_variety`)."""
         for attribute in self.attributes:
-            attribute.require_variety()
+            attribute.require_variety(self.path)
 
     def standardised(self, *, is_centred: bool) -> Self:
         """Measure numeric attributes in standard deviations (see `Attribute.standardised`)."""

@@ -60,8 +60,8 @@ class Artifact:
             "attributes": [a["name"] for a in self.header["attributes"]]
         }
 
-    def label_options(self, given: LabelOptions) -> LabelOptions:
-        """Read labels as the fit did, except where `given` says otherwise."""
+    def label_options(self, given: LabelOptions, path: str) -> LabelOptions:
+        """Read labels as the fit did, except where `given` says otherwise; `path`: of the artifact, for messages."""
         rows, attributes = self.header["rows"], self.header["attributes"]
         is_chosen = bool(given.attributes or given.numeric)
         return LabelOptions(
@@ -72,6 +72,18 @@ class Artifact:
             given.split_column or rows["split_column"],
             given.no_split or rows["split_column"] is None,
             given.task,
+            path,
+            frozenset(
+                option
+                for option, value in (
+                    ("--attribute", given.attributes),
+                    ("--numeric", given.numeric),
+                    ("--key", given.key),
+                    ("--split-column", given.split_column),
+                    ("--task", given.task),
+                )
+                if value
+            ),
         )
 
 

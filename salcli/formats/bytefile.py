@@ -256,9 +256,22 @@ class _Positioned:
         """Leave the shared handle open."""
 
 
+class _Piped:
+    """A pipe, whose own faults are not taken for those of the file it is kept in."""
+
+    def __init__(self, source: IO[bytes], name: str) -> None:
+        self._source, self._name = source, name
+
+    def read(self, size: int) -> bytes:
+        try:
+            return self._source.read(size)
+        except OSError as error:
+            raise FormatError(f"{self._name}: cannot be read: {error.strerror}") from error
+
+
 def _kept(source: IO[bytes], name: str) -> IO[bytes]:
     try:
-        return spooled(source)
+        return spooled(_Piped(source, name))
     except OSError as error:
         raise FormatError(
             f"{name}: cannot be kept in a temporary file in {tempfile.gettempdir()}: {error.strerror}"
@@ -268,7 +281,12 @@ def _kept(source: IO[bytes], name: str) -> IO[bytes]:
 def spooled(source: Any) -> IO[bytes]:
     """Copy a stream into an unnamed temporary file."""
     spool = tempfile.TemporaryFile()  # noqa: SIM115 (closed by ByteFile.close)
-    shutil.copyfileobj(source, spool, PIECE)
-    spool.flush()
+    try:
+        shutil.copyfileobj(source, spool, PIECE)
+        spool.flush()
+    except BaseException:
+        with contextlib.suppress(OSError):
+            spool.close()
+        raise
     spool.seek(0)
     return spool

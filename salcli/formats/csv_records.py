@@ -2,6 +2,7 @@
 
 import csv
 import itertools
+import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -19,6 +20,7 @@ MAX_LINE = 1 << 20
 READ_BYTES = 1 << 18  # cells of a few letters take many times as much as strings
 RECORDS_AT_ONCE = 4096
 BOM = b"\xef\xbb\xbf"
+QUOTED = re.compile(rb'"[^"]*("|\Z)')
 
 
 class Batch(NamedTuple):
@@ -69,7 +71,7 @@ def _first_line(block: bytes) -> bytes:
 
 
 def _count(line: bytes, delimiter: str) -> int:
-    return line.count(delimiter.encode())
+    return QUOTED.sub(b"", line).count(delimiter.encode())
 
 
 def _batched(path: str, records: Iterator[tuple[int, list[str]]], n_columns: int) -> Iterator[Batch]:

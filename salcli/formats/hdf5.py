@@ -13,10 +13,12 @@ from salcli.errors import FormatError, first_line, warn
 from salcli.formats.bytefile import ByteFile
 from salcli.formats.hdf5_storage import FAULTS, damage, describe, is_packed, require_inside, require_readable
 from salcli.formats.npy import numbered, read_blocks, require_float_matrix
+from salcli.formats.signature import HDF5_MAGIC
 from salcli.formats.source import Slab, require_shape, row_ranges
 from salcli.options import ReadOptions, unit_rows
 
 KEYS_BYTES = 4 << 20  # of fixed-length keys that are read at once
+LIBRARIES = {0: "earliest", 1: "earliest", 2: "v108", 3: "v110"}  # by the version of the superblock
 MAX_LINKS = 16  # soft links in a row; more is a circle
 KEY_NAMES = frozenset({"keys", "words", "vocab", "vocabulary", "tokens", "ids", "key", "word", "token", "id", "index"})
 
@@ -29,6 +31,9 @@ class Hdf5Source:
     def __init__(self, file: ByteFile, options: ReadOptions) -> None:
         self.path, self._file = file.name, file.plain()
         self.root = self._opened()
+        superblock = self._file.head()[len(HDF5_MAGIC)]
+        self.libver = LIBRARIES.get(superblock, "latest")
+        """The oldest library that reads the file: some of what younger ones write has no place in older files."""
         try:
             with damage(self.path):
                 self._find(options)

@@ -6,6 +6,8 @@ from typing import Any
 
 import h5py
 
+EARLIEST = "earliest"
+
 
 class _Tolerant(io.RawIOBase):
     """The file beneath. HDF5 ends the process if it cannot flush what it holds, so refusals are kept for later."""
@@ -69,9 +71,10 @@ class _Tolerant(io.RawIOBase):
 class Hdf5Sink:
     """An open HDF5 file to write to; `require` and `close` tell what the disk refused."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, libver: str = EARLIEST) -> None:
+        """Begin a file for readers of `libver` (in h5py's words) and later."""
         self._below = _Tolerant(path)
-        self.root = h5py.File(self._below, "w", libver="earliest")
+        self.root = h5py.File(self._below, "w", libver=libver)
 
     def require(self) -> None:
         """Raise what the operating system said when it refused to write.

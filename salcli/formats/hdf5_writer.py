@@ -8,7 +8,8 @@ import numpy as np
 from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError
 from salcli.formats.hdf5 import Hdf5Source
-from salcli.formats.hdf5_sink import Hdf5Sink
+from salcli.formats.hdf5_copy import Hdf5Copy
+from salcli.formats.hdf5_sink import EARLIEST, Hdf5Sink
 from salcli.formats.hdf5_storage import damage
 from salcli.formats.writer import EmbeddingWriter
 
@@ -30,28 +31,30 @@ class Hdf5Writer(EmbeddingWriter):
         has_keys: bool,
         target: str,
     ) -> None:
-        self._target, self._sink = target, Hdf5Sink(path)
+        self._target, self._sink = target, Hdf5Sink(path, EARLIEST if like is None else like.libver)
         self._file = self._sink.root
         self._dtype, self._row = dtype, 0
         is_copy = like is not None and like.n == n
         name = like.dataset if like else DEFAULT_MATRIX
-        others: list[tuple[str, str]] = []
+        copy = None
         if like is not None:
             skipped = {like.dataset} if is_copy else {like.dataset, str(like.keys_name)}
+            copy = Hdf5Copy(like.path, like.root, self._file, skipped)
             with damage(f"{like.path}: what stands beside dataset {like.dataset}"):
-                others = _copy_siblings(like.root, self._file, skipped)
+                copy.groups()
         self._matrix = self._file.create_dataset(name, (n, d), dtype, **_storage(like, d))
-        if like is not None:
+        if like is not None and copy is not None:
             with damage(f"{like.path}: attributes of dataset {like.dataset}"):
-                _copy_attributes(like.root[like.dataset], self._matrix)
+                copy.attributes(like.root[like.dataset], self._matrix)
         self._keys = None
         if has_keys and not (is_copy and like is not None and like.has_keys):
             keys_name = (like.keys_name if like else None) or DEFAULT_KEYS
             if keys_name in self._file:
                 raise FormatError(f"{target}: keys have no place: the input has a dataset {keys_name} of its own")
             self._keys = self._file.create_dataset(keys_name, (n,), h5py.string_dtype())
-        for other, path in others:  # hard links: the old matrix must not live on under another name
-            self._file[other] = self._file[path]
+        if like is not None and copy is not None:
+            with damage(f"{like.path}: links and references to dataset {like.dataset}"):
+                copy.finish()
 
     def encode(self, batch: Embeddings) -> Embeddings:
         """Lay rows out as they will be written; safe on any thread."""
@@ -92,51 +95,3 @@ def _storage(like: Hdf5Source | None, d: int) -> dict[str, Any]:
         "shuffle": source.shuffle,
         "fletcher32": source.fletcher32,
     }
-
-
-def _copy_siblings(source: h5py.File, target: h5py.File, skipped: set[str]) -> list[tuple[str, str]]:
-    """Copy everything but the datasets at `skipped`, under whatever names they stand; links stay links.
-
-    Returns
-    -------
-    (name, path) of each other name of a skipped dataset
-    """
-    places = {_address(source[path]): path for path in skipped if path in source}
-    others: list[tuple[str, str]] = []
-    made: dict[Any, str] = {_address(source): "/"}
-
-    def copy(group: h5py.Group, into: h5py.Group) -> None:
-        _copy_attributes(group, into)
-        for name in group:
-            path = f"{into.name.rstrip('/')}/{name}"
-            link = group.get(name, getlink=True)
-            if not isinstance(link, h5py.HardLink):
-                into[name] = link
-                continue
-            item = group[name]
-            address = _address(item)
-            if address in places:
-                others.extend([(path, places[address])] if path != places[address] else [])
-            elif address in made:
-                into[name] = target[made[address]]
-            elif isinstance(item, h5py.Group):
-                made[address] = path
-                copy(item, into.create_group(name))
-            else:
-                made[address] = path
-                group.copy(name, into, name)
-
-    copy(source, target)
-    return others
-
-
-def _address(item: Any) -> Any:
-    """Tell one object of a file from others, whatever its name."""
-    return h5py.h5o.get_info(item.id).addr
-
-
-def _copy_attributes(source: Any, target: Any) -> None:
-    for name in source.attrs:
-        is_scale = name == "CLASS" and np.array_equal(source.attrs[name], b"DIMENSION_SCALE")
-        if name not in ("DIMENSION_LIST", "REFERENCE_LIST") and not is_scale:  # references into the old file
-            target.attrs.create(name, source.attrs[name], dtype=source.attrs.get_id(name).dtype)

@@ -17,6 +17,7 @@ from salcli.data.labels import Attribute, GuardedLabels
 from salcli.errors import FormatError, LabelError, UsageError, warn
 from salcli.formats.csv_records import Batch, csv_batches
 from salcli.formats.label_columns import ClassColumn, Lines, Trimmed
+from salcli.formats.signature import looks_like_vectors
 from salcli.options import LabelOptions
 
 KEY_NAMES = frozenset({"word", "key", "id", "token"})
@@ -96,17 +97,26 @@ def _require_distinct(path: str, asked: Sequence[str]) -> None:
         raise UsageError(f"{path}: column {again[0]!r} is asked for twice (--attribute, --numeric)")
 
 
-def _find_columns(path: str, header: Sequence[str], options: LabelOptions) -> _Columns:
-    _require_distinct(path, (*options.attributes, *options.numeric))
-    names = tuple(name.strip() for name in header)
+def _require_names(path: str, names: Sequence[str]) -> None:
+    if len(names) == 1 and looks_like_vectors(names[0]):
+        raise FormatError(
+            f"{path}: line 1: {names[0][:40]!r} begins a file of vectors, expected the column names of a CSV: "
+            "are two files in the wrong order?"
+        )
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice or "" in names:
         fault = f"column {twice[0][:40]!r} stands twice" if twice else "a column has no name"
         raise FormatError(f"{path}: line 1: {fault} in the header ({_listed(names)})")
 
+
+def _find_columns(path: str, header: Sequence[str], options: LabelOptions) -> _Columns:
+    _require_distinct(path, (*options.attributes, *options.numeric))
+    names = tuple(name.strip() for name in header)
+    _require_names(path, names)
+
     def at(name: str, option: str) -> int:
         if name not in names:
-            raise LabelError(f"{path}: no column {name!r} ({option}); it has {_listed(names)}")
+            raise LabelError(f"{path}: no column {name!r} ({options.named_by(option)}); it has {_listed(names)}")
         return names.index(name)
 
     keys = [i for i, name in enumerate(names) if name.lower() in KEY_NAMES and name not in options.attributes]

@@ -1,5 +1,6 @@
 """What a file is, told from its first bytes: the formats that are read, and those that are refused by name."""
 
+import codecs
 import re
 from typing import NamedTuple
 
@@ -26,6 +27,11 @@ REFUSED = (
     (b"SQLite format 3", "an SQLite database, not vectors"),
     (b"\xff\xfe", "UTF-16 text: save it as UTF-8"),
     (b"\xfe\xff", "UTF-16 text: save it as UTF-8"),
+    (
+        b"MATLAB 7.3 MAT-file",
+        "a MATLAB file, whose matrices lie on their side: write rows as .npy or .h5",
+    ),
+    (b"MATLAB 5.0 MAT-file", "a MATLAB file, which salcli does not read: write its vectors as .npy or .h5"),
     (GIT_LFS, "a Git LFS pointer, not the file itself: run `git lfs pull`"),
 )
 HTML = re.compile(rb"\s*(<!--.*?-->\s*)?<(!doctype\s+html|html|head|body|\?xml)", re.IGNORECASE | re.DOTALL)
@@ -87,6 +93,13 @@ def format_of(head: bytes) -> str:
     return "word2vec-bin" if looks_binary(head[header.n_bytes :], header.d) else "word2vec-text"
 
 
+def looks_like_vectors(line: str) -> bool:
+    """Tell the first line of a text or binary file of vectors: a word and several numbers, or the header `n d`."""
+    data = line.encode("utf-8", "surrogateescape")
+    fields = data.split()
+    return HEADER.match(data) is not None or (len(fields) > 3 and all(map(NUMBER.fullmatch, fields[-3:])))
+
+
 def looks_binary(body: bytes, d: int | None = None) -> bool:
     """Tell float32 records from rows of text, by what stands in the first row.
 
@@ -103,5 +116,16 @@ def looks_binary(body: bytes, d: int | None = None) -> bool:
         return False
     if any(byte < 32 and byte not in b"\t\n\r\x0b\x0c\x1c\x1d\x1e\x1f" for byte in body[:4096]):
         return True
+    if d is None and _is_utf8(body[:4096]):
+        return False  # prose, a CSV …: no rows of vectors, but a reader of text says best what is wrong with them
     _, _, behind_word = (body if is_cut else line).partition(b" ")
     return sum(byte in NUMBER_BYTES or byte == 0x2C for byte in behind_word) * 2 < len(behind_word)
+
+
+def _is_utf8(head: bytes) -> bool:
+    """Tell UTF-8 that may be cut within its last character."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True

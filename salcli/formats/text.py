@@ -64,6 +64,12 @@ class TextSource:
         self._spans, self.n, self._strips_cr, self.d, self.unit = survey
         if header and self.n != header.n:
             raise FormatError(f"{self.path}: line 1 announces {header.n} rows, {self.n} were found")
+        if header is None and self.n and not self.d:
+            line = head[start:].partition(b"\n")[0].rstrip(b"\r")
+            raise FormatError(
+                f"{self.path}: line 1: {text_rows.shown(line)}, expected a word and its numbers, "
+                "with spaces between them" + (": is this a CSV?" if b"," in line or b";" in line else "")
+            )
         require_shape(self.path, self.n, self.d)
 
     def slabs(self) -> Iterator[Slab]:

@@ -98,6 +98,29 @@ def test_against_the_output_of_apply_gives_the_figures_of_the_eraser(folder: Pat
         assert (one["n_train"], one["n_test"]) == (two["n_train"], two["n_test"])
 
 
+def test_against_a_file_without_keys_goes_by_row(folder: Path, tmp_path: Path) -> None:
+    save_npy(tmp_path / "out.npy", np.loadtxt(folder / "out.txt", skiprows=1, usecols=range(1, D + 1)))
+    args = ["evaluate", folder / "x.txt", "--similarity", folder / "gold.tsv", "--json", "--against"]
+    (keyed,), (bare,) = (
+        succeed(*args, folder / name).json()["similarity"] for name in ("out.txt", tmp_path / "out.npy")
+    )
+    assert bare == keyed
+    assert bare["after"] != bare["before"]
+
+
+@pytest.mark.parametrize(
+    ("extra", "says"),
+    [
+        (["--neighbors", "zebra"], "'zebra'"),
+        (["--repeats", "2", "--sample", "9999"], "--sample 9999: only 150 rows were fitted"),
+    ],
+)
+def test_what_cannot_be_is_told_before_attackers_are_trained(folder: Path, extra: list[str], says: str) -> None:
+    done = refuse(3, "evaluate", *given(folder), "--eraser", folder / "e.npz", *extra, says=says)
+    assert b"attack" not in done.stderr
+    assert b"attack" in succeed("evaluate", *given(folder), "--eraser", folder / "e.npz").stderr
+
+
 def test_against_a_file_with_other_rows_is_refused(folder: Path, tmp_path: Path) -> None:
     head, *lines = (folder / "out.txt").read_text().splitlines()
     (tmp_path / "other.txt").write_text("\n".join([head, lines[1], lines[0], *lines[2:]]) + "\n")

@@ -211,3 +211,22 @@ def test_labels_take_about_a_byte_a_row(tmp_path: Path) -> None:
     assert labels.is_complete
     assert labels.attributes[0].values[:3].tolist() == [1, 0, 1]
     assert peak < 1.5 * n + (12 << 20)  # and what a block of lines takes
+
+
+def test_a_delimiter_in_a_quoted_name_is_part_of_it() -> None:
+    labels = read('word,"a;b;c;d",g\nhe,1,x\nshe,2,y\n', attributes=("a;b;c;d",))
+    assert (labels.attributes[0].name, classes_of(labels), labels.keys) == ("a;b;c;d", ["1", "2"], ("he", "she"))
+
+
+@pytest.mark.parametrize("text", ["3 2\nhe 1 2\n", "he 0.1 -2 3e-4\nshe 1 2 3\n"])
+def test_vectors_are_not_taken_for_labels(text: str) -> None:
+    with pytest.raises(FormatError, match=r"line 1: .* expected the column names of a CSV.*wrong order"):
+        read(text)
+
+
+def test_a_column_that_an_eraser_names_is_not_blamed_on_an_option() -> None:
+    asked = {"attributes": ("g",), "implied_by": "e.npz", "given": frozenset({"--key"}), "key": "word"}
+    with pytest.raises(LabelError, match=r"no column 'g' \(e\.npz was fitted with it\)"):
+        read("word,h\nhe,1\n", **asked)
+    with pytest.raises(LabelError, match=r"no column 'word' \(--key\)"):
+        read("id,g\nhe,1\n", **asked)

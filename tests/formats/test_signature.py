@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 from salcli.errors import FormatError
 from salcli.formats.registry import open_source
-from salcli.formats.signature import compression_of, format_of, looks_binary, refusal, word2vec_header
+from salcli.formats.signature import (
+    compression_of,
+    format_of,
+    looks_binary,
+    looks_like_vectors,
+    refusal,
+    word2vec_header,
+)
 
 from .strategies import file_of
 
@@ -97,3 +104,27 @@ def test_a_row_of_text_is_text_whatever_its_word_holds(row: bytes) -> None:
 def test_a_text_row_with_a_fault_is_still_text() -> None:
     assert not looks_binary(b"bolta 0,125 0,25\n", 2)
     assert not looks_binary(b"kirun 0.1 0.2 0.3\n", 4)
+
+
+@pytest.mark.parametrize(
+    "text", ["Dear all,\nthis is a letter.\n", "word,g\nhe,1\n", "é\n" * 40_000, "# title\n\nprose\n"]
+)
+def test_prose_is_no_binary(text: str) -> None:
+    assert not looks_binary(text.encode()[:65536])
+
+
+def test_floats_are_no_prose() -> None:
+    x = np.random.default_rng(0).normal(size=(20, 12)).astype("<f4")
+    assert looks_binary(b"".join(b"w%d " % i + row.tobytes() for i, row in enumerate(x)))
+
+
+@pytest.mark.parametrize(
+    ("line", "is_vectors"),
+    [
+        ("the -0.1 0.25 3", True), ("5000 100", True), ('" 1 2 3', True), ("a b c 1 2 3", True),
+        ("label", False), ("group 1", False), ("label of 2", False), ("2024", False), ("", False),
+        ("\udcff 1 2 3", True),
+    ],
+)  # fmt: skip
+def test_a_column_name_is_told_from_the_first_row_of_vectors(line: str, is_vectors: bool) -> None:
+    assert looks_like_vectors(line) is is_vectors

@@ -373,7 +373,12 @@ LONG = b"x" * 100
         (b"1 2\na 1 2\nb 1 2\n", "line 1 announces 1 rows, 2 were found"),
         (b"0 2\n", "no rows to read: the matrix is empty, 0 rows of 2 dimensions"),
         (b"1 0\na\n", "no rows to read: the matrix is empty, 1 rows of 0 dimensions"),
-        (b"a\nb\n", "no rows to read: the matrix is empty, 2 rows of 0 dimensions"),
+        (b"a\nb\n", "line 1: 'a', expected a word and its numbers, with spaces between them"),
+        (
+            b"word,g\na,1\n",
+            "line 1: 'word,g', expected a word and its numbers, with spaces between them: is this a CSV?",
+        ),
+        (b"some prose\nmore of it\nand that\n", "line 1: word 'some': field 1 of 1 is 'prose', expected a number"),
         (b"2 2\na 1 2\n" + LONG + b" 1 -\n", f"line 3: word '{'x' * 40}…': field 2 of 2 is '-', expected a number"),
         (b"2 2\na 1 2\n" + LONG + b" 1\n", f"line 3: word '{'x' * 40}…': 1 numbers found, 2 expected"),
         (b"a 1 2\nb 1 " + b"9x" * 99 + b"\n", f"line 2: word 'b': field 2 of 2 is '{'9x' * 20}…', expected a number"),

@@ -66,7 +66,7 @@ def read_table(path: str) -> None:
     errors = []
     for options in (LabelOptions(), LabelOptions(numeric=("age",)), LabelOptions(attributes=("y",), by_row=True)):
         try:
-            read_labels(path, options).require_variety()
+            read_labels(path, options).require_variety("y.csv")
         except SalcliError as error:
             errors.append(error)
     if len(errors) == 3:
@@ -76,7 +76,7 @@ def read_table(path: str) -> None:
 def use_artifact(path: str) -> None:
     """Read an artifact, and use all that other code takes from it."""
     artifact = read_artifact(path)
-    artifact.summary(), artifact.label_options(LabelOptions()), artifact.rule, artifact.n_bytes
+    artifact.summary(), artifact.label_options(LabelOptions(), "e.npz"), artifact.rule, artifact.n_bytes
     found = inspect(path, InspectOptions())
     json.dumps(found, allow_nan=False)
     with redirect_stdout(io.StringIO()):

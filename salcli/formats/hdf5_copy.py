@@ -1,0 +1,143 @@
+"""`Hdf5Copy`: all that stands beside the matrix, into another HDF5 file; links and references lead where they led."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import h5py
+import numpy as np
+
+from salcli.errors import warn
+from salcli.formats.hdf5_storage import FAULTS
+
+SCALES, SCALED = "DIMENSION_LIST", "REFERENCE_LIST"  # attributes that h5py writes where scales are attached
+REFERENCES_AT_ONCE = 1 << 16
+
+
+class Hdf5Copy:
+    """Copies all but some datasets. They are made in between; then what leads to them can be made too."""
+
+    def __init__(self, path: str, source: h5py.File, target: h5py.File, skipped: set[str]) -> None:
+        """Begin a copy of the file at `path`, but for the datasets at `skipped`, whatever else they are called."""
+        self._path, self._source, self._target = path, source, target
+        self._places = {_address(source[name]): name for name in skipped if name in source}
+        self._others: list[tuple[str, str]] = []
+        """(name, path) of each other name of a skipped dataset."""
+        self._referring: list[tuple[Any, Any, str | None]] = []
+        """Objects here and there that hold references: in an attribute, or (None) as a dataset's values."""
+        self._scaled: list[tuple[Any, Any]] = []
+        """Datasets here and there whose dimensions have scales (as in netCDF)."""
+
+    def groups(self) -> None:
+        """Copy groups with all they hold; soft and external links stay links."""
+        made: dict[Any, str] = {_address(self._source): "/"}
+
+        def copy(group: h5py.Group, into: h5py.Group) -> None:
+            self.attributes(group, into)
+            for name in group:
+                path = f"{into.name.rstrip('/')}/{name}"
+                link = group.get(name, getlink=True)
+                if not isinstance(link, h5py.HardLink):
+                    into[name] = link
+                    continue
+                item = group[name]
+                address = _address(item)
+                if address in self._places:
+                    self._others.extend([(path, self._places[address])] if path != self._places[address] else [])
+                elif address in made:
+                    into[name] = self._target[made[address]]
+                elif isinstance(item, h5py.Group):
+                    made[address] = path
+                    copy(item, into.create_group(name))
+                else:
+                    made[address] = path
+                    self._copy_item(group, name, into)
+
+        copy(self._source, self._target)
+
+    def _copy_item(self, group: h5py.Group, name: str, into: h5py.Group) -> None:
+        """Copy a dataset or a named type to the last bit, but for references, which HDF5 would let lead nowhere."""
+        group.copy(name, into, name)
+        for attribute in self._leading(group[name], into[name]):
+            del into[name].attrs[attribute]
+        if isinstance(group[name], h5py.Dataset) and _refers(group[name].dtype):
+            self._referring.append((group[name], into[name], None))
+
+    def attributes(self, source: Any, target: Any) -> None:
+        """Copy the values of all attributes of a group or dataset."""
+        left_out = {*self._leading(source, target)}
+        for name in source.attrs:
+            is_scale = name == "CLASS" and np.array_equal(source.attrs[name], b"DIMENSION_SCALE")
+            if name not in left_out and not is_scale:  # h5py says that in its own words, once the scale is attached
+                target.attrs.create(name, source.attrs[name], dtype=source.attrs.get_id(name).dtype)
+
+    def _leading(self, source: Any, target: Any) -> Iterator[str]:
+        """Name the attributes that hold references, which are made later."""
+        for name in source.attrs:
+            if name == SCALES:
+                self._scaled.append((source, target))
+            elif name != SCALED and _refers(source.attrs.get_id(name).dtype):
+                self._referring.append((source, target, name))
+            elif name != SCALED:
+                continue
+            yield name
+
+    def finish(self) -> None:
+        """Make the other names of what was skipped, so that it does not live on as it was, and all references."""
+        for other, path in self._others:
+            self._target[other] = self._target[path]
+        for source, target in self._scaled:
+            for dimension, there, n, n_there in zip(source.dims, target.dims, source.shape, target.shape, strict=True):
+                for scale in dimension.values() if n == n_there else ():
+                    if scale.name in self._target:
+                        there.attach_scale(self._target[scale.name])
+        for source, target, name in self._referring:
+            held = source if name is None else source.attrs.get_id(name)
+            if h5py.check_ref_dtype(held.dtype) is not h5py.Reference:
+                what = f"dataset {source.name}" if name is None else f"attribute {name!r} of {source.name}"
+                warn(f"{self._path}: {what} refers to parts of datasets, which lead nowhere in the new file")
+            elif name is not None:
+                target.attrs.create(name, self._moved(source.attrs[name]), dtype=h5py.ref_dtype)
+            else:
+                for part in _parts(source):
+                    target[part] = self._moved(source[part])
+
+    def _moved(self, references: Any) -> Any:
+        """Let references (one, or an array of them) lead to the same objects in the new file, or to nothing."""
+        if isinstance(references, h5py.Reference):
+            return self._moved_one(references)
+        moved = np.empty(references.shape, h5py.ref_dtype)
+        for at in np.ndindex(references.shape):
+            moved[at] = self._moved_one(references[at])
+        return moved
+
+    def _moved_one(self, reference: h5py.Reference) -> h5py.Reference:
+        try:
+            name = self._source[reference].name if reference else None
+            return self._target[name].ref if name in self._target else h5py.Reference()
+        except FAULTS:  # it led nowhere before
+            return h5py.Reference()
+
+
+def _parts(dataset: h5py.Dataset) -> Iterator[Any]:
+    """Cut a dataset into parts of bounded size."""
+    if not dataset.shape:
+        yield ()
+        return
+    step = max(1, REFERENCES_AT_ONCE // max(1, int(np.prod(dataset.shape[1:]))))
+    for start in range(0, dataset.shape[0], step):
+        yield slice(start, start + step)
+
+
+def _refers(dtype: np.dtype[Any]) -> bool:
+    """Whether values hold references, be it deep inside."""
+    if dtype.subdtype is not None:
+        return _refers(dtype.subdtype[0])
+    if dtype.fields is not None:
+        return any(_refers(field[0]) for field in dtype.fields.values())
+    inner = h5py.check_vlen_dtype(dtype)
+    return h5py.check_ref_dtype(dtype) is not None or (isinstance(inner, np.dtype) and _refers(inner))
+
+
+def _address(item: Any) -> Any:
+    """Tell one object of a file from others, whatever its name."""
+    return h5py.h5o.get_info(item.id).addr

@@ -1,0 +1,99 @@
+"""What stands beside the matrix of an HDF5 file: in the copy, links and references lead where they led."""
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from .test_hdf5 import KEYS, X, file_with, rewritten
+
+
+def led(file: h5py.File, references: Any) -> list[str | None]:
+    return [str(file[reference].name) if reference else None for reference in np.ravel(references)]
+
+
+def test_references_lead_to_the_new_objects(tmp_path: Path) -> None:
+    def build(file: h5py.File) -> None:
+        file["g/x"], file["words"], file["counts"] = X, KEYS, np.arange(3)
+        nothing = h5py.Reference()
+        file.attrs["main"] = file["g/x"].ref
+        file["g"].attrs["all"] = np.array(
+            [[file["words"].ref, nothing], [file["g"].ref, file["counts"].ref]], h5py.ref_dtype
+        )
+        file.create_dataset("list", (3,), h5py.ref_dtype)[:2] = [file["g/x"].ref, file["g"].ref]
+        file.create_dataset("one", (), h5py.ref_dtype)[()] = file["words"].ref
+        del file["counts"]
+
+    with h5py.File(rewritten(file_with(tmp_path, build), tmp_path / "out.h5")) as file:
+        assert led(file, file.attrs["main"]) == ["/g/x"]
+        assert led(file, file["g"].attrs["all"]) == ["/words", None, "/g", None]
+        assert file["g"].attrs["all"].shape == (2, 2)
+        assert led(file, file["list"][:]) == ["/g/x", "/g", None]
+        assert led(file, file["one"][()]) == ["/words"]
+        np.testing.assert_array_equal(file[file.attrs["main"]][:], X * 2)
+
+
+def test_a_reference_to_keys_that_are_written_anew_leads_to_those(tmp_path: Path) -> None:
+    x = X.copy()
+    x[4] = np.nan
+
+    def build(file: h5py.File) -> None:
+        file["x"], file["words"] = x, KEYS
+        file.attrs["keys"] = file["words"].ref
+
+    with pytest.warns(UserWarning, match="dropped"):
+        target = rewritten(file_with(tmp_path, build), tmp_path / "out.h5", allow_nonfinite=True)
+    with h5py.File(target) as file:
+        assert len(file[file.attrs["keys"]]) == len(KEYS) - 1
+
+
+@pytest.mark.parametrize("d", [6, 4], ids=["as wide", "narrower"])
+def test_scales_are_attached_as_they_were(tmp_path: Path, d: int) -> None:
+    def build(file: h5py.File) -> None:
+        file["x"], file["rows"], file["columns"], file["other"] = X, np.arange(25), np.arange(6), np.zeros(25)
+        for name in ("rows", "columns"):
+            file[name].make_scale(name)
+        file["x"].dims[0].attach_scale(file["rows"])
+        file["x"].dims[1].attach_scale(file["columns"])
+        file["other"].dims[0].attach_scale(file["rows"])
+
+    with h5py.File(rewritten(file_with(tmp_path, build), tmp_path / "out.h5", d=d)) as file:
+        scales = {
+            (name, i): [scale.name for scale in dim.values()]
+            for name in ("x", "other")
+            for i, dim in enumerate(file[name].dims)
+        }
+        assert scales == {("x", 0): ["/rows"], ("x", 1): ["/columns"] if d == 6 else [], ("other", 0): ["/rows"]}
+        assert file["rows"].is_scale
+        assert file["columns"].is_scale
+
+
+def test_references_to_parts_of_datasets_are_told_of(tmp_path: Path) -> None:
+    def build(file: h5py.File) -> None:
+        file["x"] = X
+        file.attrs["part"] = file["x"].regionref[1:3]
+
+    with pytest.warns(UserWarning, match="attribute 'part' of / refers to parts of datasets"):
+        target = rewritten(file_with(tmp_path, build), tmp_path / "out.h5")
+    with h5py.File(target) as file:
+        assert "part" not in file.attrs
+
+
+def test_attributes_that_only_young_files_hold_are_kept(tmp_path: Path) -> None:
+    big = np.arange(50_000.0)
+    with h5py.File(tmp_path / "v.h5", "w", libver="latest") as file:
+        file["x"], file["other"] = X, np.arange(3)
+        for name in ("x", "other"):
+            file[name].attrs["big"] = big
+    with h5py.File(rewritten(tmp_path / "v.h5", tmp_path / "out.h5")) as file:
+        assert file["x"].attrs["big"].tolist() == file["other"].attrs["big"].tolist() == big.tolist()
+
+
+def test_a_copy_is_for_the_same_readers(tmp_path: Path) -> None:
+    for libver, superblock in (("earliest", 0), ("v108", 2), ("v110", 3)):
+        with h5py.File(tmp_path / "v.h5", "w", libver=libver) as file:
+            file["x"] = X
+        assert (tmp_path / "v.h5").read_bytes()[8] == superblock
+        assert rewritten(tmp_path / "v.h5", tmp_path / "out.h5").read_bytes()[8] == superblock
