@@ -88,7 +88,7 @@ def _root(
 
 
 for command in (label, fit, kfit, apply, evaluate, inspect):
-    app.command()(command)
+    app.command(short_help=(command.__doc__ or "").partition("\n")[0])(command)  # whole: it would be cut to one line
 
 
 def _use_utf8() -> None:

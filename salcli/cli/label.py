@@ -9,7 +9,7 @@ from salcli.cli import options as o
 
 def label(
     embeddings: o.EmbeddingsArg,
-    output: o.Output,
+    output: o.TextOutput,
     direction: Annotated[
         list[str],
         typer.Option(

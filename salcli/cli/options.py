@@ -32,6 +32,12 @@ EraserArg = Annotated[str, typer.Argument(metavar="ERASER", help="Artifact that 
 Output = Annotated[
     str, typer.Option("-o", "--output", metavar="FILE", help="Written whole or not at all.", show_default=False)
 ]
+TextOutput = Annotated[
+    str,
+    typer.Option(
+        "-o", "--output", metavar="FILE", help="Written whole or not at all; `-`: stdout.", show_default=False
+    ),
+]
 
 FitSplit = Annotated[
     str | None,

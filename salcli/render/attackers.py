@@ -115,7 +115,7 @@ def _remarks(probe: dict[str, Any]) -> str:
     told = ["not converged"] if probe.get("converged") is False else []
     told += ["rows capped"] if probe.get("capped") is True else []
     for name, value in sorted(record(probe.get("hyperparameters")).items(), key=str):
-        told.append(f"{visible(name)}={visible(value) if number(value) is None else general(value)}")
+        told.append(f"{visible(name)}={visible(value) if (found := number(value)) is None else general(found, 3)}")
     return ", ".join(told)
 
 

@@ -133,6 +133,8 @@ def curve_plot(
         axes.set_xlabel(shortened(parameter, MOST_LETTERS))
         axes.set_ylabel(quantity)
         axes.margins(y=0.08)
+        if all(value.is_integer() for curve in shown for value, _ in curve.points):
+            axes.xaxis.get_major_locator().set_params(integer=True)  # there are no directions in between
         drawn.legend(handles, labels, columns=columns)
     return drawn.svg
 

@@ -55,10 +55,10 @@ def beside(value: object, limit: object) -> str:
     return f"{found:.{digits}f}".replace("-", "−")
 
 
-def general(value: object) -> str:
-    """Give a limit or a parameter as it was asked for."""
+def general(value: object, digits: int = 6) -> str:
+    """Give a limit or a parameter as it was asked for, or (with fewer digits) about as large."""
     found = number(value)
-    return ABSENT if found is None else f"{found:g}".replace("-", "−")
+    return ABSENT if found is None else f"{found:.{digits}g}".replace("-", "−")
 
 
 def count(value: object) -> str:

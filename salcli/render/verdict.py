@@ -67,7 +67,9 @@ def verdict_sentence(report: dict[str, Any]) -> str:
     told = "; ".join(f"{shortened(gate.get('name'), 60)} {gate_message(gate)}" for gate in failed[:3])
     more = f"; and {len(failed) - 3} more" if len(failed) > 3 else ""
     which = (
-        "the limit that was set is broken" if len(gates) == 1 else f"{len(failed)} of {len(gates)} limits are broken"
+        "the limit that was set is broken"
+        if len(gates) == 1
+        else f"{len(failed)} of {len(gates)} limits {'is' if len(failed) == 1 else 'are'} broken"
     )
     return f"Failed: {which} ({told}{more})."
 

@@ -34,6 +34,15 @@ def test_legends_keep_names_that_begin_with_an_underscore() -> None:
     assert any(text.startswith("ccc") and "…" in text for text in shown)
 
 
+@pytest.mark.parametrize(("last", "ticks"), [(2.0, {"0", "1", "2"}), (0.5, {"0.0", "0.5"})])
+def test_between_whole_values_there_are_no_ticks(last: float, ticks: set[str]) -> None:
+    curve = Curve("linear, fresh", ((0.0, 0.41), (last, 0.42)), "linear")
+    shown = texts(plots.curve_plot([curve], "k", "accuracy"))
+    along = shown[: shown.index("k")]
+    assert ticks <= set(along)
+    assert last < 1 or all(text.isdigit() for text in along)
+
+
 def test_ids_begin_with_the_salt_and_references_meet_them() -> None:
     svg = plots.scatter_plot(full_report()["scatter"], salt="here")
     ids = set(re.findall(r' id="([^"]*)"', svg))

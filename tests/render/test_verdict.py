@@ -34,6 +34,7 @@ def test_the_gates_decide_where_the_report_does_not_say() -> None:
 
 
 def test_many_broken_limits_are_counted() -> None:
+    assert verdict_sentence({"gates": [PASSED, FAILED]}).startswith("Failed: 1 of 2 limits is broken")
     told = verdict_sentence({"gates": [FAILED] * 9})
     assert told.startswith("Failed: 9 of 9 limits are broken")
     assert told.endswith("; and 6 more).")
