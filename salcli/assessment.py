@@ -9,13 +9,13 @@ from salcli.data.labels import GuardedLabels, as_index
 from salcli.engine.progress import Progress
 from salcli.errors import warn
 from salcli.evaluate_options import EvaluateOptions
-from salcli.evaluation.gates import Gate, accuracy_gate, gain_gate, similarity_gate, tpr_gap_gate
+from salcli.evaluation.gates import Asked, Gate, accuracy_gate, gain_gate, similarity_gate, tpr_gap_gate
 from salcli.evaluation.report import Fields, Report, judged_stage
 from salcli.formats.artifact import Artifact
 from salcli.formats.finite import FiniteSource
 from salcli.passes import join_labels
 from salcli.probing import asked_for, attack, chosen_probes, measure_deviation
-from salcli.row_plan import RowPlan, plan_rows
+from salcli.row_plan import RowPlan, capped, plan_rows
 from salcli.staging import Erasure, Stages, stage_rows
 from salcli.sweeping import Again, repeat_fits, require_repeatable, sweep
 
@@ -32,6 +32,8 @@ class Subject:
     labels: GuardedLabels | None
     artifact: Artifact | None
     against: FiniteSource | None
+    guarded: GuardedLabels | None
+    """The labels of the attributes that the eraser was fitted for, if others are evaluated."""
     eraser: Fields | None
     """What the report says of the eraser, or of the file that was erased elsewhere."""
 
@@ -55,27 +57,30 @@ def assess(
         "similarity": keeping.similarity(words, erasure, options),
         "neighbors": keeping.neighbors(source, erasure, options, progress),
     }
-    asked: tuple[tuple[str, str, str], ...] = ()
+    asked = Asked()
     if labels is not None:
         join = join_labels(source, labels)
         row_of_label = as_index(join.row_of_label)
         plan = plan_rows(labels, as_index(join.matched(labels)), artifact, options)
         if artifact is not None:
-            require_repeatable(erasure, plan, options)
+            require_repeatable(artifact, erasure, plan, options)
         stages = stage_rows(source, erasure, row_of_label, plan.needed, progress)
         notes += plan.notes
         if subject.against is not None:
             notes.append(UNKNOWN_FIT.format(subject.against.path))
         results, told = attack(stages, labels, plan, probes, options, progress)
         notes += told
-        asked = tuple(asked_for(labels, options, probes))
+        asked = asked_for(labels, options, probes)
         of_task, told = keeping.task(stages, labels, plan, options)
         notes += told
         found |= {"probes": results, "task": of_task, **_of_labels(stages, labels, plan, options)}
         if artifact is not None:
-            again = Again(source, labels, artifact, erasure, stages, plan, row_of_label, words)
-            found["sweep"] = () if options.sweep is None else sweep(again, options, progress)
-            found["repeats"] = None if options.repeats is None else repeat_fits(again, options, progress)
+            guarded = subject.guarded or labels
+            again = Again(source, labels, guarded, artifact, erasure, stages, plan, row_of_label, words)
+            found["sweep"], told = sweep(again, options, progress)
+            notes += told
+            found["repeats"], told = repeat_fits(again, options, progress)
+            notes += told
     notes = list(dict.fromkeys(notes))
     for note in notes:
         warn(note)
@@ -88,11 +93,11 @@ def _of_labels(stages: Stages, labels: GuardedLabels, plan: RowPlan, options: Ev
     return {
         "geometry": keeping.geometry(stages, labels, plan),
         "scatter": keeping.scatter(stages, labels, plan, options),
-        "deviation": measure_deviation(stages, plan.test[: options.probe_rows]),
+        "deviation": measure_deviation(stages, capped(labels, plan.test, options.probe_rows, options.seed)),
     }
 
 
-def _gates(report: Report, asked: tuple[tuple[str, str, str], ...], options: EvaluateOptions) -> list[Gate]:
+def _gates(report: Report, asked: Asked, options: EvaluateOptions) -> list[Gate]:
     stage = judged_stage(report.eraser)
     gates = [accuracy_gate(g.limit, g.probe, asked, report.probes, stage) for g in options.max_accuracy]
     gates += [gain_gate(g.limit, g.probe, asked, report.probes, stage) for g in options.max_gain]

@@ -96,6 +96,11 @@ class EvaluateOptions:
     min_similarity_kept: float | None = None
     reports: tuple[str, ...] = ()
 
+    @property
+    def fits_again(self) -> bool:
+        """Whether erasers are fitted: to samples of the rows, or of another k."""
+        return self.repeats is not None or (self.sweep is not None and self.sweep.parameter == "k")
+
     def __post_init__(self) -> None:
         unknown = [name for name in self.adversaries if name not in ADVERSARIES]
         if unknown or not self.adversaries:
@@ -154,6 +159,8 @@ class EvaluateOptions:
             )
         if self.task is not None and not has_labels:
             raise UsageError("--task is a column of LABELS: give them")
+        if self.min_similarity_kept is not None and not has_eraser and self.against is None:
+            raise UsageError("--min-similarity-kept compares before with after: give --eraser or --against")
 
 
 def require_share(value: float, told: str) -> float:

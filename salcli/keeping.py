@@ -8,21 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels
-from salcli.data.selection import stratified_sample
 from salcli.engine.memory import require_room
 from salcli.engine.progress import Progress
 from salcli.errors import AlignmentError, UsageError
 from salcli.evaluate_options import EvaluateOptions
 from salcli.evaluation import neighbors as nearest_rows
 from salcli.evaluation.geometry import geometry as measured_geometry
-from salcli.evaluation.main_task import main_task
+from salcli.evaluation.main_task import Guarded, main_task
 from salcli.evaluation.report import Fields
 from salcli.evaluation.similarity import spellings
 from salcli.evaluation.similarity_change import similarity_change
 from salcli.formats.finite import FiniteSource
 from salcli.formats.similarity_table import SimilaritySet, read_similarity
 from salcli.passes import gather_keys, gather_rows
-from salcli.row_plan import RowPlan
+from salcli.row_plan import RowPlan, capped
 from salcli.spectral.eraser import LinearEraser
 from salcli.staging import Erasure, Stages, erase_keys, gather_same
 
@@ -108,22 +107,20 @@ def task(
     ------
     UsageError : no guarded attribute has classes
     """
-    column, guarded = labels.task, _first_classes(labels)
+    column, guarded = labels.task, _with_classes(labels)
     if column is None:
         return None, ()
-    if guarded is None:
+    if not guarded:
         raise UsageError("--task compares groups: a guarded attribute with classes is needed")
     found = main_task(
         stages.before,
-        stages.before if stages.after is None else stages.after,
+        stages.after,
         column.codes(stages.labels),
-        guarded.codes(stages.labels),
+        [Guarded(a.name, a.codes(stages.labels), a.classes or ()) for a in guarded],
         stages.at(plan.trainers["in-sample"]),
         stages.at(plan.test),
         column=column.name,
-        guarded=guarded.name,
         class_names=column.classes or (),
-        group_names=guarded.classes or (),
         seed=options.seed,
         is_foreign=stages.is_foreign,
     )
@@ -160,20 +157,16 @@ def geometry(stages: Stages, labels: GuardedLabels, plan: RowPlan) -> Fields | N
 
 def scatter(stages: Stages, labels: GuardedLabels, plan: RowPlan, options: EvaluateOptions) -> Fields | None:
     """Lay some test rows out on their first two principal axes, before and after."""
-    attribute = _first_classes(labels)
-    if attribute is None or stages.after is None:
+    attributes = _with_classes(labels)
+    if not attributes or stages.after is None:
         return None
-    index = plan.test
-    if len(index) > SCATTER_ROWS:
-        index = stratified_sample(index, labels.strata(index), SCATTER_ROWS, options.seed)
-    at = stages.at(index)
-    return {
-        "attribute": attribute.name,
-        "classes": list(attribute.classes or ()),
-        "codes": attribute.codes(stages.labels[at]).tolist(),
-        "before": _on_principal_axes(stages.before[at]),
-        "after": _on_principal_axes(stages.after[at]),
-    }
+    at = stages.at(capped(labels, plan.test, SCATTER_ROWS, options.seed))
+    first, *others = (
+        {"attribute": a.name, "classes": list(a.classes or ()), "codes": a.codes(stages.labels[at]).tolist()}
+        for a in attributes
+    )
+    before, after = _on_principal_axes(stages.before[at]), _on_principal_axes(stages.after[at])
+    return {**first, "others": others, "is_foreign": stages.is_foreign, "before": before, "after": after}
 
 
 def _on_principal_axes(x: NDArray[Any]) -> list[list[float]]:
@@ -188,5 +181,5 @@ def _on_principal_axes(x: NDArray[Any]) -> list[list[float]]:
     return rounded
 
 
-def _first_classes(labels: GuardedLabels) -> Attribute | None:
-    return next((attribute for attribute in labels.attributes if attribute.classes is not None), None)
+def _with_classes(labels: GuardedLabels) -> list[Attribute]:
+    return [attribute for attribute in labels.attributes if attribute.classes is not None]

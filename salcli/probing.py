@@ -1,5 +1,6 @@
 """Attackers at work: trained on their own rows, measured on the test rows, before and after erasure."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
@@ -16,6 +17,7 @@ from salcli.errors import AlignmentError, UsageError
 from salcli.evaluate_options import SAME_KERNEL, VECTOR_PROBES, EvaluateOptions
 from salcli.evaluation.attackers import TUNING_ROWS, VALIDATION, Attacker, Settings, grid, kernel_bytes, tuned, untold
 from salcli.evaluation.deviation import deviation
+from salcli.evaluation.gates import Asked
 from salcli.evaluation.kernel_probe import KernelProbe
 from salcli.evaluation.probes import ProbeResult, Scaling, balanced_accuracy, majority_rate, wilson
 from salcli.formats.artifact import Artifact
@@ -27,6 +29,8 @@ from salcli.staging import Stages
 LONG = 60.0  # seconds; a probe that will take longer is announced
 FARTHEST = 1e6  # spreads of the rows before
 GROWTH = 2.2  # how a kernel machine's time grows with its rows
+
+UNCONVERGED = "{} of {} attackers did not converge: their figures are not to be trusted"
 
 Answers = Iterator[tuple[str, NDArray[Any], bool, Settings]]
 """stage, predicted classes, whether the probe converged, its settings"""
@@ -102,7 +106,7 @@ def attack(
             advance(1)
     n_unmet = sum(not result.converged for result in results)
     if n_unmet:
-        notes.append(f"{n_unmet} of {len(results)} attackers did not converge: their figures are not to be trusted")
+        notes.append(UNCONVERGED.format(n_unmet, len(results)))
     return tuple(results), tuple(notes)
 
 
@@ -228,13 +232,8 @@ def _tell_if_long(job: _Job, tuning_seconds: float, n_stages: int, d: int, progr
         progress.tell(f"{job.probe}, {job.adversary}, {job.attribute.name}: about {seconds / 60:.0f} min")
 
 
-def asked_for(
-    labels: GuardedLabels, options: EvaluateOptions, probes: tuple[str, ...]
-) -> Iterator[tuple[str, str, str]]:
-    """Name each attribute, adversary and probe that a gate may expect to have been measured."""
-    return (
-        (attribute.name, adversary, probe)
-        for attribute in labels.attributes
-        for adversary in options.adversaries
-        for probe in probes
-    )
+def asked_for(labels: GuardedLabels, options: EvaluateOptions, probes: tuple[str, ...]) -> Asked:
+    """Name all that a gate may expect to have been measured."""
+    read = [attribute.name for attribute in labels.attributes if attribute.classes is not None]
+    unread = [attribute.name for attribute in labels.attributes if attribute.classes is None]
+    return Asked(tuple(itertools.product(read, options.adversaries, probes)), tuple(unread))

@@ -18,6 +18,9 @@ NOT_HELD_OUT = (
     "no rows were held out (by a split or --holdout): only in-sample figures are given, and they are measured on the "
     "fitted rows themselves"
 )
+NONE_FRESH = (
+    "no rows were held out (by a split or --holdout), so there is no fresh attacker, and none was asked for beside"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +46,11 @@ class RowPlan:
         """Give the plan of a fit on some of the fitted rows: they train the in-sample attacker."""
         if "in-sample" not in self.trainers:
             return replace(self, fitted=index)
-        capped = _capped(labels, index, options.probe_rows, options.seed)
+        kept = capped(labels, index, options.probe_rows, options.seed)
         return replace(
             self,
             fitted=index,
-            trainers=self.trainers | {"in-sample": capped},
+            trainers=self.trainers | {"in-sample": kept},
             n_available=self.n_available | {"in-sample": len(index)},
         )
 
@@ -65,19 +68,19 @@ def plan_rows(labels: GuardedLabels, matched: Index, artifact: Artifact | None, 
     """
     rows = divide_rows(labels, matched, _rule(artifact, labels, options))
     _require_same_rows(artifact, labels, rows)
-    notes = [] if rows.has_held_out else [NOT_HELD_OUT]
+    notes = [] if rows.has_held_out else [NOT_HELD_OUT if "in-sample" in options.adversaries else NONE_FRESH]
     if rows.has_held_out and "fresh" in options.adversaries and not len(rows.fresh):
         notes.append("no row is left to train a fresh attacker")
     available = {"in-sample": rows.fitted, "fresh": rows.fresh}
     trainers = {}
     for name in options.adversaries:
         if len(available[name]):
-            trainers[name] = _capped(labels, available[name], options.probe_rows, options.seed)
+            trainers[name] = capped(labels, available[name], options.probe_rows, options.seed)
             if len(trainers[name]) < len(available[name]):
                 notes.append(
                     f"{name}: {len(trainers[name])} of {len(available[name])} training rows used (--probe-rows)"
                 )
-    test = _capped(labels, rows.test, TEST_ROWS * options.probe_rows, options.seed)
+    test = capped(labels, rows.test, TEST_ROWS * options.probe_rows, options.seed)
     if len(test) < len(rows.test):
         notes.append(f"{len(test)} of {len(rows.test)} test rows used ({TEST_ROWS} times --probe-rows)")
     return RowPlan(rows.fitted, trainers, {name: len(index) for name, index in available.items()}, test, tuple(notes))
@@ -113,7 +116,8 @@ def _require_same_rows(artifact: Artifact | None, labels: GuardedLabels, rows: E
             )
 
 
-def _capped(labels: GuardedLabels, index: Index, most: int, seed: int) -> Index:
+def capped(labels: GuardedLabels, index: Index, most: int, seed: int) -> Index:
+    """Keep a stratified sample of the labels at `index`, if they are more than `most`."""
     if len(index) <= most:
         return index
     return stratified_sample(index, labels.strata(index), most, seed)

@@ -12,13 +12,13 @@ from salcli.data.labelled import LabelledRows
 from salcli.data.labels import GuardedLabels, Index
 from salcli.data.selection import stratified_sample
 from salcli.engine.progress import Progress, Silent
-from salcli.errors import LabelError, UsageError, warn
+from salcli.errors import LabelError, RankError, UsageError
 from salcli.evaluate_options import SAME_KERNEL, EvaluateOptions
 from salcli.evaluation.report import Fields
 from salcli.formats.artifact import Artifact
 from salcli.formats.finite import FiniteSource
 from salcli.passes import fold_moments
-from salcli.probing import attack, chosen_probes
+from salcli.probing import UNCONVERGED, attack, chosen_probes
 from salcli.row_plan import RowPlan
 from salcli.spectral.eraser import LinearEraser
 from salcli.spectral.kernel_eraser import FeatureEraser
@@ -34,6 +34,9 @@ class Again:
 
     source: FiniteSource
     labels: GuardedLabels
+    """What is attacked."""
+    guarded: GuardedLabels
+    """What erasers are fitted to, label by label the same."""
     artifact: Artifact
     erasure: Erasure
     stages: Stages
@@ -42,14 +45,18 @@ class Again:
     words: keeping.Words
 
 
-def require_repeatable(erasure: Erasure, plan: RowPlan, options: EvaluateOptions) -> None:
+def require_repeatable(artifact: Artifact, erasure: Erasure, plan: RowPlan, options: EvaluateOptions) -> None:
     """Refuse, before anything is trained, what cannot be measured again.
 
     Raises
     ------
     LabelError : fewer rows were fitted than the sample asks for
+    RankError : all values of a sweep are above the rank
     UsageError : nothing is written that could be looked at
     """
+    rank, asked = int(artifact.header["rank"]), options.sweep
+    if asked is not None and asked.parameter == "k" and asked.values[0] > rank:
+        raise RankError(f"--sweep k={asked.values[0]:g}…: the rank is {rank}, so there is nothing to measure")
     if options.sweep is not None or options.repeats is not None:
         _written(erasure)
     if options.repeats is not None and (options.sample or 0) > len(plan.fitted):
@@ -60,17 +67,23 @@ def sweep(
     again: Again,
     options: EvaluateOptions,
     progress: Progress,
-) -> tuple[Fields, ...]:
-    """Measure everything that was asked for at each value of `--sweep`; moments are folded once."""
-    assert options.sweep is not None
+) -> tuple[tuple[Fields, ...], tuple[str, ...]]:
+    """Measure everything that was asked for at each value of `--sweep`; moments are folded once.
+
+    Returns
+    -------
+    a record for each value, and notes
+    """
+    if options.sweep is None:
+        return (), ()
     parameter, values = options.sweep.parameter, options.sweep.values
-    whole = _written(again.erasure)
+    whole, notes = _written(again.erasure), []
     if parameter == "k":
         whole, rank = _of_full_rank(again, whole, progress)
         if values[-1] > rank:
-            warn(f"--sweep k: the rank is {rank}, so the sweep ends there")
+            notes.append(f"--sweep k: the rank is {rank}, so the sweep ends there")
         values = tuple(value for value in values if value <= rank)
-    steps = []
+    steps: list[Fields] = []
     with progress.stage("sweep", len(values), "values") as advance:
         for value in values:
             erasure = _at(again.erasure, whole, parameter, value)
@@ -78,32 +91,40 @@ def sweep(
             steps.append(_measured(again, erasure, stages, again.plan, options))
             steps[-1] |= {"parameter": parameter, "value": value}
             advance(1)
-    return tuple(steps)
+    return tuple(steps), (*notes, *_doubts("sweep", steps))
 
 
 def repeat_fits(
     again: Again,
     options: EvaluateOptions,
     progress: Progress,
-) -> Fields:
+) -> tuple[Fields | None, tuple[str, ...]]:
     """Fit on `--repeats` stratified subsets of `--sample` fitted rows; give mean and standard deviation of everything.
 
     In-sample attackers are trained on the rows of each fit, the main task on all fitted rows.
+
+    Returns
+    -------
+    what was found (None: nothing was asked for), and notes
     """
-    n, size = options.repeats or 0, options.sample or 0
+    if options.repeats is None:
+        return None, ()
+    n, size = options.repeats, options.sample or 0
     fitted = again.plan.fitted
+    steps: list[Fields] = []
     whole = _written(again.erasure)
     rule = again.artifact.header["k_rule"]  # "rank" may give another k where a class is missing from a sample
     runs: list[Figures] = []
     with progress.stage("repeat", n, "fits") as advance:
         for i in range(n):
-            index = stratified_sample(fitted, again.labels.strata(fitted), size, options.seed + 1 + i)
+            index = stratified_sample(fitted, again.guarded.strata(fitted), size, options.seed + 1 + i)
             eraser = _refitted(again, whole, index, Silent(), k=rule.get("given"), alpha=rule.get("alpha"))
             changed = replace(again.erasure, eraser=eraser, kernel=None)
             plan = again.plan.fitted_on(index, again.labels, options)
             needed = np.union1d(again.plan.needed, plan.needed)
             stages = stage_rows(again.source, changed, again.row_of_label, needed, Silent())
-            runs.append(dict(_figures(_measured(again, changed, stages, plan, options))))
+            steps.append(_measured(again, changed, stages, plan, options))
+            runs.append(dict(_figures(steps[-1])))
             advance(1)
     figures = [
         {
@@ -115,7 +136,19 @@ def repeat_fits(
         for name in runs[0]
         if all(name in run for run in runs)
     ]
-    return {"n": n, "sample": size, "figures": figures}
+    return {"n": n, "sample": size, "figures": figures}, _doubts("repeats", steps)
+
+
+def _doubts(name: str, steps: list[Fields]) -> tuple[str, ...]:
+    """Say how many attackers and main tasks of all steps are not to be trusted."""
+    attackers = [probe["converged"] for step in steps for probe in step["probes"]]
+    tasks = [step["task"]["converged"] for step in steps if step["task"]]
+    told = []
+    if not all(attackers):
+        told.append(f"{name}: {UNCONVERGED.format(attackers.count(False), len(attackers))}")
+    if not all(tasks):
+        told.append(f"{name}: the main task did not converge in {tasks.count(False)} of {len(tasks)} steps")
+    return tuple(told)
 
 
 def _written(erasure: Erasure) -> LinearEraser | FeatureEraser:
@@ -174,7 +207,7 @@ def _refitted(
     """Fit as the artifact was fitted, on other rows or with another k."""
     is_centred = bool(again.artifact.header["is_centred"])
     features = whole.features if isinstance(whole, FeatureEraser) else None
-    chosen = again.labels.restricted_to(index)
+    chosen = again.guarded.restricted_to(index)
     chosen.require_variety()
     chosen = chosen.standardised(is_centred=is_centred)
     moments = fold_moments(
@@ -192,8 +225,9 @@ def _figures(measured: Fields) -> Iterator[tuple[str, float]]:
         yield from _defined(f"similarity {score['set']}", score["after"])
     if task := measured["task"]:
         yield from _defined(f"task {task['column']}: accuracy", task["accuracy"]["after"])
-        for name in ("tpr_gap", "tpr_gap_rms"):
-            yield from _defined(f"task {task['column']}: {name}", task[name] and task[name]["after"])
+        for of, aside in ((task, ""), *((other, f", {other['guarded']}") for other in task["others"])):
+            for name in ("tpr_gap", "tpr_gap_rms"):
+                yield from _defined(f"task {task['column']}: {name}{aside}", of[name] and of[name]["after"])
 
 
 def _defined(name: str, value: Any) -> Iterator[tuple[str, float]]:

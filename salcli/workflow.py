@@ -117,7 +117,8 @@ def apply(
 ) -> Applied:
     """Send an embedding file through an eraser, slab by slab."""
     target = _target(embeddings, output, options)
-    atomic.check_output(target, [eraser, embeddings], may_replace_input=options.in_place)
+    remedy = "name another output, or say --in-place"
+    atomic.check_output(target, [eraser, embeddings], may_replace_input=options.in_place, remedy=remedy)
     artifact = read_artifact(eraser)
     _require_suited(eraser, artifact, options)
     if options.writes_kernel:
@@ -192,6 +193,10 @@ def evaluate(
     columns = columns if artifact is None else artifact.label_options(columns, str(eraser))
     keep_freed_memory()
     table = None if labels is None else read_labels(labels, columns)
+    guarded = None
+    if artifact is not None and table is not None and options.fits_again and not artifact.guards(table):
+        as_fitted = replace(options.labels, attributes=(), numeric=(), task=None)
+        guarded = read_labels(table.path, artifact.label_options(as_fitted, str(eraser)))
     with (
         closing(open_source(embeddings, options.read)) as source,
         _hashing(source, *([] if labels is None else [labels])) as digests,
@@ -209,8 +214,16 @@ def evaluate(
 
         about = None if artifact is None else {"path": eraser, "sha256": artifact.sha256, **artifact.summary()}
         if against is not None:
-            about = {"path": options.against, "sha256": against.sha256(), "method": "against", "d": against.d}
-        report = assess(Subject(source, table, artifact, against, about), inputs, options, progress or Silent())
+            about = {
+                "path": options.against,
+                "sha256": against.sha256(),
+                "method": "against",
+                "n": against.n,
+                "d": against.d,
+            }
+        report = assess(
+            Subject(source, table, artifact, against, guarded, about), inputs, options, progress or Silent()
+        )
     write_reports(report, options.reports)
     return report
 

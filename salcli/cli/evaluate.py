@@ -190,7 +190,7 @@ def evaluate(
         probe_rows=probe_rows,
         seed=seed,
         task=task,
-        similarity=tuple(similarity or ()),
+        similarity=tuple(dict.fromkeys(similarity or ())),
         neighbors=_listed(neighbors or ""),
         sweep=None if sweep is None else Sweep.parse(sweep),
         repeats=repeats,

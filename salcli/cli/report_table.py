@@ -6,6 +6,7 @@ from typing import Any
 from rich.table import Table
 
 from salcli.cli.console import plain, print_table, results
+from salcli.render.attackers import turned_round
 from salcli.render.sections import sections
 from salcli.render.table import Section
 from salcli.render.text import beside
@@ -54,7 +55,13 @@ def _print_probes(probes: list[dict[str, Any]]) -> None:
     intervals = {"95% interval": ["{:.3f}–{:.3f}".format(*probe["ci95"]) for probe in probes]}
     counts = {name: [f"{probe[f'n_{name}']:,}" for probe in probes] for name in ("train", "test")}
     told = [
-        ", ".join([*([] if probe["converged"] else ["not converged"]), *(["capped"] if probe["capped"] else [])])
+        ", ".join(
+            [
+                *([] if probe["converged"] else ["not converged"]),
+                *(["capped"] if probe["capped"] else []),
+                *turned_round(probe),
+            ]
+        )
         for probe in probes
     ]
     columns = {**texts, "accuracy": numbers.pop("accuracy"), **intervals, **numbers, **counts, "": told}

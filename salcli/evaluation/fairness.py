@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ class Outcomes:
     """How often each (true class, predicted class, group) came up."""
 
     counts: NDArray[np.int64]
-    """`[c, c, g]`"""
+    """`[c, c, g]`; groups without a single row are compared with none."""
 
     @classmethod
     def of(cls, true: Codes, predicted: Codes, groups: Codes, n_classes: int, n_groups: int) -> "Outcomes":
@@ -36,27 +37,38 @@ class Outcomes:
         """
         return _rates(self.counts), self.counts.sum(axis=1)
 
+    @cached_property
+    def _compared(self) -> NDArray[np.int64]:
+        """The counts of the groups that have rows."""
+        return self.counts[..., self.counts.sum(axis=(0, 1)) > 0]
+
     def gap(self) -> float | None:
-        """Give the mean over classes of |TPR₁ − TPR₂|; None if no class has positives in two groups."""
-        right, n = np.einsum("iig->ig", self.counts).tolist(), self.counts.sum(axis=1).tolist()
-        rates = [[Fraction(r, m) for r, m in zip(*each, strict=True) if m] for each in zip(right, n, strict=True)]
+        """Give the mean over classes of |TPR₁ − TPR₂|; None if no class has positives in every group, of two or more.
+
+        A class that lacks them in a group is left out, as it is from `rms_gap`.
+        """
+        right, n = np.einsum("iig->ig", self._compared).tolist(), self._compared.sum(axis=1).tolist()
+        rates = [
+            [Fraction(*pair) for pair in zip(*each, strict=True)] for each in zip(right, n, strict=True) if all(each[1])
+        ]
         gaps = [max(of_class) - min(of_class) for of_class in rates if len(of_class) > 1]
         return float(sum(gaps) / len(gaps)) if gaps else None  # a limit such as 0.05 is met to the last digit
 
     def rms_gap(self) -> float | None:
-        """Give the root mean square over classes of the gap; classes without positives in two groups are left out."""
-        return _defined(_rms_gap(_gaps(_rates(self.counts))))
+        """Give the root mean square over classes of the gap between the highest and the lowest rate."""
+        return _defined(_rms_gap(_gaps(_rates(self._compared))))
 
     def intervals(self, seed: int) -> tuple[tuple[float, float] | None, tuple[float, float] | None]:
         """Bound `gap` and `rms_gap` with 95% confidence: percentiles of 1,000 resamples of the rows.
 
         Resampling adds noise to a gap near 0, which only grows by it: the interval then begins at the gap itself.
         """
-        n = int(self.counts.sum())
+        counts = self._compared
+        n = int(counts.sum())
         if not n:
             return None, None
-        draws = np.random.default_rng(seed).multinomial(n, self.counts.reshape(-1) / n, size=RESAMPLES)
-        gaps = _gaps(_rates(draws.reshape(-1, *self.counts.shape)))
+        draws = np.random.default_rng(seed).multinomial(n, counts.reshape(-1) / n, size=RESAMPLES)
+        gaps = _gaps(_rates(draws.reshape(-1, *counts.shape)))
         return _bounds(_mean_gap(gaps), self.gap()), _bounds(_rms_gap(gaps), self.rms_gap())
 
 
@@ -73,12 +85,10 @@ def _rates(counts: NDArray[np.int64]) -> Array:
 
 
 def _gaps(rates: Array) -> Array:
-    """Give max − min over the groups that have a rate; NaN where fewer than two have."""
-    is_there = ~np.isnan(rates)
-    high = np.where(is_there, rates, -np.inf).max(axis=-1)
-    low = np.where(is_there, rates, np.inf).min(axis=-1)
-    with np.errstate(invalid="ignore"):
-        gaps: Array = np.where(is_there.sum(axis=-1) > 1, high - low, np.nan)
+    """Give max − min over groups; NaN where one has no rate, or there are no two."""
+    if rates.shape[-1] < 2:
+        return np.full(rates.shape[:-1], np.nan)
+    gaps: Array = rates.max(axis=-1) - rates.min(axis=-1)  # NaN stays NaN
     return gaps
 
 

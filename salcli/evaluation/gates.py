@@ -7,8 +7,15 @@ from typing import Any
 from salcli.evaluation.probes import ProbeResult
 from salcli.evaluation.shares import difference
 
-Asked = tuple[tuple[str, str, str], ...]
-"""each attribute, adversary and probe that must have been measured"""
+
+@dataclass(frozen=True)
+class Asked:
+    """What the gates expect to have been measured."""
+
+    attackers: tuple[tuple[str, str, str], ...] = ()
+    """Each attribute, adversary and probe."""
+    unread: tuple[str, ...] = ()
+    """Guarded attributes that no attacker reads."""
 
 
 @dataclass(frozen=True)
@@ -45,17 +52,28 @@ def gain_gate(limit: float, probe: str | None, wanted: Asked, results: tuple[Pro
 
 
 def tpr_gap_gate(limit: float, task: Mapping[str, Any] | None, stage: str) -> Gate:
-    """Judge the TPR gap of the main task: of two classes the gap, of more its root mean square."""
+    """Judge the TPR gap of the main task: of two classes the gap, of more its root mean square.
+
+    Of several guarded attributes the widest gap counts.
+    """
     name = "max-tpr-gap"
     if task is None:
         return Gate(name, limit, None, False, "the main task was not measured")
-    gap = task["tpr_gap"] or task["tpr_gap_rms"]
-    if gap is None or gap[stage] is None:
-        return Gate(name, limit, None, False, "the TPR gap is undefined: no class has positives in two groups")
-    value = gap[stage]
+    gaps: dict[str, float] = {}
+    for measured in (task, *task.get("others", ())):
+        gap = measured["tpr_gap"] or measured["tpr_gap_rms"]
+        if gap is None or gap[stage] is None:
+            told = (
+                f"the TPR gap between the groups of {measured['guarded']} is undefined: no class has positives in all"
+            )
+            return Gate(name, limit, None, False, told)
+        gaps[measured["guarded"]] = gap[stage]
+    widest = max(gaps, key=gaps.__getitem__)
+    value = gaps[widest]
     if not task["converged"]:
         return Gate(name, limit, value, False, "the main task did not converge")
-    return Gate(name, limit, value, value <= limit)
+    is_kept = value <= limit
+    return Gate(name, limit, value, is_kept, "" if is_kept or len(gaps) < 2 else f"between the groups of {widest}")
 
 
 def similarity_gate(limit: float, scores: Iterable[Mapping[str, Any]]) -> Gate:
@@ -84,17 +102,17 @@ def _probe_gate(
     name = kind + (f" {probe}" if probe else "")
     judged = [r for r in results if r.stage == stage and probe in (None, r.probe)]
     measured = {(r.attribute, r.adversary, r.probe) for r in judged}
-    due = [each for each in wanted if probe in (None, each[2])]
+    due = [each for each in wanted.attackers if probe in (None, each[2])]
     missing = [each for each in due if each not in measured]
     worst = max(judged, key=lambda r: values[r], default=None)
     value = None if worst is None else values[worst]
     if not due:
         return Gate(name, limit, value, False, f"the {probe} probe was not asked for" if probe else "nothing to judge")
     if missing:
-        named = " and no ".join(
-            f"{adversary} result for {attribute} ({name})" for attribute, adversary, name in missing
-        )
-        return Gate(name, limit, value, False, f"no {named}")
+        return Gate(name, limit, value, False, _told_missing(missing))
+    if wanted.unread:
+        told = f"no attacker reads {wanted.unread[0]}, which is numeric: name the others alone (--attribute)"
+        return Gate(name, limit, value, False, told)
     if any(not r.converged for r in judged):
         return Gate(name, limit, value, False, "a probe did not converge")
     if one := next((r.attribute for r in judged if r.majority == 1), None):
@@ -103,3 +121,11 @@ def _probe_gate(
         return Gate(name, limit, None, False, "nothing to judge")
     turned = f"{worst.probe}, {worst.adversary}: right in {worst.accuracy:.3g}, so turned round in {worst.leakage:.3g}"
     return Gate(name, limit, value, value <= limit, turned if worst.accuracy < worst.leakage and value > limit else "")
+
+
+def _told_missing(missing: Iterable[tuple[str, str, str]]) -> str:
+    """Say what was not measured, attribute by attribute."""
+    by_attribute: dict[str, list[str]] = {}
+    for attribute, adversary, probe in missing:
+        by_attribute.setdefault(attribute, []).append(f"{adversary} {probe}")
+    return "; ".join(f"no result for {name}: {', '.join(each)}" for name, each in by_attribute.items())

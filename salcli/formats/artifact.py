@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.data.labels import GuardedLabels
 from salcli.data.selection import RowRule
 from salcli.errors import FormatError, SalcliError
 from salcli.formats import atomic, signature
@@ -59,6 +60,10 @@ class Artifact:
         return {name: self.header[name] for name in names if name in self.header} | {
             "attributes": [a["name"] for a in self.header["attributes"]]
         }
+
+    def guards(self, labels: GuardedLabels) -> bool:
+        """Whether these are the attributes that were guarded, in their order."""
+        return [a["name"] for a in self.header["attributes"]] == [a.name for a in labels.attributes]
 
     def label_options(self, given: LabelOptions, path: str) -> LabelOptions:
         """Read labels as the fit did, except where `given` says otherwise; `path`: of the artifact, for messages."""

@@ -31,7 +31,9 @@ def is_special(path: str) -> bool:
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
-def check_output(path: str, inputs: Sequence[str], *, may_replace_input: bool = False) -> None:
+def check_output(
+    path: str, inputs: Sequence[str], *, may_replace_input: bool = False, remedy: str = "name another output"
+) -> None:
     """Look at the place of an output before any work starts.
 
     Raises
@@ -57,7 +59,7 @@ def check_output(path: str, inputs: Sequence[str], *, may_replace_input: bool = 
         return
     for given in inputs:
         if given != STDOUT and os.path.exists(given) and os.path.samefile(given, target):
-            raise UsageError(f"{path}: is the input {given} itself: name another output, or say --in-place")
+            raise UsageError(f"{path}: is the input {given} itself: {remedy}")
 
 
 def require_room(path: str, n_bytes: int, purpose: str) -> None:

@@ -41,6 +41,15 @@ class ProbePair:
         """Give the accuracy at a stage, if it was measured."""
         return number(record(self.before if stage == "before" else self.after).get("accuracy"))
 
+    def leakage(self, stage: str) -> float | None:
+        """Give what it reads if it may turn its answers round, as gates do."""
+        found = number(record(self.before if stage == "before" else self.after).get("leakage"))
+        return self.accuracy(stage) if found is None else found
+
+    def is_turned(self, stage: str) -> bool:
+        """Whether turned round it reads more."""
+        return (self.leakage(stage) or 0.0) > (self.accuracy(stage) or 0.0)
+
     @property
     def majority(self) -> float | None:
         """What a constant guess reads right, on the rows that are judged."""
@@ -64,9 +73,9 @@ def probe_pairs(probes: object) -> tuple[ProbePair, ...]:
 
 
 def best_attacker(pairs: Iterable[ProbePair], stage: str) -> ProbePair | None:
-    """Find the probe that reads most at a stage."""
+    """Find the probe that reads most at a stage, be it turned round."""
     measured = [pair for pair in pairs if pair.accuracy(stage) is not None]
-    return max(measured, key=lambda pair: pair.accuracy(stage) or 0.0, default=None)
+    return max(measured, key=lambda pair: pair.leakage(stage) or 0.0, default=None)
 
 
 def by_attribute(pairs: Iterable[ProbePair]) -> dict[str, list[ProbePair]]:
@@ -110,10 +119,17 @@ def _remarks_of_both(before: dict[str, Any], after: dict[str, Any]) -> str:
     return "; ".join(f"{stage}: {remark}" for stage, remark in told.items() if remark)
 
 
+def turned_round(probe: dict[str, Any]) -> list[str]:
+    """Say what an attacker of two classes reads that does worse than guessing."""
+    accuracy, leakage = number(probe.get("accuracy")), number(probe.get("leakage"))
+    return [f"turned round {decimal(leakage)}"] if accuracy is not None and (leakage or 0.0) > accuracy else []
+
+
 def _remarks(probe: dict[str, Any]) -> str:
     """Say what makes a figure weaker than it looks, and how the attacker was tuned."""
     told = ["not converged"] if probe.get("converged") is False else []
     told += ["rows capped"] if probe.get("capped") is True else []
+    told += turned_round(probe)
     for name, value in sorted(record(probe.get("hyperparameters")).items(), key=str):
         told.append(f"{visible(name)}={visible(value) if (found := number(value)) is None else general(found, 3)}")
     return ", ".join(told)

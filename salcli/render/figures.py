@@ -6,10 +6,10 @@ from typing import Any
 
 from salcli.render import plots
 from salcli.render.attackers import ProbePair, by_attribute, probe_pairs
-from salcli.render.scatter import class_centres, coordinate, scatter_points
+from salcli.render.scatter import by_classes, class_centres, coordinate, scatter_points
 from salcli.render.sweep import Curve, Sweep, sweeps
 from salcli.render.table import Figure
-from salcli.render.task import class_rates, gap_name
+from salcli.render.task import ClassRates, Compared, class_rates, compared, gap_name
 from salcli.render.text import decimal, general, number, record, records, shortened, visible
 
 MOST_DESCRIBED = 12
@@ -73,27 +73,37 @@ def _similarity_figures(report: dict[str, Any]) -> list[Figure]:
 
 
 def _gap_figures(report: dict[str, Any]) -> list[Figure]:
-    groups, rates = class_rates(record(report.get("task")))
+    task = record(report.get("task"))
+    found = (_gap_figure(of, *class_rates({"classes": task.get("classes"), **of.figures})) for of in compared(task))
+    return [figure for figure in found if figure is not None]
+
+
+def _gap_figure(of_attribute: Compared, groups: tuple[str, ...], rates: tuple[ClassRates, ...]) -> Figure | None:
     shown = plots.widest_gaps(rates, groups)
     if not shown:
-        return []
+        return None
     told = [
         f"{shortened(of.name, 60)}: "
-        + ", ".join(f"{decimal(of.gap(stage, groups))} {stage}" for stage in ("before", "after"))
+        + ", ".join(
+            f"{decimal(gap)} {stage}" for stage in ("before", "after") if (gap := of.gap(stage, groups)) is not None
+        )
         for of in shown
     ]
-    title = "TPR gap by task class" + (
-        f", the {len(shown)} widest" if len(shown) == plots.MOST_ROWS else ", widest first"
-    )
+    order = f"the {len(shown)} widest" if len(shown) == plots.MOST_ROWS else "widest first"
+    title = f"TPR gap{of_attribute.aside} by task class, {order}"
     words = f"{gap_name(groups)}. {_joined(told)}"
-    return [Figure(title, words, lambda salt: plots.gap_plot(rates, groups, salt=salt))]
+    return Figure(title, words, lambda salt: plots.gap_plot(rates, groups, salt=salt))
 
 
 def _scatter_figures(report: dict[str, Any]) -> list[Figure]:
-    scatter = record(report.get("scatter"))
+    found = (_scatter_figure(scatter) for scatter in by_classes(record(report.get("scatter"))))
+    return [figure for figure in found if figure is not None]
+
+
+def _scatter_figure(scatter: dict[str, Any]) -> Figure | None:
     points = scatter_points(scatter)
     if not any(points.values()):
-        return []
+        return None
     told = []
     for stage, rows in points.items():
         centres = list(class_centres(rows).items())
@@ -101,7 +111,7 @@ def _scatter_figures(report: dict[str, Any]) -> list[Figure]:
         more = f" and {len(centres) - MOST_DESCRIBED} more" if len(centres) > MOST_DESCRIBED else ""
         told.append(f"{len(rows):,} rows drawn {stage}" + (f", centres of the classes: {spots}{more}" if rows else ""))
     title = f"Rows in two dimensions, by {visible(scatter.get('attribute') or 'class')}"
-    return [Figure(title, "; ".join(told) + ".", lambda salt: plots.scatter_plot(scatter, salt=salt))]
+    return Figure(title, "; ".join(told) + ".", lambda salt: plots.scatter_plot(scatter, salt=salt))
 
 
 def _sweep_figures(report: dict[str, Any]) -> list[Figure]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from salcli.render.scatter import centres_table
+from salcli.render.scatter import by_classes, centres_table
 from salcli.render.table import Row, Section, Table, filled, names, numbers
 from salcli.render.text import count, decimal, interval, items, listed, number, percent, record, records, visible
 
@@ -14,10 +14,12 @@ def similarity_section(report: dict[str, Any]) -> Section | None:
     rows = records(report.get("similarity"))
     if not rows:
         return None
-    lead = (
-        "Spearman correlation of cosine similarities with human judgements. The random control removes as many "
-        "directions, drawn at random: what it loses too is the price of any removal, not of this one."
-    )
+    lead = "Spearman correlation of cosine similarities with human judgements."
+    if any(number(row.get("random_control")) is not None for row in rows):
+        lead += (
+            " The random control removes as many directions, drawn at random: what it loses too is the price of any "
+            "removal, not of this one."
+        )
     points = []
     for row in rows:
         if row.get("oov_words"):
@@ -98,12 +100,17 @@ def geometry_section(report: dict[str, Any]) -> Section | None:
     )
     if rows:
         told.append(
-            "Distances within and between the classes of an attribute: the nearer their ratio is to that of a random "
-            "partition, the less the classes form clusters."
+            "Mean cosines of pairs of rows within a class and of different classes (larger is nearer), and their "
+            "ratio: the nearer they are to each other, the less the classes form clusters."
         )
     columns = (
         *names("attribute", "task class"),
         *numbers(*(f"{kind} {stage}" for kind in ("within", "between", "ratio") for stage in STAGES)),
     )
     table = Table("Clusters of the attribute's classes", columns, rows, is_detail=len(rows) > 12)
-    return Section("geometry", "Geometry", (" ".join(told),) if told else (), filled([table, centres_table(scatter)]))
+    return Section(
+        "geometry",
+        "Geometry",
+        (" ".join(told),) if told else (),
+        filled([table, *map(centres_table, by_classes(scatter))]),
+    )

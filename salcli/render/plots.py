@@ -107,7 +107,8 @@ def curve_plot(
     shown = curves[:MOST_CURVES]
     labels = [shortened(curve.name, 2 * MOST_LETTERS if len(shown) < 3 else MOST_LETTERS) for curve in shown]
     groups = list(dict.fromkeys(curve.group for curve in shown))
-    columns = 2 if max(map(len, labels), default=0) > 14 else 3
+    longest = max(map(len, labels), default=0)
+    columns = 1 if longest > MOST_LETTERS else 2 if longest > 14 else 3
     n_lines = -(-(len(shown) + (level is not None)) // columns)
     top = 0.17 * n_lines + 0.2
     with canvas(2.4 + top, salt) as drawn:
@@ -149,13 +150,16 @@ def scatter_plot(scatter: dict[str, Any], *, salt: str = "scatter") -> str:
     columns = 2 if max(map(len, labels), default=0) > 14 else 3
     top = 0.17 * -(-len(named) // columns) + 0.37
     panel = (WIDTH - 0.3) / 2
-    largest = max((abs(c) for stage in points.values() for _, x, y in stage for c in (x, y)), default=0.0) or 1.0
+    ends_at = {s: max((abs(c) for _, x, y in of for c in (x, y)), default=0.0) or 1.0 for s, of in points.items()}
+    is_foreign = scatter.get("is_foreign") is True  # the rows after may be in any units
     with canvas(panel + top, salt) as drawn:
         handles: list[Any] = []
         for place, stage in enumerate(("before", "after")):
             left = 0.1 + place * (panel + 0.1)
             axes = drawn.axes(left=left, right=WIDTH - left - panel, top=top, bottom=0.05)
-            axes.set(xlim=(-1.08, 1.08), ylim=(-1.08, 1.08), xticks=[], yticks=[], title=stage)
+            title = f"{stage}, in units of its own" if is_foreign and stage == "after" else stage
+            largest = ends_at[stage] if is_foreign else max(ends_at.values())
+            axes.set(xlim=(-1.08, 1.08), ylim=(-1.08, 1.08), xticks=[], yticks=[], title=title)
             axes.spines[:].set_visible(True)
             handles = [
                 axes.plot(

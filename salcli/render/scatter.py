@@ -4,13 +4,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from salcli.render.table import Table, names, numbers
-from salcli.render.text import ABSENT, count, ends, general, items, shortened, visible
+from salcli.render.text import ABSENT, count, ends, general, items, records, shortened, visible
 
 STAGES = ("before", "after")
 MOST_POINTS = 1500
 
 Point = tuple[str, float, float]
 """Class, x, y."""
+
+
+def by_classes(scatter: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give the same points once for each guarded attribute."""
+    return [{**scatter, **of} for of in (scatter, *records(scatter.get("others")))] if scatter else []
 
 
 def scatter_points(scatter: dict[str, Any]) -> dict[str, list[Point]]:

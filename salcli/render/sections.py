@@ -58,7 +58,7 @@ def inputs_section(report: dict[str, Any]) -> Section | None:
     files = {visible(name): record(of) for name, of in record(report.get("inputs")).items()}
     rows = tuple(
         (name, visible(of.get("path")), visible(of.get("sha256"))[:HASH_DIGITS], count(of.get("n")), count(of.get("d")))
-        for name, of in (files | ({"eraser": eraser} if eraser else {})).items()
+        for name, of in (files | ({_role(eraser): eraser} if eraser else {})).items()
         if of
     )
     columns = (*names("input", "path", "SHA-256"), *numbers("n", "d"))
@@ -75,7 +75,13 @@ def _space(eraser: dict[str, Any]) -> str:
     return "the kernel's dimensions" if n_features is None else f"the kernel's {count(n_features)} dimensions"
 
 
+def _role(eraser: dict[str, Any]) -> str:
+    return "erased elsewhere" if eraser.get("method") == "against" else "eraser"
+
+
 def _eraser_sentence(eraser: dict[str, Any]) -> str:
+    if eraser.get("method") == "against":
+        return "What comes after is a file that was erased elsewhere: how, is not known."
     centring = {"True": ", centred", "False": ", not centred"}.get(str(eraser.get("is_centred")), "")
     rule = record(eraser.get("k_rule"))
     chosen = "; ".join(

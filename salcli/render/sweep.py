@@ -5,6 +5,7 @@ from typing import Any
 
 from salcli.render.attackers import ProbePair, probe_pairs
 from salcli.render.table import Section, Table, numbers
+from salcli.render.task import GAPS, compared
 from salcli.render.text import decimal, general, number, record, records, visible
 
 
@@ -54,8 +55,10 @@ def _sweep(parameter: str, points: dict[float, dict[str, Any]]) -> Sweep:
         for row in records(point.get("similarity")):
             _note(similarity, visible(row.get("set")), value, _latest(row))
         measured = record(point.get("task"))
-        for key, name in (("accuracy", "accuracy"), ("tpr_gap", "TPR gap"), ("tpr_gap_rms", "TPR gap, RMS")):
-            _note(task, name, value, _latest(record(measured.get(key))))
+        _note(task, "accuracy", value, _latest(record(measured.get("accuracy"))))
+        for of in compared(measured):
+            for key, name in GAPS.items():
+                _note(task, name + of.aside.rstrip(","), value, _latest(record(of.figures.get(key))))
     return Sweep(
         parameter,
         tuple(points),

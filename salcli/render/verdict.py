@@ -5,6 +5,7 @@ from typing import Any
 
 from salcli.render.attackers import best_attacker, by_attribute, probe_pairs
 from salcli.render.table import Section, Table, names, numbers
+from salcli.render.task import GAPS, compared
 from salcli.render.text import beside, decimal, general, number, percent, record, records, shortened, visible
 
 
@@ -83,13 +84,14 @@ def findings(report: dict[str, Any]) -> tuple[str, ...]:
         if judged is None:
             continue
         when = "after erasure" if after else "as the file is"
-        earlier = f" (before: {percent(before.accuracy('before'))})" if after and before else ""
+        earlier = f" (before: {percent(before.leakage('before'))})" if after and before else ""
+        turned = ", its answers turned round," if judged.is_turned(stage) else ""
         guess = (
             "" if judged.majority is None else f"; guessing the most frequent class gives {percent(judged.majority)}"
         )
         told.append(
             f"{shortened(attribute, 60)}, {when}: the best attacker ({shortened(judged.attacker, 60)}) "
-            f"reads it right in {percent(judged.accuracy(stage))} of the test rows{earlier}{guess}."
+            f"reads it right{turned} in {percent(judged.leakage(stage))} of the test rows{earlier}{guess}."
         )
     return tuple(told)
 
@@ -103,8 +105,8 @@ def facts(report: dict[str, Any]) -> tuple[Fact, ...]:
         found.append(
             Fact(
                 f"best attacker on {shortened(attribute, 40)}",
-                decimal(before and before.accuracy("before")),
-                decimal(after and after.accuracy("after")),
+                decimal(before and before.leakage("before")),
+                decimal(after and after.leakage("after")),
                 f"majority {decimal(reference and reference.majority)}",
             )
         )
@@ -119,10 +121,14 @@ def facts(report: dict[str, Any]) -> tuple[Fact, ...]:
         )
     task = record(report.get("task"))
     named = shortened(task.get("column") or "task", 40)
-    for key, name in (("accuracy", "accuracy of"), ("tpr_gap", "TPR gap of"), ("tpr_gap_rms", "TPR gap (RMS) of")):
-        if pair := record(task.get(key)):
-            aside = f"majority {decimal(task.get('majority'))}" if key == "accuracy" else "0 is parity"
-            found.append(Fact(f"{name} {named}", decimal(pair.get("before")), decimal(pair.get("after")), aside))
+    if pair := record(task.get("accuracy")):
+        aside = f"majority {decimal(task.get('majority'))}"
+        found.append(Fact(f"accuracy of {named}", decimal(pair.get("before")), decimal(pair.get("after")), aside))
+    for of in compared(task):
+        for key, name in GAPS.items():
+            if pair := record(of.figures.get(key)):
+                told = decimal(pair.get("before")), decimal(pair.get("after"))
+                found.append(Fact(f"{name}{of.aside} of {named}", *told, "0 is parity"))
     return tuple(found)
 
 

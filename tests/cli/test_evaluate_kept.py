@@ -64,7 +64,10 @@ def test_min_similarity_kept_passes_fails_and_is_undefined(folder: Path) -> None
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
     cosines = np.sum(unit[:40] * unit[1:41], axis=1)
     agreed = [folder / "x.txt", "--similarity", folder / "agreed.tsv", "--min-similarity-kept", "0.1"]
-    undefined = run("evaluate", *sets, "0.1", "--json")
+    refuse(2, "evaluate", *sets, "0.1", says="give --eraser or --against")
+    (folder / "constant.tsv").write_text("w1\tw2\t1\nw2\tw3\t1\n")
+    constant = ["--similarity", folder / "constant.tsv", "--min-similarity-kept", "0.1", "--json"]
+    undefined = run("evaluate", folder / "x.txt", "--eraser", folder / "e.npz", *constant)
     assert undefined.code == 1
     assert undefined.json()["gates"][0]["value"] is None
     for scores, code in ((cosines, 0), (-cosines, 1)):  # what people said agrees with the rows, or is their opposite

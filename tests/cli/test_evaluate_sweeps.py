@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from .helpers import SAMPLE, header_of, planted, refuse, save_npy, succeed, write_csv
+from .helpers import SAMPLE, header_of, planted, refuse, run, save_npy, succeed, write_csv
 
 N = 300
 
@@ -104,3 +104,66 @@ def test_a_kernel_eraser_is_swept_or_refused_in_one_line(folder: Path, tmp_path:
     else:
         found = succeed("evaluate", *args, "--probes", "linear", "--task", "job", "--sweep", "k=0:2").json()
         assert [step["value"] for step in found["sweep"]] == [0, 1, 2]
+
+
+@pytest.fixture(scope="module")
+def crossed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An eraser of y, whose rows also tell z, a number and a job, each in columns of their own."""
+    folder = tmp_path_factory.mktemp("crossed")
+    rng = np.random.default_rng(8)
+    y, z = rng.integers(0, 2, (2, N))
+    job = (rng.random(N) < np.where(z == 1, 0.9, 0.1)).astype(int)
+    x = rng.normal(size=(N, 6))
+    x[:, 0] += 3 * y
+    x[:, 1] += 3 * z
+    x[:, 2] += job
+    save_npy(folder / "x.npy", x)
+    parts = ["train", "train", "dev", "test"] * (N // 4)
+    write_csv(folder / "y.csv", ["y", "z", "job", "age", "split"], zip(y, z, job, x[:, 3], parts, strict=True))
+    succeed("fit", folder / "x.npy", folder / "y.csv", "--attribute", "y", "-o", folder / "e.npz")
+    return folder
+
+
+def of_z(folder: Path) -> list[object]:
+    files = [folder / "x.npy", folder / "y.csv", "--eraser", folder / "e.npz", "--attribute", "z"]
+    return ["evaluate", *files, "--probes", "linear", "--json"]
+
+
+def test_fits_are_repeated_for_what_the_eraser_guards_and_not_for_what_is_attacked(crossed: Path) -> None:
+    found = succeed(*of_z(crossed), "--repeats", "2", "--sample", str(N // 2)).json()  # all fitted rows, again
+    whole = {p["adversary"]: p["accuracy"] for p in found["probes"] if p["stage"] == "after"}
+    assert min(whole.values()) > 0.85
+    again = {figure["name"]: figure["values"] for figure in found["repeats"]["figures"]}
+    for adversary, accuracy in whole.items():
+        assert again[f"z, linear, {adversary}: accuracy"] == [accuracy] * 2
+
+
+def test_a_sweep_of_k_is_of_what_the_eraser_guards(tmp_path: Path, crossed: Path) -> None:
+    both = ["--attribute", "y", "--attribute", "z", "-k", "1", "-o", tmp_path / "e.npz"]
+    succeed("fit", crossed / "x.npy", crossed / "y.csv", *both)
+    files = ["evaluate", crossed / "x.npy", crossed / "y.csv", "--eraser", tmp_path / "e.npz", "--attribute", "z"]
+    found = succeed(*files, "--probes", "linear", "--json", "--sweep", "k=1:9").json()
+    assert [step["value"] for step in found["sweep"]] == [1, 2]  # the rank of both
+    whole = {p["adversary"]: p["accuracy"] for p in found["probes"] if p["stage"] == "after"}
+    assert {p["adversary"]: p["accuracy"] for p in found["sweep"][0]["probes"]} == whole
+    assert "--sweep k: the rank is 2, so the sweep ends there" in found["notes"]
+    refuse(3, *files, "--sweep", "k=3:5", says="the rank is 2, so there is nothing to measure")
+
+
+def test_the_widest_gap_of_all_guarded_attributes_is_judged(crossed: Path) -> None:
+    for attributes in (["y", "z"], ["z", "y"]):
+        asked = [word for name in attributes for word in ("--attribute", name)]
+        task = ["--task", "job", "--probes", "linear", "--max-tpr-gap", "0.3", "--json"]
+        done = run("evaluate", crossed / "x.npy", crossed / "y.csv", *asked, *task)
+        (gate,) = done.json()["gates"]
+        first, other = done.json()["task"], done.json()["task"]["others"][0]
+        assert done.code == 1
+        assert gate["value"] == max(first["tpr_gap"]["before"], other["tpr_gap"]["before"]) > 0.3
+        assert "groups of z" in gate["reason"]
+
+
+def test_a_number_among_the_attributes_is_told_shortly(crossed: Path) -> None:
+    args = ["evaluate", crossed / "x.npy", crossed / "y.csv", "--attribute", "y", "--numeric", "age"]
+    done = run(*args, "--probes", "linear", "--max-accuracy", "1", "--json")
+    assert done.code == 1
+    assert done.json()["gates"][0]["reason"].startswith("no attacker reads age, which is numeric")

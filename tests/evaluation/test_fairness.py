@@ -18,10 +18,11 @@ def counted(rows: list[tuple[int, int, int]], n_classes: int = 3, n_groups: int 
 
 def gaps_by_hand(rows: list[tuple[int, int, int]]) -> list[float]:
     gaps = []
+    present = {group for _, _, group in rows}
     for c in range(3):
-        answers = [[p == c for t, p, g in rows if t == c and g == group] for group in range(3)]
-        rates = [sum(a) / len(a) for a in answers if a]
-        if len(rates) > 1:
+        answers = [[p == c for t, p, g in rows if t == c and g == group] for group in present]
+        if len(present) > 1 and all(answers):
+            rates = [sum(a) / len(a) for a in answers]
             gaps.append(max(rates) - min(rates))
     return gaps
 

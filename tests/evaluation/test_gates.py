@@ -5,12 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salcli.evaluation.gates import accuracy_gate, gain_gate, similarity_gate, tpr_gap_gate
+from salcli.evaluation.gates import Asked, accuracy_gate, gain_gate, similarity_gate, tpr_gap_gate
 from salcli.evaluation.probes import ProbeResult
 
 from .results import result
 
-WANTED = (("g", "fresh", "linear"), ("g", "fresh", "rbf"))
+WANTED = Asked((("g", "fresh", "linear"), ("g", "fresh", "rbf")))
+LINEAR = Asked(WANTED.attackers[:1])
 SHARES = st.floats(0, 1)
 
 
@@ -69,21 +70,21 @@ def test_a_value_that_is_its_limit_is_within_it(n: int, data: st.DataObject) -> 
     limits = (right - most) / n, right / n  # as a user would write them
     for make, one, limit in zip((gain_gate, accuracy_gate), of_shares, limits, strict=True):
         if one.majority < 1:
-            assert make(limit, None, WANTED[:1], (one,), "after").passed
-            assert not limit or not make(float(np.nextafter(limit, 0)), None, WANTED[:1], (one,), "after").passed
+            assert make(limit, None, LINEAR, (one,), "after").passed
+            assert not limit or not make(float(np.nextafter(limit, 0)), None, LINEAR, (one,), "after").passed
 
 
 @pytest.mark.parametrize("make", [accuracy_gate, gain_gate])
 def test_test_rows_of_one_class_pass_no_gate(make: Any) -> None:
-    gate = make(1.0, None, WANTED[:1], (result(1.0, majority=1.0),), "after")
+    gate = make(1.0, None, LINEAR, (result(1.0, majority=1.0),), "after")
     assert (gate.passed, gate.reason) == (False, "the test rows are all of one class of g")
 
 
 def test_answers_that_count_turned_round_are_told() -> None:
-    gate = accuracy_gate(0.6, None, WANTED[:1], (result(0.1),), "after")
+    gate = accuracy_gate(0.6, None, LINEAR, (result(0.1),), "after")
     assert (gate.value, gate.passed) == (0.9, False)
     assert gate.reason == "linear, fresh: right in 0.1, so turned round in 0.9"
-    assert not accuracy_gate(0.6, None, WANTED[:1], (result(0.9),), "after").reason
+    assert not accuracy_gate(0.6, None, LINEAR, (result(0.9),), "after").reason
 
 
 def test_an_unconverged_probe_does_not_fail_a_gate_on_another() -> None:
@@ -96,7 +97,10 @@ def test_the_gap_gate_passes_exactly_if_the_gap_of_its_stage_is_within_the_limit
     limit: float, before: float, after: float
 ) -> None:
     gap = {"before": before, "after": after, "ci95": [0.0, 1.0]}
-    for task in ({"tpr_gap": gap, "tpr_gap_rms": None}, {"tpr_gap": None, "tpr_gap_rms": gap}):
+    for task in (
+        {"guarded": "g", "tpr_gap": gap, "tpr_gap_rms": None},
+        {"guarded": "g", "tpr_gap": None, "tpr_gap_rms": gap},
+    ):
         for stage, value in (("before", before), ("after", after)):
             gate = tpr_gap_gate(limit, task | {"converged": True}, stage)
             assert gate.value == pytest.approx(value, abs=1e-12)
@@ -106,15 +110,15 @@ def test_the_gap_gate_passes_exactly_if_the_gap_of_its_stage_is_within_the_limit
 
 def test_the_gap_of_a_task_that_did_not_converge_fails_the_widest_limit() -> None:
     gap = {"before": 0.1, "after": 0.0, "ci95": None}
-    gate = tpr_gap_gate(1.0, {"tpr_gap": gap, "tpr_gap_rms": None, "converged": False}, "after")
+    gate = tpr_gap_gate(1.0, {"guarded": "g", "tpr_gap": gap, "tpr_gap_rms": None, "converged": False}, "after")
     assert (gate.passed, gate.reason) == (False, "the main task did not converge")
 
 
 def test_a_gap_of_zero_is_a_gap_and_an_undefined_one_is_not() -> None:
     zero = {"before": 0.0, "after": 0.0, "ci95": None}
     worse = {"before": 1.0, "after": 1.0, "ci95": None}
-    assert tpr_gap_gate(0.0, {"tpr_gap": zero, "tpr_gap_rms": worse, "converged": True}, "after").passed
-    for task in (None, {"tpr_gap": None, "tpr_gap_rms": None, "converged": True}):
+    assert tpr_gap_gate(0.0, {"guarded": "g", "tpr_gap": zero, "tpr_gap_rms": worse, "converged": True}, "after").passed
+    for task in (None, {"guarded": "g", "tpr_gap": None, "tpr_gap_rms": None, "converged": True}):
         gate = tpr_gap_gate(1.0, task, "after")
         assert (gate.value, gate.passed) == (None, False)
         assert gate.reason
@@ -143,3 +147,35 @@ def test_an_undefined_similarity_fails_the_gate_beside_a_defined_one(before: flo
 def test_the_json_has_a_reason_only_where_there_is_one() -> None:
     assert "reason" not in accuracy_gate(1.0, "linear", WANTED, (result(),), "after").to_dict()
     assert accuracy_gate(1.0, None, WANTED, (), "after").to_dict()["reason"]
+
+
+def test_an_attribute_that_no_attacker_reads_passes_no_gate() -> None:
+    gate = accuracy_gate(1.0, None, Asked(LINEAR.attackers, ("age",)), (result(0.5),), "after")
+    assert not gate.passed
+    assert "no attacker reads age, which is numeric" in gate.reason
+
+
+def test_what_is_missing_is_told_attribute_by_attribute() -> None:
+    wanted = Asked((("a", "fresh", "linear"), ("a", "fresh", "rbf"), ("b", "fresh", "linear")))
+    assert accuracy_gate(1.0, None, wanted, (), "after").reason == (
+        "no result for a: fresh linear, fresh rbf; no result for b: fresh linear"
+    )
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=4), st.floats(0, 1))
+def test_the_gap_gate_judges_the_widest_gap_of_all_attributes(gaps: list[float], limit: float) -> None:
+    first, *others = (
+        {"guarded": f"g{i}", "tpr_gap": {"before": 0.0, "after": gap}, "tpr_gap_rms": None}
+        for i, gap in enumerate(gaps)
+    )
+    gate = tpr_gap_gate(limit, first | {"converged": True, "others": others}, "after")
+    assert (gate.value, gate.passed) == (max(gaps), max(gaps) <= limit)
+    assert (f"g{gaps.index(max(gaps))}" in gate.reason) == (len(gaps) > 1 and not gate.passed)
+
+
+def test_one_undefined_gap_fails_the_gap_gate() -> None:
+    undefined = {"guarded": "race", "tpr_gap": None, "tpr_gap_rms": None}
+    fine = {"guarded": "g", "tpr_gap": {"before": 0.0, "after": 0.0}, "converged": True, "others": [undefined]}
+    gate = tpr_gap_gate(1.0, fine, "after")
+    assert (gate.passed, gate.value) == (False, None)
+    assert "race" in gate.reason

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.svm import LinearSVC
 
-from salcli.evaluation.main_task import TaskResult, main_task
+from salcli.evaluation.main_task import Guarded, TaskResult, main_task
 from salcli.evaluation.probes import Scaling
 
 TRAIN, TEST = np.arange(300), np.arange(300, 600)
@@ -22,9 +22,8 @@ def planted(n_classes: int = 2, n_groups: int = 2, seed: int = 0) -> Rows:
 
 def measured(x: Any, after: Any, y: Any, groups: Any, n_classes: int = 2, n_groups: int = 2) -> TaskResult | None:
     return main_task(
-        x, after, y, groups, TRAIN, TEST,
-        column="job", guarded="g", class_names=[f"c{i}" for i in range(n_classes)],
-        group_names=[f"g{i}" for i in range(n_groups)], seed=0,
+        x, after, y, [Guarded("g", groups, [f"g{i}" for i in range(n_groups)])], TRAIN, TEST,
+        column="job", class_names=[f"c{i}" for i in range(n_classes)], seed=0,
     )  # fmt: skip
 
 
@@ -136,3 +135,36 @@ def test_one_class_to_learn_or_no_row_to_test_gives_nothing() -> None:
     one[TRAIN], none[TEST] = 0, -1
     assert measured(x, x, one, groups) is None
     assert measured(x, x, none, groups) is None
+
+
+def test_each_guarded_attribute_has_figures_of_its_own() -> None:
+    x, y, groups = planted()
+    other = np.random.default_rng(5).integers(0, 3, 600)
+    guarded = [Guarded("g", groups, ["g0", "g1"]), Guarded("h", other, ["a", "b", "c"])]
+    found = main_task(x, x, y, guarded, TRAIN, TEST, column="job", class_names=["c0", "c1"], seed=0)
+    assert found is not None
+    (second,) = found.to_dict()["others"]
+    of_g, of_h = told(x, x, y, groups), told(x, x, y, other, n_groups=3)
+    assert found.to_dict() == of_g | {"others": [second]}
+    assert second["guarded"] == "h"
+    assert second["tpr_gap_rms"] == of_h["tpr_gap_rms"]
+
+
+def test_where_nothing_is_erased_there_is_no_after() -> None:
+    x, y, groups = planted()
+    found, erased = told(x, None, y, groups), told(x, x, y, groups)
+    assert found["accuracy"] == {"before": erased["accuracy"]["before"], "after": None, "not_retrained": None}
+    assert {row["stage"] for row in found["tpr"]} == {"before"}
+    assert found["tpr_gap"]["before"] == erased["tpr_gap"]["before"]
+    assert found["tpr_gap"]["after"] is None
+    assert found["tpr_gap"]["ci95"] == erased["tpr_gap"]["ci95"]
+
+
+def test_what_is_not_retrained_sees_the_rows_as_another_tool_scaled_them() -> None:
+    x, y, groups = planted()
+    result = main_task(
+        x, 1000 * x, y, [Guarded("g", groups, ["a", "b"])], TRAIN, TEST,
+        column="job", class_names=["c0", "c1"], seed=0, is_foreign=True,
+    )  # fmt: skip
+    assert result is not None
+    assert result.accuracy["before"] == result.accuracy["after"] == result.accuracy["not_retrained"]

@@ -2,14 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salcli.evaluation.gates import accuracy_gate
+from salcli.evaluation.gates import Asked, accuracy_gate
 from salcli.evaluation.probes import ProbeResult
 from salcli.evaluation.report import Report
 
 from .results import result
 
-FRESH = (("g", "fresh", "linear"),)
-BOTH = (("g", "in-sample", "linear"), *FRESH)
+FRESH = Asked((("g", "fresh", "linear"),))
+BOTH = Asked((("g", "in-sample", "linear"), *FRESH.attackers))
 
 
 def results(in_sample: float, fresh: float) -> tuple[ProbeResult, ...]:
@@ -35,13 +35,13 @@ def test_below_chance_is_not_safety_for_two_classes_but_is_for_more() -> None:
 def test_a_gate_that_needs_fresh_rows_fails_without_them() -> None:
     gate = accuracy_gate(1.0, None, BOTH, (result(0.5, adversary="in-sample"),), "after")
     assert not gate.passed
-    assert "no fresh" in gate.reason
+    assert "no result for g: fresh" in gate.reason
 
 
 def test_an_attribute_that_no_probe_reads_fails_the_gate() -> None:
-    gate = accuracy_gate(1.0, None, (*FRESH, ("age", "fresh", "linear")), (result(0.5),), "after")
+    gate = accuracy_gate(1.0, None, Asked((*FRESH.attackers, ("age", "fresh", "linear"))), (result(0.5),), "after")
     assert not gate.passed
-    assert "no fresh result for age" in gate.reason
+    assert "no result for age: fresh linear" in gate.reason
 
 
 def test_an_unconverged_probe_never_passes() -> None:
