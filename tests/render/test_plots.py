@@ -1,5 +1,6 @@
 import math
 import re
+from collections import Counter
 from typing import Any
 from xml.dom import minidom
 
@@ -84,6 +85,48 @@ def test_rare_classes_share_one_grey() -> None:
     shown = texts(plots.scatter_plot(scatter))
     assert "other classes" in shown
     assert sum(text.startswith("class") for text in shown) == plots.MOST_COLOURS - 1
+
+
+def test_rows_in_units_of_their_own_fill_their_panel() -> None:
+    scatter = {"classes": ["a", "b"], "codes": [0, 1], "before": [[-1, 0], [1, 0]], "after": [[-1e-4, 0], [1e-4, 0]]}
+
+    def places(svg: str) -> list[float]:
+        spots = re.findall(r'<use[^>]* x="([0-9.]+)" y="([0-9.]+)"', svg)
+        (height, _), *_ = Counter(y for _, y in spots).most_common()  # not those of the legend
+        return sorted(float(x) for x, y in spots if y == height)
+
+    own = places(plots.scatter_plot(scatter | {"is_foreign": True}))
+    shared = places(plots.scatter_plot(scatter))
+    width = own[1] - own[0]
+    assert own[3] - own[2] == pytest.approx(width, rel=1e-3)
+    assert shared[3] - shared[2] < width / 100
+    assert "after, in units of its own" in texts(plots.scatter_plot(scatter | {"is_foreign": True}))
+
+
+def test_every_guarded_attribute_has_a_picture_of_the_rows() -> None:
+    scatter = {
+        "attribute": "g",
+        "classes": ["a", "b"],
+        "codes": [0, 1],
+        "before": [[-1, 0], [1, 0]],
+        "after": [[0, 0], [0, 1]],
+    }
+    others = [{"attribute": "h", "classes": ["c", "d"], "codes": [1, 0]}]
+    found = figures({"scatter": scatter | {"others": others}})["geometry"]
+    assert [figure.title for figure in found] == ["Rows in two dimensions, by g", "Rows in two dimensions, by h"]
+    assert {"c", "d"} <= {text.strip() for text in texts(found[1].draw("h"))}
+
+
+def test_long_names_stand_one_a_line_in_a_legend() -> None:
+    def lefts(n: int) -> set[str]:
+        curves = [Curve(name * n, ((0.0, 0.5), (1.0, 0.4)), name) for name in "wm"]
+        svg = plots.curve_plot(curves, "k", "accuracy")
+        found = re.findall(r'<text[^>]* x="([0-9.]+)"[^>]*>\s*(?:w+|m+)<', svg)
+        assert len(found) == 2
+        return set(found)
+
+    assert len(lefts(20)) == 2
+    assert len(lefts(40)) == 1
 
 
 def test_only_the_widest_gaps_are_drawn() -> None:

@@ -1,5 +1,6 @@
 import pytest
 
+from salcli.render.attackers import attackers_section
 from salcli.render.verdict import facts, findings, outcome, verdict_sentence
 from tests.render.reports import full_report
 
@@ -64,3 +65,22 @@ def test_a_file_without_eraser_is_judged_as_it_is() -> None:
     )
     (fact,) = facts({"probes": [probe]})
     assert (fact.before, fact.after, fact.aside) == ("0.900", "–", "majority 0.500")
+
+
+def test_the_best_attacker_is_the_one_that_reads_most_be_it_turned_round() -> None:
+    shared = {"attribute": "a", "adversary": "fresh", "stage": "after", "majority": 0.5}
+    low = {**shared, "probe": "linear", "accuracy": 0.02, "leakage": 0.98}
+    high = {**shared, "probe": "rbf", "accuracy": 0.55, "leakage": 0.55}
+    (told,) = findings({"probes": [high, low]})
+    assert told.startswith(
+        "a, after erasure: the best attacker (linear, fresh) reads it right, its answers turned round, in 98.0%"
+    )
+    (fact,) = facts({"probes": [high, low]})
+    assert fact.after == "0.980"
+    assert "turned round 0.980" in str(attackers_section({"probes": [high, low]}))
+
+
+def test_the_gaps_of_every_guarded_attribute_are_facts() -> None:
+    gap = {"before": 0.2, "after": 0.1}
+    task = {"column": "job", "guarded": "g", "tpr_gap_rms": gap, "others": [{"guarded": "h", "tpr_gap_rms": gap}]}
+    assert [fact.name for fact in facts({"task": task})] == ["TPR gap (RMS), g, of job", "TPR gap (RMS), h, of job"]
