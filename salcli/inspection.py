@@ -12,8 +12,9 @@ import numpy as np
 
 from salcli.data.embeddings import Embeddings
 from salcli.data.labels import GuardedLabels, as_index
+from salcli.engine import memory
 from salcli.engine.local import ordered_map
-from salcli.errors import SalcliWarning, UsageError, warn
+from salcli.errors import RangeError, SalcliWarning, UsageError, warn
 from salcli.formats.archive import is_artifact
 from salcli.formats.finite import FiniteSource
 from salcli.formats.keys import KeyCensus, is_utf8
@@ -58,6 +59,9 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
     if options.projection is not None:
         if not isinstance(artifact.eraser, LinearEraser):
             raise UsageError(f"--projection: {path} erases a kernel's features: there is no d×d matrix that does it")
+        n_bytes = 8 * artifact.eraser.d**2
+        memory.require_room(2 * n_bytes, f"the {artifact.eraser.d:,}² matrix", "apply the eraser instead")
+        atomic.require_room(options.projection, n_bytes, "the matrix")
         with atomic.replacing(options.projection) as temporary, open(temporary, "wb") as handle:
             projection = artifact.eraser.projection()
             handle.write(npy_header(len(projection), len(projection), projection.dtype, is_fortran=False))
@@ -91,7 +95,7 @@ def _inspect_source(path: str, options: InspectOptions) -> dict[str, Any]:
     exact = replace(options.read, text_dtype=np.dtype(np.float64))  # what is shown is what the file says
     with closing(open_source(path, exact)) as source:
         about = None if labels is None else _describe_labels(source, labels, options.head)
-        look = _Look(options.head, set() if similarity is None else _spellings(similarity))
+        look = _Look(source, options.head, set() if similarity is None else _spellings(similarity))
         for batch in ordered_map(lambda slab: slab.read(), source.slabs()):
             look.at(batch)
         n_repeated = (
@@ -134,7 +138,8 @@ def _read_labels(path: str, options: LabelOptions) -> GuardedLabels:
 class _Look:
     """One pass over all rows."""
 
-    def __init__(self, n_head: int, wanted: set[str]) -> None:
+    def __init__(self, source: FiniteSource, n_head: int, wanted: set[str]) -> None:
+        self._path, self._place = source.path, source.place
         self.census, self.head, self.n_zero, self.first_zero = KeyCensus(), [], 0, -1  # type: ignore[var-annotated]
         self.wanted, self.vectors, self._n_head = wanted, {}, n_head  # type: ignore[var-annotated]
 
@@ -142,7 +147,7 @@ class _Look:
         """Take in the next rows."""
         self.census.add(batch.keys or ())
         for i in range(min(len(batch), self._n_head - len(self.head))):
-            self.head.append({**shown_key(batch, i), "vector": batch.vectors[i].astype(np.float64).tolist()})
+            self.head.append({**shown_key(batch, i), "vector": self._numbers(batch, i)})
         zero = np.flatnonzero(~batch.vectors.any(axis=1))
         if len(zero) and not self.n_zero:
             self.first_zero = int(batch.rows[zero[0]])
@@ -152,12 +157,24 @@ class _Look:
                 if key in self.wanted and key not in self.vectors:
                     self.vectors[key] = np.array(batch.vectors[i])
 
+    def _numbers(self, batch: Embeddings, i: int) -> list[float]:
+        with np.errstate(over="ignore"):
+            exact = batch.vectors[i].astype(np.float64)
+        if not np.isfinite(exact).all():
+            row = self._place(int(batch.rows[i]))
+            raise RangeError(f"{self._path}: {row}: {batch.vectors.dtype} holds a number that float64 does not")
+        numbers: list[float] = exact.tolist()
+        return numbers
+
 
 def shown_key(batch: Embeddings, i: int) -> dict[str, Any]:
     """Show a row's key (its number where there are no keys), and its bytes if they are not UTF-8."""
     if batch.keys is None:
         return {"key": int(batch.rows[i])}
-    key = batch.keys[i]
+    return _shown(batch.keys[i])
+
+
+def _shown(key: str) -> dict[str, Any]:
     return {"key": key} if is_utf8(key) else {"key": key, "key_hex": key.encode("utf-8", "surrogateescape").hex()}
 
 
@@ -181,7 +198,7 @@ def _describe_labels(source: FiniteSource, labels: GuardedLabels, n_head: int) -
         "unlabelled_rows": source.n - len(matched),
         "head": [
             {
-                "key": chosen.keys[i] if chosen.keys is not None else int(rows[i]),
+                **(_shown(chosen.keys[i]) if chosen.keys is not None else {"key": int(rows[i])}),
                 "label": first.classes[first.values[i]] if first.classes is not None else float(first.values[i]),
             }
             for i in shown.tolist()

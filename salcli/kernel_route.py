@@ -43,7 +43,7 @@ def fit_by_landmarks(
     """
     most, everyone = options.landmarks or len(rows), np.arange(len(rows))
     if most < len(rows):
-        everyone = stratified_sample(everyone, labels.strata(everyone), most, options.seed)
+        everyone = stratified_sample(labels, everyone, most, options.seed)
     m = len(everyone)
     memory.require_room(8 * EIGH_COPIES * m * m, f"the kernel matrix of {m:,} landmarks", "give fewer --landmarks")
     features = NystromMap.of(kernel_of(options), _native(gather_rows(source, np.sort(rows[everyone]), progress)[0]))

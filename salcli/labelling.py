@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from salcli.data.selection import stratified_parts
 from salcli.engine.local import ordered_map
-from salcli.errors import AlignmentError, LabelError
+from salcli.errors import AlignmentError, LabelError, RankError, warn
 from salcli.formats import atomic
 from salcli.formats.finite import FiniteSource
 from salcli.formats.label_table import write_labels
@@ -47,7 +47,7 @@ class Labelled:
 
 def label(embeddings: str, output: str, options: LabelCommandOptions) -> Labelled:
     """Score every word against the seed direction, and label the top and the bottom."""
-    atomic.check_output(output, [embeddings])
+    atomic.check_output(output, [embeddings, options.read.keys_file])
     with closing(open_source(embeddings, options.read)) as source:
         if not source.has_keys:
             raise AlignmentError(f"{source.path} has no keys, so no seed word can be found: give --keys FILE")
@@ -90,7 +90,10 @@ def _direction(source: FiniteSource, options: LabelCommandOptions) -> NDArray[np
             f"{source.path}: no row for the seed word{'s' if len(missing) > 1 else ''} {', '.join(missing)}"
         )
     firsts, seconds = (np.stack([found[pair[side]] for pair in options.pairs]) for side in (0, 1))
-    return seed_direction(firsts, seconds)
+    try:
+        return seed_direction(firsts, seconds)
+    except RankError as error:
+        raise RankError(f"{source.path}: {error}") from error
 
 
 def _scores(
@@ -98,14 +101,20 @@ def _scores(
 ) -> tuple[list[str], NDArray[np.float64]]:
     """Score the first row of each key, leaving out zero rows."""
     scores: dict[str, float] = {}
+    n_rows = 0
     for batch in ordered_map(lambda slab: slab.read(), source.slabs()):
         if options.limit is not None and batch.rows[0] >= options.limit:
             break
         within = batch if options.limit is None else batch.take(batch.rows < options.limit)
         values = direction_scores(within.vectors, direction, by_cosine=options.by == "cosine")
+        n_rows += len(within)
         for key, score in zip(within.keys or (), values.tolist(), strict=True):
             scores.setdefault(key, score)
     kept = {key: score for key, score in scores.items() if score == score}
+    if n_rows > len(scores):
+        warn(f"{source.path}: {n_rows - len(scores)} rows have the key of another one; the first of each is scored")
+    if len(kept) < len(scores):
+        warn(f"{source.path}: {len(scores) - len(kept)} zero rows have no cosine and are left out")
     return list(kept), np.fromiter(kept.values(), np.float64, len(kept))
 
 

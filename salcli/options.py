@@ -164,10 +164,9 @@ class KernelFitOptions(FitOptions):
         """Read a number, or `all`."""
         if text == ALL_LANDMARKS:
             return None
-        try:
-            return int(text)
-        except ValueError:
-            raise UsageError(f"--landmarks {text}: expected a number of rows, or all") from None
+        if not (text.isascii() and text.isdigit()):
+            raise UsageError(f"--landmarks {text}: expected a number of rows, or all")
+        return int(text)
 
 
 @dataclass(frozen=True)
@@ -220,7 +219,7 @@ class LabelCommandOptions:
     with_scores: bool = False
 
     def __post_init__(self) -> None:
-        if not self.directions or not all(all(pair.partition(":")[::2]) for pair in self.directions):
+        if not self.directions or not all(all(pair) for pair in self.pairs):
             raise UsageError("--direction: expected FIRST:SECOND, two words with a colon between, such as he:she")
         if self.top < 1:
             raise UsageError(f"--top {self.top}: at least one word at each end")
@@ -230,11 +229,13 @@ class LabelCommandOptions:
             len(self.split) not in (0, 3)
             or not all(share >= 0 for share in self.split)
             or not sum(self.split) <= 1 + 1e-9
+            or (self.split and not sum(self.split))
         ):
-            raise UsageError("--split: expected three shares, train,dev,test, that add up to at most 1")
+            raise UsageError("--split: expected three shares, train,dev,test, that add up to more than 0 and at most 1")
         if self.limit is not None and self.limit < 1:
             raise UsageError(f"--limit {self.limit}: at least one row")
-        if self.name in ("word", "key", "id", "token", "split", "score") or not self.name.strip():
+        taken = ("word", "key", "id", "token", "split", "score", "")
+        if self.name.strip().lower() in taken or set(self.name) & set(",;\t\r\n"):
             raise UsageError(f"--name {self.name!r}: that column would not be taken for labels: choose another name")
 
     @staticmethod

@@ -68,17 +68,18 @@ def describe_fit(
             "labels": {"name": file_name(labels.path), "n": len(labels), "sha256": digests[1]},
         },
         "versions": versions(),
-        **_describe_kernel(fit.eraser),
+        **_describe_kernel(fit.eraser, len(fitted)),
     }
 
 
-def _describe_kernel(eraser: AnyEraser) -> dict[str, Any]:
+def _describe_kernel(eraser: AnyEraser, n_fitted: int) -> dict[str, Any]:
     if isinstance(eraser, LinearEraser):
         return {}
     if isinstance(eraser, KernelEraser):
         return {"kernel": eraser.kernel.to_dict(), "landmarks": {"n": len(eraser.landmarks), "rule": "all"}}
     features = eraser.features
-    about = {"n": len(features.landmarks), "rule": "stratified", "n_features": features.width}
+    n = len(features.landmarks)
+    about = {"n": n, "rule": "stratified" if n < n_fitted else "every fitted row", "n_features": features.width}
     return {"kernel": features.kernel.to_dict(), "landmarks": about}
 
 

@@ -14,13 +14,8 @@ from salcli.formats.artifact import Artifact
 from salcli.options import DEFAULT_FIT_SPLIT, require_split
 
 TEST_ROWS = 10  # most test rows, in units of --probe-rows: enough for an interval of a fraction of a per cent
-NOT_HELD_OUT = (
-    "no rows were held out (by a split or --holdout): only in-sample figures are given, and they are measured on the "
-    "fitted rows themselves"
-)
-NONE_FRESH = (
-    "no rows were held out (by a split or --holdout), so there is no fresh attacker, and none was asked for beside"
-)
+NOT_HELD_OUT = "{}: only in-sample figures are given, and they are measured on the fitted rows themselves"
+NONE_FRESH = "{}, so there is no fresh attacker, and none was asked for beside"
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +63,11 @@ def plan_rows(labels: GuardedLabels, matched: Index, artifact: Artifact | None, 
     """
     rows = divide_rows(labels, matched, _rule(artifact, labels, options))
     _require_same_rows(artifact, labels, rows)
-    notes = [] if rows.has_held_out else [NOT_HELD_OUT if "in-sample" in options.adversaries else NONE_FRESH]
+    notes = []
+    if not rows.has_held_out:
+        is_split = labels.splits is not None
+        why = "no row is marked test" if is_split else "no rows were held out (by a split or --holdout)"
+        notes.append((NOT_HELD_OUT if "in-sample" in options.adversaries else NONE_FRESH).format(why))
     if rows.has_held_out and "fresh" in options.adversaries and not len(rows.fresh):
         notes.append("no row is left to train a fresh attacker")
     available = {"in-sample": rows.fitted, "fresh": rows.fresh}
@@ -120,4 +119,4 @@ def capped(labels: GuardedLabels, index: Index, most: int, seed: int) -> Index:
     """Keep a stratified sample of the labels at `index`, if they are more than `most`."""
     if len(index) <= most:
         return index
-    return stratified_sample(index, labels.strata(index), most, seed)
+    return stratified_sample(labels, index, most, seed)

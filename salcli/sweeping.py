@@ -117,7 +117,7 @@ def repeat_fits(
     runs: list[Figures] = []
     with progress.stage("repeat", n, "fits") as advance:
         for i in range(n):
-            index = stratified_sample(fitted, again.guarded.strata(fitted), size, options.seed + 1 + i)
+            index = stratified_sample(again.guarded, fitted, size, options.seed + 1 + i)
             eraser = _refitted(again, whole, index, Silent(), k=rule.get("given"), alpha=rule.get("alpha"))
             changed = replace(again.erasure, eraser=eraser, kernel=None)
             plan = again.plan.fitted_on(index, again.labels, options)

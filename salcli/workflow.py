@@ -6,7 +6,6 @@ embedding file → Embeddings batches → aligned with labels → CrossMoments �
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -20,14 +19,14 @@ from salcli.engine.local import one_blas_thread
 from salcli.engine.memory import keep_freed_memory
 from salcli.engine.progress import Progress, Silent
 from salcli.erasing import erased_dtype, stream_through
-from salcli.errors import AlignmentError, LabelError, UsageError, warn
+from salcli.errors import AlignmentError, RangeError, RankError, RowRangeError, UsageError, warn
 from salcli.formats import atomic
 from salcli.formats.artifact import Artifact, read_artifact, write_artifact
-from salcli.formats.bytefile import ByteFile
 from salcli.formats.finite import FiniteSource
 from salcli.formats.kernel_matrix import create_kernel_matrix, require_place
 from salcli.formats.label_table import read_labels
 from salcli.formats.registry import create, open_source, output_format
+from salcli.hashing import hashing
 from salcli.kernel_route import explicit, fit_by_landmarks, fit_exactly, kernel_of, write_kernel_matrix
 from salcli.options import ApplyOptions, FitOptions, KernelFitOptions
 from salcli.passes import fold_moments, join_labels
@@ -79,12 +78,12 @@ def _fit(embeddings: str, labels: str, output: str, options: FitOptions, solve: 
     if output == atomic.STDOUT:
         raise UsageError("-o -: an eraser is binary and goes into a file: give its name")
     require_choice(options.k, options.alpha)
-    atomic.check_output(output, [embeddings, labels])
+    atomic.check_output(output, [embeddings, labels, options.read.keys_file])
     keep_freed_memory()
     table = read_labels(labels, options.labels)
     with (
         closing(open_source(embeddings, options.read)) as source,
-        _hashing(source if options.hashes_embeddings else None, labels) as digests,
+        hashing(source if options.hashes_embeddings else None, labels) as digests,
         one_blas_thread(),
     ):
         join = join_labels(source, table)
@@ -93,7 +92,8 @@ def _fit(embeddings: str, labels: str, output: str, options: FitOptions, solve: 
         chosen = table.restricted_to(fitted)
         chosen.require_variety()
         chosen = chosen.standardised(is_centred=options.is_centred)
-        result = solve(source, chosen, join.rows_of(fitted))
+        with _named(embeddings):
+            result = solve(source, chosen, join.rows_of(fitted))
         hashes = (digests[0].result(), digests[1].result())
         header = describe_fit(options, source, table, fitted, result, rule, hashes)
     artifact = Artifact(result.eraser, result.singular_values, header)
@@ -117,8 +117,9 @@ def apply(
 ) -> Applied:
     """Send an embedding file through an eraser, slab by slab."""
     target = _target(embeddings, output, options)
-    remedy = "name another output, or say --in-place"
-    atomic.check_output(target, [eraser, embeddings], may_replace_input=options.in_place, remedy=remedy)
+    replaced = embeddings if options.in_place else None
+    atomic.check_output(target, [eraser, options.read.keys_file], may_replace=replaced)
+    atomic.check_output(target, [embeddings], may_replace=replaced, remedy="name another output, or say --in-place")
     artifact = read_artifact(eraser)
     _require_suited(eraser, artifact, options)
     if options.writes_kernel:
@@ -186,8 +187,8 @@ def evaluate(
 
     options.require_inputs(has_labels=labels is not None, has_eraser=eraser is not None)
     for path in options.reports:
-        read = (embeddings, labels, eraser, options.against)
-        atomic.check_output(path, [given for given in read if given is not None])
+        read = (embeddings, labels, eraser, options.against, options.read.keys_file, *options.similarity)
+        atomic.check_output(path, read)
     artifact = None if eraser is None else read_artifact(eraser)
     columns = replace(options.labels, task=options.task)
     columns = columns if artifact is None else artifact.label_options(columns, str(eraser))
@@ -199,7 +200,7 @@ def evaluate(
         guarded = read_labels(table.path, artifact.label_options(as_fitted, str(eraser)))
     with (
         closing(open_source(embeddings, options.read)) as source,
-        _hashing(source, *([] if labels is None else [labels])) as digests,
+        hashing(source, *([] if labels is None else [labels])) as digests,
         opened_against(options.against, source, options.read) as against,
         one_blas_thread(),
     ):
@@ -221,11 +222,22 @@ def evaluate(
                 "n": against.n,
                 "d": against.d,
             }
-        report = assess(
-            Subject(source, table, artifact, against, guarded, about), inputs, options, progress or Silent()
-        )
+        with _named(embeddings):
+            subject = Subject(source, table, artifact, against, guarded, about)
+            report = assess(subject, inputs, options, progress or Silent())
     write_reports(report, options.reports)
     return report
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Name the file where only a row of some of its rows, or no place at all, is known."""
+    try:
+        yield
+    except RowRangeError as error:
+        raise RangeError(f"{path}: {error.told}") from error
+    except RankError as error:
+        raise RankError(f"{path}: {error}") from error
 
 
 def _target(embeddings: str, output: str | None, options: ApplyOptions) -> str:
@@ -268,23 +280,3 @@ def _kept_dtype(
             f"back; writing {dtype} (--dtype {source.dtype} insists)"
         )
     return dtype
-
-
-def _sha256(file: FiniteSource | ByteFile | None) -> str | None:
-    return None if file is None else file.sha256()
-
-
-@contextmanager
-def _hashing(source: FiniteSource | None, *others: str) -> Iterator[list[Future[str | None]]]:
-    """Hash the embeddings (None: leave them out), and other inputs by name, on a thread while they are worked on."""
-    for path in others:
-        if not os.path.isfile(path):
-            raise LabelError(f"{path}: is no regular file: labels are read more than once, so they cannot be a pipe")
-    files = [ByteFile.open(path) for path in others]
-    pool = ThreadPoolExecutor(1)
-    try:
-        yield [pool.submit(_sha256, file) for file in (source, *files)]
-    finally:
-        pool.shutdown(cancel_futures=True)
-        for file in files:
-            file.close()

@@ -22,6 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "passes": BELOW_ROUTE,
     "erasing": BELOW_ROUTE,
     "provenance": BELOW_ROUTE,
+    "hashing": BELOW_ROUTE,
     "kernel_route": BELOW_ROUTE | {"passes"},
     "evaluate_options": {"errors", "data", "options"},
     "row_plan": BELOW_ROUTE,
@@ -33,7 +34,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reporting": BELOW_ROUTE | {"render"},
     "labelling": BELOW_ROUTE | {"passes"},
     "inspection": BELOW_ROUTE | {"passes"},
-    "workflow": BELOW_ROUTE | {"passes", "erasing", "provenance", "kernel_route", "staging", "assessment", "reporting"},
+    "workflow": BELOW_ROUTE
+    | {"passes", "erasing", "provenance", "hashing", "kernel_route", "staging", "assessment", "reporting"},
     "cli": {"errors", "options", "evaluate_options", "workflow", "labelling", "inspection", "render"},
     "render": {"errors"},
     "__main__": {"cli"},

@@ -154,6 +154,7 @@ def evaluate(
             metavar="NAME",
             help="Without an eraser: the part that trains the in-sample attacker; default: train.",
             show_default=False,
+            callback=o.in_utf8,
         ),
     ] = None,
     holdout: Annotated[

@@ -30,7 +30,9 @@ def label(
             "--split", metavar="T,D,T", help="Shares of train, dev and test, stratified; `none`: no split column."
         ),
     ] = "0.49,0.21,0.30",
-    name: Annotated[str, typer.Option("--name", metavar="COL", help="Name of the label column.")] = "label",
+    name: Annotated[
+        str, typer.Option("--name", metavar="COL", help="Name of the label column.", callback=o.in_utf8)
+    ] = "label",
     scores: Annotated[bool, typer.Option("--scores", help="Add the score as a column.")] = False,
     dataset: o.Dataset = None,
     keys_dataset: o.KeysDataset = None,

@@ -59,8 +59,7 @@ class RowRule:
         if self.sample > len(chosen):
             warn(f"--sample {self.sample}: only {len(chosen)} labelled rows are there; all are used")
             return chosen
-        chosen = as_index(chosen)
-        return stratified_sample(chosen, labels.strata(chosen), self.sample, self.seed)
+        return stratified_sample(labels, as_index(chosen), self.sample, self.seed)
 
     def held_out(self, labels: GuardedLabels, matched: Index) -> Index:
         """Name the rows that `--holdout` kept out (empty without one)."""
@@ -98,9 +97,20 @@ def seeded_shares(labels: GuardedLabels, index: Index, seed: int, purpose: str =
     return shares
 
 
-def stratified_sample(index: Index, strata: Index, size: int, seed: int) -> Index:
-    """Draw `size` of `index` with every stratum in its share (largest remainder), in the order of `index`."""
-    return index[np.sort(np.concatenate(stratified_parts(strata, [size / len(index)], seed, sizes=[size])))]
+def stratified_sample(labels: GuardedLabels, index: Index, size: int, seed: int) -> Index:
+    """Draw `size` of the labels at `index`, with every stratum in its share (largest remainder).
+
+    Which ones does not depend on the order of the label CSV.
+
+    Returns
+    -------
+    `[size]`, in the order of `index`
+    """
+    order = np.arange(len(index))
+    if labels.keys is not None:
+        order = np.array(sorted(order.tolist(), key=lambda i: labels.identity(int(index[i]))), dtype=np.int64)
+    (drawn,) = stratified_parts(labels.strata(index[order]), [size / len(index)], seed, sizes=[size])
+    return index[np.sort(order[drawn])]
 
 
 def stratified_parts(

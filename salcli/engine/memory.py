@@ -13,6 +13,8 @@ GIB = 1 << 30
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 KEPT_BYTES = 32 << 20  # the most that M_MMAP_THRESHOLD may be
 CGROUP = Path("/sys/fs/cgroup")
+OF_VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes")
+FILE_CACHE = ("inactive_file", "active_file")
 MEMINFO, STATM = Path("/proc/meminfo"), Path("/proc/self/statm")
 
 
@@ -46,9 +48,12 @@ def _answers() -> Iterator[int]:
     if limit != resource.RLIM_INFINITY:
         used = next((int(line.split()[0]) for line in _lines(STATM)), 0) * os.sysconf("SC_PAGE_SIZE")
         yield max(0, limit - used)
-    most, used_now = (next(iter(_lines(CGROUP / name)), "") for name in ("memory.max", "memory.current"))
-    if most.isdigit() and used_now.isdigit():
-        yield max(0, int(most) - int(used_now))
+    for folder, names in ((CGROUP, ("memory.max", "memory.current")), (CGROUP / "memory", OF_VERSION_1)):
+        most, used_now = (next(iter(_lines(folder / name)), "") for name in names)
+        if most.isdigit() and used_now.isdigit():
+            given_back = (line.split() for line in _lines(folder / "memory.stat"))
+            cached = sum(int(n) for name, n in given_back if name in FILE_CACHE)  # taken back when it is needed
+            yield max(0, int(most) - int(used_now) + cached)
 
 
 def _lines(path: Path) -> list[str]:

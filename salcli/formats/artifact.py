@@ -19,7 +19,7 @@ from salcli.formats.signature import HEAD_BYTES
 from salcli.options import LabelOptions
 from salcli.spectral.eraser import LinearEraser
 from salcli.spectral.kernel_eraser import AnyEraser, FeatureEraser, KernelEraser
-from salcli.spectral.kernels import Kernel, NystromMap
+from salcli.spectral.kernels import Kernel, NystromMap, blocks
 from salcli.spectral.rank_update import blas_product
 
 FORMAT = "salcli eraser"
@@ -29,6 +29,9 @@ INNER_PRODUCTS = ("landmarks", "dual", "offset")
 KINDS = (LINEAR, FEATURES, INNER_PRODUCTS)
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16))
 MAX_UNCHECKED, MAX_GROWTH = 64 << 20, 100
+WHITENED, LEAST_WHITE = 16, 1e-3
+"""So many features are looked at when an artifact is read, and so near must they be to orthonormal."""
+MOST_PRODUCTS = 1 << 33  # of numbers; a look at the features of more landmarks takes seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +75,10 @@ class Artifact:
         return LabelOptions(
             given.attributes if is_chosen else tuple(a["name"] for a in attributes if a["classes"] is not None),
             given.numeric if is_chosen else tuple(a["name"] for a in attributes if a["classes"] is None),
-            given.key or rows["key_column"],
-            given.by_row or rows["joined_by"] == "row",
-            given.split_column or rows["split_column"],
-            given.no_split or rows["split_column"] is None,
+            given.key or (None if given.by_row else rows["key_column"]),
+            given.by_row or (given.key is None and rows["joined_by"] == "row"),
+            given.split_column or (None if given.no_split else rows["split_column"]),
+            given.no_split or (given.split_column is None and rows["split_column"] is None),
             given.task,
             path,
             frozenset(
@@ -206,13 +209,40 @@ def _array(path: str, archive: Archive, name: str) -> NDArray[Any]:
 def _require_consistent(
     path: str, header: dict[str, Any], eraser: AnyEraser, singular_values: NDArray[np.float64]
 ) -> None:
-    for name, value in {"d": eraser.d, "k": eraser.k}.items():
-        if header[name] != value:
-            raise FormatError(f"{path}: damaged artifact: its header says {name} = {header[name]}, its arrays {value}")
+    of_arrays = {"d": eraser.d, "k": eraser.k}
+    if not isinstance(eraser, LinearEraser):
+        m = eraser.landmarks if isinstance(eraser, KernelEraser) else eraser.features.landmarks
+        of_arrays["landmarks"] = len(m)
+    for name, value in of_arrays.items():
+        said = header["landmarks"]["n"] if name == "landmarks" else header[name]
+        if said != value:
+            raise FormatError(f"{path}: damaged artifact: its header says {name} = {said}, its arrays {value}")
     if singular_values.ndim != 1 or not np.isfinite(singular_values).all():
         raise FormatError(f"{path}: damaged artifact: singular values must be a finite list")
-    if header["rank"] > len(singular_values):
+    if not np.all(singular_values >= 0) or np.any(np.diff(singular_values) > 0):
+        raise FormatError(f"{path}: damaged artifact: singular values must be positive and fall")
+    if not header["k"] <= header["rank"] <= len(singular_values):
         raise FormatError(
             f"{path}: damaged artifact: its header says rank = {header['rank']}, "
-            f"of {len(singular_values)} singular values"
+            f"of {len(singular_values)} singular values, and k = {header['k']}"
         )
+    linear = eraser.linear if isinstance(eraser, FeatureEraser) else eraser
+    if isinstance(linear, LinearEraser) and not linear.is_orthogonal:
+        raise FormatError(f"{path}: damaged artifact: its directions are not orthonormal")
+    centre = linear.mean if isinstance(linear, LinearEraser) else linear.offset
+    if not header["is_centred"] and centre.any():
+        raise FormatError(f"{path}: damaged artifact: its header says that it is not centred, its arrays have a mean")
+    if isinstance(eraser, FeatureEraser):
+        _require_whitened(path, eraser.features)
+
+
+def _require_whitened(path: str, features: NystromMap) -> None:
+    """Look at a few features: rows of other landmarks, or of another kernel, would not be orthonormal in its space."""
+    landmarks, some = features.landmarks, features.whitener[:, :WHITENED]
+    if landmarks.size * len(landmarks) > MOST_PRODUCTS:
+        return
+    row = features.kernel.against(landmarks)
+    products = np.concatenate([row(landmarks[part]) @ some for part in blocks(len(landmarks), len(landmarks))])
+    error = float(np.max(np.abs(some.T @ products - np.eye(some.shape[1]))))
+    if not error < LEAST_WHITE:
+        raise FormatError(f"{path}: damaged artifact: its features are not those of its landmarks ({error:.2g} off)")

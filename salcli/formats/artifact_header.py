@@ -128,8 +128,9 @@ def checked_header(path: str, text: str) -> dict[str, Any]:
         if not _is_record(header["kernel"]) or not _is_record(header.get("landmarks")):
             raise FormatError(f"{path}: damaged artifact: its kernel is not understood")
         _require(path, "record of landmarks", header["landmarks"], LANDMARKS)
-        given = {name: check for name, check in KERNEL_VALUES.items() if name in header["kernel"]}
-        _require(path, "kernel", header["kernel"], KERNEL | given)
+        _require(path, "kernel", header["kernel"], KERNEL)
+        used = {"rbf": ("gamma",), "poly": ("gamma", "degree", "coef0")}.get(header["kernel"]["name"], ())
+        _require(path, "kernel", header["kernel"], {name: KERNEL_VALUES[name] for name in used})
     return header
 
 

@@ -9,7 +9,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from salcli.errors import OutputError, UsageError, first_line, warn
@@ -32,7 +32,7 @@ def is_special(path: str) -> bool:
 
 
 def check_output(
-    path: str, inputs: Sequence[str], *, may_replace_input: bool = False, remedy: str = "name another output"
+    path: str, inputs: Iterable[str | None], *, may_replace: str | None = None, remedy: str = "name another output"
 ) -> None:
     """Look at the place of an output before any work starts.
 
@@ -55,10 +55,12 @@ def check_output(
         raise OutputError(f"{path}: is a folder, expected the name of a file")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise OutputError(f"{path}: the folder {folder} is not writable")
-    if may_replace_input or not target.exists():
+    if not target.exists():
         return
     for given in inputs:
-        if given != STDOUT and os.path.exists(given) and os.path.samefile(given, target):
+        if given is None or given in (STDOUT, may_replace):
+            continue
+        if os.path.exists(given) and os.path.samefile(given, target):
             raise UsageError(f"{path}: is the input {given} itself: {remedy}")
 
 
@@ -97,9 +99,11 @@ def replacing(path: str, *, compresses: bool = False) -> Iterator[str]:
     packed = temporary.with_suffix(".gz.tmp")
     try:
         with writing(path):
+            mode = _reserve(temporary)
             with written_meanwhile(temporary):
                 yield str(temporary)
             if compresses:
+                _reserve(packed)
                 _compress(temporary, packed)
                 os.replace(packed, temporary)
             if is_special(path):
@@ -107,11 +111,12 @@ def replacing(path: str, *, compresses: bool = False) -> Iterator[str]:
             else:
                 if target.exists():
                     old = target.stat()
-                    os.chmod(temporary, stat.S_IMODE(old.st_mode))  # what was private stays private
+                    mode = stat.S_IMODE(old.st_mode)  # what was private stays private
                     if old.st_nlink > 1:
                         warn(
                             f"{path}: is replaced; its other names (hard links: {old.st_nlink - 1}) keep what was there"
                         )
+                os.chmod(temporary, mode)
                 with open(temporary, "rb") as handle:
                     os.fsync(handle.fileno())
                 os.replace(temporary, target)
@@ -120,6 +125,14 @@ def replacing(path: str, *, compresses: bool = False) -> Iterator[str]:
         for left in (temporary, packed):
             with contextlib.suppress(OSError):
                 left.unlink(missing_ok=True)
+
+
+def _reserve(path: Path) -> int:
+    """Create an empty file that nobody else may read while it is written; give the permissions of the umask."""
+    with open(path, "xb") as handle:
+        mode = stat.S_IMODE(os.fstat(handle.fileno()).st_mode)
+        os.fchmod(handle.fileno(), stat.S_IRUSR | stat.S_IWUSR)
+    return mode
 
 
 @contextlib.contextmanager

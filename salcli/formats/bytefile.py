@@ -5,7 +5,6 @@ import gzip
 import hashlib
 import lzma
 import os
-import shutil
 import sys
 import tempfile
 import zipfile
@@ -16,9 +15,9 @@ from typing import IO, Any
 
 from salcli.errors import FormatError, first_line
 from salcli.formats import signature
+from salcli.formats.spool import PIECE, kept, spooled
 from salcli.formats.unpacked import Unpacked
 
-PIECE = 1 << 20
 OPENERS: dict[str, Callable[[IO[bytes]], Any]] = {
     "gzip": lambda raw: gzip.GzipFile(fileobj=raw),
     "bz2": Unpacked.bz2,
@@ -51,6 +50,8 @@ class Stream:
                 f"{self._name}: truncated {self._compression} stream: it ends before its end mark"
             ) from error
         except (OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
+            if isinstance(error, OSError) and error.errno is not None:  # the disk, not what is on it
+                raise FormatError(f"{self._name}: cannot be read: {error.strerror}") from error
             raise FormatError(f"{self._name}: damaged {self._compression} stream ({first_line(error)})") from error
         return b"".join(pieces)
 
@@ -84,7 +85,7 @@ class ByteFile:
         """
         name = os.fspath(path)
         if name == "-":
-            return cls("<stdin>", _kept(sys.stdin.buffer, "<stdin>"))._recognised()
+            return cls("<stdin>", kept(sys.stdin.buffer, "<stdin>"))._recognised()
         try:
             handle = open(name, "rb")  # noqa: SIM115 (closed by close)
         except IsADirectoryError:
@@ -93,7 +94,7 @@ class ByteFile:
             raise FormatError(f"{name}: cannot be read: {error.strerror}") from error
         if not handle.seekable():  # a pipe: keep it, so that it can be read twice
             with handle:
-                return cls(name, _kept(handle, name))._recognised()
+                return cls(name, kept(handle, name))._recognised()
         return cls(name, handle)._recognised()
 
     def _recognised(self) -> "ByteFile":
@@ -172,7 +173,7 @@ class ByteFile:
         FormatError : the file ends too early
         """
         pieces, wanted = [], size
-        while wanted and (piece := os.pread(self.handle.fileno(), wanted, offset)):
+        while wanted and (piece := self._read(wanted, offset)):
             pieces.append(piece)
             offset, wanted = offset + len(piece), wanted - len(piece)
         return self._whole(pieces[0] if len(pieces) == 1 else b"".join(pieces), size)
@@ -182,7 +183,7 @@ class ByteFile:
 
         def fill(view: memoryview) -> int:
             nonlocal offset
-            n = os.preadv(self.handle.fileno(), [view], offset)
+            n = self._fill(view, offset)
             offset += n
             return n
 
@@ -195,10 +196,22 @@ class ByteFile:
         ------
         FormatError : the file ends too early
         """
-        while len(view) and (n := os.preadv(self.handle.fileno(), [view], offset)):
+        while len(view) and (n := self._fill(view, offset)):
             view, offset = view[n:], offset + n
         if len(view):
             raise FormatError(f"{self.name}: ended {len(view)} bytes early while it was being read")
+
+    def _read(self, size: int, offset: int) -> bytes:
+        try:
+            return os.pread(self.handle.fileno(), size, offset)
+        except OSError as error:
+            raise FormatError(f"{self.name}: cannot be read: {error.strerror}") from error
+
+    def _fill(self, view: memoryview, offset: int) -> int:
+        try:
+            return os.preadv(self.handle.fileno(), [view], offset)
+        except OSError as error:
+            raise FormatError(f"{self.name}: cannot be read: {error.strerror}") from error
 
     def forget(self, offset: int, size: int) -> None:
         """Let the system take back the memory that these bytes of a plain file have in its cache; on disk they stay."""
@@ -223,12 +236,12 @@ class ByteFile:
             ) from error
         return self._unpacked
 
-    def sha256(self) -> str:
-        """Hash the file as it lies on disk (what `sha256sum` prints)."""
+    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Hash the file as it lies on disk (what `sha256sum` prints), unless it is no longer wanted."""
         if self._packed is not None:
-            return self._packed.sha256()
+            return self._packed.sha256(is_wanted)
         digest, offset = hashlib.sha256(), 0
-        while piece := os.pread(self.handle.fileno(), PIECE, offset):
+        while (is_wanted is None or is_wanted()) and (piece := self._read(PIECE, offset)):
             digest.update(piece)
             offset += len(piece)
         return digest.hexdigest()
@@ -254,39 +267,3 @@ class _Positioned:
 
     def close(self) -> None:
         """Leave the shared handle open."""
-
-
-class _Piped:
-    """A pipe, whose own faults are not taken for those of the file it is kept in."""
-
-    def __init__(self, source: IO[bytes], name: str) -> None:
-        self._source, self._name = source, name
-
-    def read(self, size: int) -> bytes:
-        try:
-            return self._source.read(size)
-        except OSError as error:
-            raise FormatError(f"{self._name}: cannot be read: {error.strerror}") from error
-
-
-def _kept(source: IO[bytes], name: str) -> IO[bytes]:
-    try:
-        return spooled(_Piped(source, name))
-    except OSError as error:
-        raise FormatError(
-            f"{name}: cannot be kept in a temporary file in {tempfile.gettempdir()}: {error.strerror}"
-        ) from error
-
-
-def spooled(source: Any) -> IO[bytes]:
-    """Copy a stream into an unnamed temporary file."""
-    spool = tempfile.TemporaryFile()  # noqa: SIM115 (closed by ByteFile.close)
-    try:
-        shutil.copyfileobj(source, spool, PIECE)
-        spool.flush()
-    except BaseException:
-        with contextlib.suppress(OSError):
-            spool.close()
-        raise
-    spool.seek(0)
-    return spool

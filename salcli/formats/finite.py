@@ -1,6 +1,6 @@
 """`FiniteSource`: an embedding file without NaN and Inf, by refusing it or (if allowed) by dropping such rows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -88,9 +88,9 @@ class FiniteSource:
         """Say where a row stands."""
         return self.inner.place(row)
 
-    def sha256(self) -> str:
-        """Hash the file as it lies on disk."""
-        return self.inner.sha256()
+    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Hash the file as it lies on disk, as long as that is wanted."""
+        return self.inner.sha256(is_wanted)
 
     def close(self) -> None:
         """Close the file."""

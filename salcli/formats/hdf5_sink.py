@@ -1,12 +1,15 @@
 """`Hdf5Sink`: an HDF5 file that is being written, on a disk that may fill up."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import h5py
 
+from salcli.errors import FormatError
+
 EARLIEST = "earliest"
+MAX_KEY = 40  # letters of a key that a message quotes
 
 
 class _Tolerant(io.RawIOBase):
@@ -98,3 +101,17 @@ class Hdf5Sink:
         finally:
             self._below.close()
         self.require()
+
+
+def utf8_strings(target: str, keys: Iterable[str]) -> list[bytes]:
+    """Encode keys as strings of variable length.
+
+    Raises
+    ------
+    FormatError : one holds a NUL, which would end it
+    """
+    held = [key.encode("utf-8", "surrogateescape") for key in keys]
+    if without := next((key for key in held if b"\0" in key), None):
+        told = without.decode("utf-8", "replace")[:MAX_KEY]
+        raise FormatError(f"{target}: key {told!r} would not read back the same from HDF5")
+    return held

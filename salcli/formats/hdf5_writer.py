@@ -9,12 +9,11 @@ from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError
 from salcli.formats.hdf5 import Hdf5Source
 from salcli.formats.hdf5_copy import Hdf5Copy
-from salcli.formats.hdf5_sink import EARLIEST, Hdf5Sink
+from salcli.formats.hdf5_sink import EARLIEST, Hdf5Sink, utf8_strings
 from salcli.formats.hdf5_storage import damage
 from salcli.formats.writer import EmbeddingWriter
 
 DEFAULT_MATRIX, DEFAULT_KEYS = "vectors", "keys"
-MAX_KEY = 40  # letters of a key that a message quotes
 
 
 class Hdf5Writer(EmbeddingWriter):
@@ -65,10 +64,7 @@ class Hdf5Writer(EmbeddingWriter):
         stop = self._row + len(piece)
         self._matrix[self._row : stop] = piece.vectors
         if self._keys is not None:
-            keys = piece.keys or ()
-            if without := next((key for key in keys if "\0" in key), None):
-                raise FormatError(f"{self._target}: key {without[:MAX_KEY]!r} would not read back the same from HDF5")
-            self._keys[self._row : stop] = [key.encode("utf-8", "surrogateescape") for key in keys]
+            self._keys[self._row : stop] = utf8_strings(self._target, piece.keys or ())
         self._row = stop
         self._sink.require()
 

@@ -61,7 +61,7 @@ def create_kernel_matrix(
     """
     import h5py
 
-    from salcli.formats.hdf5_sink import Hdf5Sink
+    from salcli.formats.hdf5_sink import Hdf5Sink, utf8_strings
 
     with atomic.replacing(path) as temporary, closing(Hdf5Sink(temporary)) as sink:
         writer, file = KernelMatrixWriter(sink, source.n, dtype), sink.root
@@ -69,5 +69,5 @@ def create_kernel_matrix(
             file[DATASET].attrs[name] = value
         if source.has_keys:
             held = file.create_dataset(KEYS, (source.n,), h5py.string_dtype())
-            held[...] = [key.encode("utf-8", "surrogateescape") for key in source.held_keys()]
+            held[...] = utf8_strings(path, source.held_keys())
         yield writer

@@ -1,6 +1,6 @@
 """`KeyedSource`: an embedding file whose keys stand in a text file beside it, one a line."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError
@@ -40,9 +40,9 @@ class KeyedSource:
         """Say where a row stands."""
         return self.inner.place(row)
 
-    def sha256(self) -> str:
-        """Hash the file as it lies on disk."""
-        return self.inner.sha256()
+    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Hash the file as it lies on disk, as long as that is wanted."""
+        return self.inner.sha256(is_wanted)
 
     def close(self) -> None:
         """Close the file."""

@@ -136,9 +136,9 @@ class NpySource:
         """Say where a row stands."""
         return f"row {row}"
 
-    def sha256(self) -> str:
-        """Hash the file as it lies on disk."""
-        return self.file.sha256()
+    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Hash the file as it lies on disk, as long as that is wanted."""
+        return self.file.sha256(is_wanted)
 
     def close(self) -> None:
         """Close the file."""

@@ -1,7 +1,7 @@
 """`.npz`: a zip of `.npy` arrays, of which one is the matrix and another may hold the keys."""
 
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -163,9 +163,9 @@ class NpzSource(NpySource):
         if self._all_keys is not None:
             yield from (self._all_keys[start:stop] for start, stop in row_ranges(self.n, self._rows, self.unit))
 
-    def sha256(self) -> str:
-        """Hash the file as it lies on disk."""
-        return self._outer.sha256()
+    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Hash the file as it lies on disk, as long as that is wanted."""
+        return self._outer.sha256(is_wanted)
 
     def close(self) -> None:
         """Close the file."""

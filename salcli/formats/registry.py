@@ -25,6 +25,10 @@ TEXT_FORMATS = frozenset({"word2vec-text", "glove"})
 SUFFIXES = {".npy": "npy", ".npz": "npz", ".h5": "h5", ".hdf5": "h5", ".bin": "word2vec-bin"}
 TEXT_SUFFIXES = frozenset({".txt", ".vec"})
 COMPRESSED_SUFFIX = ".gz"
+FOREIGN_SUFFIXES = frozenset(  # whoever reads these expects what they promise
+    {".parquet", ".kv", ".csv", ".tsv", ".json", ".jsonl", ".pkl", ".pickle", ".pt", ".pth", ".safetensors", ".mat"}
+    | {".arrow", ".feather", ".ftz", ".model", ".zip"}
+)
 READ_ONLY_SUFFIXES = frozenset({".bz2", ".xz"})
 
 
@@ -87,6 +91,9 @@ def output_format(target: str, source: EmbeddingSource, forced: str | None) -> s
             raise UsageError(f"--output-format {forced}: expected one of {', '.join(FORMATS)}")
         return forced
     name = Path(target.removesuffix(COMPRESSED_SUFFIX))
+    if name.suffix.lower() in FOREIGN_SUFFIXES:
+        known = ", ".join(sorted({*SUFFIXES, *TEXT_SUFFIXES}))
+        raise UsageError(f"{target}: {name.suffix} is not written: expected {known}, or --output-format")
     if name.suffix in TEXT_SUFFIXES or target == atomic.STDOUT:
         return source.format if source.format in TEXT_FORMATS else "word2vec-text"
     return SUFFIXES.get(name.suffix, source.format)

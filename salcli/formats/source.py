@@ -87,8 +87,8 @@ class EmbeddingSource(Protocol):
     def place(self, row: int) -> str:
         """Say where a row stands, as the user would look for it: `line 3` or `row 2`."""
 
-    def sha256(self) -> str:
-        """Hash the file as it lies on disk."""
+    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Hash the file as it lies on disk, as long as that is wanted."""
 
     def close(self) -> None:
         """Close the file."""

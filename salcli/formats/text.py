@@ -118,9 +118,9 @@ class TextSource:
         """Say where a row stands, counting lines from 1 as `sed -n` does."""
         return f"line {self._first_line + row}"
 
-    def sha256(self) -> str:
-        """Hash the file as it lies on disk."""
-        return self.file.sha256()
+    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Hash the file as it lies on disk, as long as that is wanted."""
+        return self.file.sha256(is_wanted)
 
     def close(self) -> None:
         """Tell what was noticed, and close the file."""

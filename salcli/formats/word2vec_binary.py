@@ -185,9 +185,9 @@ class Word2vecBinarySource:
         """Say where a row stands."""
         return f"record {row}"
 
-    def sha256(self) -> str:
-        """Hash the file as it lies on disk."""
-        return self.file.sha256()
+    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Hash the file as it lies on disk, as long as that is wanted."""
+        return self.file.sha256(is_wanted)
 
     def close(self) -> None:
         """Tell what was noticed, and close the file."""

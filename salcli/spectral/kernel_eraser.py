@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from salcli.errors import RangeError, ShapeError
 from salcli.spectral.eraser import LinearEraser
-from salcli.spectral.kernels import Kernel, KernelRow, NystromMap, blocks
+from salcli.spectral.kernels import Kernel, KernelRow, NystromMap, blocks, counted_from
 
 Array = NDArray[np.float64]
 ORTHONORMAL = 1e-5  # of directions rebuilt from a dual: an ill-conditioned Gram matrix costs digits
@@ -60,7 +60,8 @@ class KernelEraser:
         """Give Uᵀφ(x) = Wᵀκ(x) (paper, eq. kernel-proj) of rows `[n, d]`: `[n, k]`."""
         found = np.empty((len(x), self.k))
         for rows in blocks(len(x), len(self.landmarks)):
-            found[rows] = self._row(x[rows]) @ self.dual
+            with counted_from(rows.start):
+                found[rows] = self._row(x[rows]) @ self.dual
         return found
 
     def erased_gram(self, x: NDArray[Any], y: NDArray[Any], *, strength: float = 1.0) -> Array:
@@ -147,7 +148,8 @@ class FeatureEraser:
         """Map rows `[n, d]` to features `[n, r]` and erase those (see `LinearEraser`)."""
         erased = np.empty((len(x), self.width), dtype)
         for rows in blocks(len(x), self.width):
-            erased[rows] = self.linear(self.features(x[rows]), strength=strength, dtype=dtype)
+            with counted_from(rows.start):
+                erased[rows] = self.linear(self.features(x[rows]), strength=strength, dtype=dtype)
         return erased
 
     def reduce(
@@ -160,7 +162,8 @@ class FeatureEraser:
         """Map rows `[n, d]` to the r − k coordinates that remain (see `LinearEraser.reduce`)."""
         erased = np.empty((len(x), self.width - self.k), dtype)
         for rows in blocks(len(x), self.width):
-            erased[rows] = self.linear.reduce(self.features(x[rows]), dtype=dtype)
+            with counted_from(rows.start):
+                erased[rows] = self.linear.reduce(self.features(x[rows]), dtype=dtype)
         return erased
 
     def residue(self, x: NDArray[Any], dtype: DTypeLike) -> float:

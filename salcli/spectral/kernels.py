@@ -1,6 +1,7 @@
 """Kernels, their Gram matrices in blocks, and the explicit features that landmarks give (Nyström)."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.errors import RangeError, RankError, ShapeError, UsageError
+from salcli.errors import RankError, RowRangeError, ShapeError, UsageError
 from salcli.spectral.linalg import whole_tiles
 
 Array = NDArray[np.float64]
@@ -97,9 +98,11 @@ class KernelRow:
         with np.errstate(over="ignore", invalid="ignore"):
             values = self._values(x.astype(np.float64, copy=False))
             if not np.isfinite(values.sum()) and not np.isfinite(values).all():
-                raise RangeError(
+                row = int(np.argmin(np.isfinite(values).all(axis=1)))
+                raise RowRangeError(
+                    row,
                     f"values of the {self.kernel.name} kernel pass the range of float64: "
-                    "scale the embeddings, or --gamma, down"
+                    "scale the embeddings, or --gamma, down",
                 )
         return values
 
@@ -134,6 +137,15 @@ def blocks(n: int, n_columns: int) -> Iterator[slice]:
     """Cut the n rows of a Gram matrix into such blocks."""
     size = block_rows(n_columns)
     return (slice(start, min(start + size, n)) for start in range(0, n, size))
+
+
+@contextmanager
+def counted_from(start: int) -> Iterator[None]:
+    """Have errors name rows of a whole batch, not of its block that begins with row `start`."""
+    try:
+        yield
+    except RowRangeError as error:
+        raise RowRangeError(start + error.row, error.told) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +217,8 @@ class NystromMap:
             n = len(part)
             if n < rows:
                 part = np.concatenate([part, np.zeros((rows - n, x.shape[1]), x.dtype)])
-            features[start : start + n] = (self._row(part) @ self.whitener)[:n]
+            with counted_from(start):
+                features[start : start + n] = (self._row(part) @ self.whitener)[:n]
         return features
 
     @cached_property

@@ -157,3 +157,43 @@ def test_a_full_folder_for_temporary_files_is_told(folder: Path, tmp_path: Path)
     assert b"cannot be kept in a temporary file" in done.stderr
     assert run("inspect", "-", stdin=data).code == 0
     assert os.listdir(tmp_path) == []
+
+
+def test_no_output_takes_the_place_of_any_input(folder: Path, tmp_path: Path) -> None:
+    text = (folder / "keys.txt").read_bytes()
+    gold = b"w1 w2 1\nw3 w4 2\nw5 w6 3\n"
+    for name, content in (("k.txt", text), ("k.md", text), ("gold.md", gold)):
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "link.npz").symlink_to(tmp_path / "k.txt")
+    x, y, eraser = folder / "x.npy", folder / "y.csv", folder / "e.npz"
+    keyed = ["--keys", tmp_path / "k.txt"]
+    for args in (
+        ["fit", x, y, *keyed, "-o", tmp_path / "k.txt"],
+        ["fit", x, y, *keyed, "-o", tmp_path / "link.npz"],
+        ["kfit", x, y, *keyed, "-o", tmp_path / "k.txt"],
+        ["apply", eraser, x, *keyed, "--output-format", "glove", "-o", tmp_path / "k.txt"],
+        ["label", x, *keyed, "--direction", "w1:w2", "--top", "5", "-o", tmp_path / "k.txt"],
+        ["evaluate", x, y, "--keys", tmp_path / "k.md", "--report", tmp_path / "k.md"],
+        ["evaluate", x, y, *keyed, "--similarity", tmp_path / "gold.md", "--report", tmp_path / "gold.md"],
+    ):
+        done = refuse(2, *args, says="is the input")
+        assert "--in-place" not in done.err
+    assert (tmp_path / "k.txt").read_bytes() == (tmp_path / "k.md").read_bytes() == text
+    assert (tmp_path / "gold.md").read_bytes() == gold
+    refuse(2, "apply", eraser, x, "-o", x, says="or say --in-place")
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".kv", ".csv", ".PT", ".csv.gz"])
+def test_a_name_that_promises_another_format_is_refused(folder: Path, tmp_path: Path, suffix: str) -> None:
+    target = tmp_path / f"out{suffix}"
+    refuse(2, "apply", folder / "e.npz", folder / "x.npy", "-o", target, says="is not written: expected .bin")
+    assert not target.exists()
+    succeed("apply", folder / "e.npz", folder / "x.npy", "-o", target, "--output-format", "npy")
+
+
+def test_keys_with_nul_are_refused_before_the_kernel_matrix_is_made(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "keys.txt").write_bytes((folder / "keys.txt").read_bytes().replace(b"w7\n", b"w\0\n"))
+    succeed("kfit", folder / "x.npy", folder / "y.csv", "--landmarks", "20", "-o", tmp_path / "k.npz")
+    args = ["apply", tmp_path / "k.npz", folder / "x.npy", "--keys", tmp_path / "keys.txt", "--kernel-matrix"]
+    refuse(3, *args, "-o", tmp_path / "K.h5", "--quiet", says="would not read back the same from HDF5")
+    assert not (tmp_path / "K.h5").exists()

@@ -144,7 +144,7 @@ def test_a_class_with_a_single_row_is_a_warning(folder: Path, tmp_path: Path) ->
     labels = ["rare", *wide(folder, "group")[1:]]
     write_csv(tmp_path / "y.csv", ["y"], [[label] for label in labels])
     done = succeed("fit", folder / "x.npy", tmp_path / "y.csv", "-o", tmp_path / "e.npz", "--quiet")
-    assert done.err.splitlines() == ["warning: column 'y': a class with a single row: rare"]
+    assert done.err.splitlines() == [f"warning: {tmp_path / 'y.csv'}: column 'y': a class with a single row: rare"]
     assert_fitted(tmp_path / "e.npz", rows_of(folder), one_hot(labels), 3)
 
 

@@ -228,3 +228,26 @@ def test_a_row_that_is_dropped_is_neither_fitted_nor_counted(tmp_path: Path) -> 
     (attribute,) = told["attributes"]
     assert attribute["classes"] == ["b", "c"]
     assert sum(attribute["counts"]) == told["rows"]["n_fitted"] == 57
+
+
+def test_a_sample_is_evaluated_by_labels_in_any_order(tmp_path: Path) -> None:
+    x, labels = planted(90, 4)
+    (tmp_path / "x.txt").write_bytes(text_of([word.encode() for word in words(90)], x, has_header=True))
+    rows = list(zip(words(90), labels, ("train", "train", "test") * 30, strict=True))
+    for name, listed in (("y.csv", rows), ("z.csv", rows[::-1])):
+        write_csv(tmp_path / name, ["word", "y", "split"], listed)
+        fitted = ["fit", tmp_path / "x.txt", tmp_path / name, "--sample", "20"]
+        succeed(*fitted, "-o", tmp_path / f"{name}.npz")
+    one, other = (np.load(tmp_path / f"{name}.npz") for name in ("y.csv", "z.csv"))
+    np.testing.assert_array_equal(one["left"], other["left"])
+    args = ["evaluate", tmp_path / "x.txt", tmp_path / "z.csv", "--eraser", tmp_path / "y.csv.npz"]
+    succeed(*args, "--probes", "linear")
+
+
+def test_a_split_without_test_rows_is_told_as_that(tmp_path: Path) -> None:
+    x, labels = planted(60, 4)
+    save_npy(tmp_path / "x.npy", x)
+    write_csv(tmp_path / "y.csv", ["y", "split"], zip(labels, ("train", "train", "dev") * 20, strict=True))
+    args = ["evaluate", tmp_path / "x.npy", tmp_path / "y.csv", "--probes", "linear"]
+    assert "no row is marked test: only in-sample figures are given" in succeed(*args).err
+    assert "so there is no fresh attacker" in succeed(*args, "--adversary", "fresh").err

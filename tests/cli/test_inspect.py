@@ -225,3 +225,11 @@ def test_an_artifact_whose_directions_are_not_orthonormal_is_refused(eraser: Pat
     held = load_eraser(eraser)
     np.savez(tmp_path / "e.npz", **{**held, "left": held["left"] * 1.01, "right": held["right"] * 1.01})
     refuse(3, "inspect", tmp_path / "e.npz", says="damaged artifact")
+
+
+def test_a_number_that_json_has_not_is_told_of_its_row(tmp_path: Path) -> None:
+    x = np.ones((5, 2), np.longdouble)
+    x[3, 1] = np.longdouble("1e400")
+    np.save(tmp_path / "x.npy", x)
+    refuse(3, "inspect", tmp_path / "x.npy", "--json", says="row 3: ")
+    assert succeed("inspect", tmp_path / "x.npy", "--json", "--head", "3").json()["n"] == 5

@@ -247,3 +247,23 @@ def test_work_that_memory_or_disk_cannot_hold_is_refused_before_it_starts(folder
     assert "the kernel matrix of 240 rows takes" in line
     assert leftovers(tmp_path) == []
     assert not {"f.npy", "m.npz", "k.h5"} & {path.name for path in tmp_path.iterdir()}
+
+
+def test_a_deviation_of_few_rows_is_of_rows_of_every_class(tmp_path: Path) -> None:
+    """The first hundred test rows are all of one class, and one point: their kernel values do not vary at all."""
+    x, codes = np.zeros((400, 3)), np.repeat([0, 1], 200)
+    x[200:] = 1 + np.random.default_rng(0).normal(size=(200, 3))
+    parts = [("train", "test")[i % 2] for i in range(400)]
+    save_npy(tmp_path / "x.npy", x)
+    write_csv(tmp_path / "y.csv", ["y", "split"], zip(codes, parts, strict=True))
+    succeed("kfit", tmp_path / "x.npy", tmp_path / "y.csv", "--landmarks", "30", "-o", tmp_path / "k.npz")
+    args = ["evaluate", tmp_path / "x.npy", tmp_path / "y.csv", "--eraser", tmp_path / "k.npz", "--probes", "linear"]
+    found = succeed(*args, "--probe-rows", "20", "--json").json()["deviation"]
+    assert found["n"] == 20
+    assert found["value"] is not None
+
+
+def test_a_number_of_landmarks_is_plain_digits(folder: Path, tmp_path: Path) -> None:
+    for text in ("1_0", "-3", "ten", "١٠"):
+        args = ["kfit", folder / "x.npy", folder / "y.csv", "--landmarks", text, "-o", tmp_path / "k.npz"]
+        refuse(2, *args, says="expected a number of rows, or all")

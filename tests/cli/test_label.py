@@ -143,3 +143,32 @@ def test_of_a_repeated_word_the_first_row_counts_even_if_it_is_zero(tmp_path: Pa
     assert "w7" not in {
         row[0] for row in (succeed("label", tmp_path / "x.txt", *options), read_csv(tmp_path / "y.csv"))[1][1]
     }
+
+
+@pytest.mark.parametrize(
+    ("extra", "says"),
+    [
+        (["--direction", "he::"], "expected FIRST:SECOND"),
+        (["--direction", ":she"], "expected FIRST:SECOND"),
+        (["--direction", "he:she", "--split", "0,0,0"], "add up to more than 0"),
+        (["--direction", "he:she", "--name", "Word"], "would not be taken for labels"),
+        (["--direction", "he:she", "--name", " ID "], "would not be taken for labels"),
+        (["--direction", "he:she", "--name", "a\tb"], "would not be taken for labels"),
+    ],
+)
+def test_labels_that_fit_could_not_read_are_not_made(tmp_path: Path, extra: list[str], says: str) -> None:
+    refuse(2, "label", SAMPLE / "glove-sample.txt", *extra, "-o", tmp_path / "y.csv", says=says)
+    assert not (tmp_path / "y.csv").exists()
+
+
+def test_rows_that_are_not_scored_are_told_of(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("he 1 2\nshe 2 1\na 0 0\nhe 3 3\nb 1 1\nc 2 2\n")
+    done = succeed("label", tmp_path / "x.txt", "--direction", "he:she", "--top", "2", "-o", tmp_path / "y.csv")
+    assert "1 rows have the key of another one" in done.err
+    assert "1 zero rows have no cosine" in done.err
+
+
+def test_seed_words_without_a_direction_are_told_of_their_file(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("he 1 2\nshe 1 2\na 3 1\n")
+    args = ["label", tmp_path / "x.txt", "--direction", "he:she", "--top", "1", "-o", tmp_path / "y.csv"]
+    refuse(3, *args, says="x.txt: the seed words' vectors are equal")

@@ -24,12 +24,26 @@ def test_a_stratified_sample_takes_every_class_in_its_share(sizes: list[int], se
     n = len(strata)
     size = data.draw(st.integers(1, n))
     index = np.arange(n) * 3
-    sample = stratified_sample(index, strata, size, seed)
+    of_all = labels(np.repeat(strata, 3))
+    sample = stratified_sample(of_all, index, size, seed)
     assert len(sample) == len(set(sample.tolist())) == size
     assert_array_equal(sample, np.sort(sample))
     taken = np.bincount(strata[sample // 3], minlength=len(sizes))
     assert (np.abs(taken - np.array(sizes) * size / n) < 1).all()  # largest remainder: never a whole row off
-    assert_array_equal(sample, stratified_sample(index, strata, size, seed))
+    assert_array_equal(sample, stratified_sample(of_all, index, size, seed))
+
+
+@given(st.integers(2, 60), st.integers(0, 99), st.data())
+def test_a_sample_is_of_the_same_keys_in_whatever_order_they_are_listed(n: int, seed: int, data: st.DataObject) -> None:
+    codes, keys = np.arange(n) % 3, [f"w{i}" for i in range(n)]
+    order = np.array(data.draw(st.permutations(range(n))))
+    size = data.draw(st.integers(1, n))
+    drawn = []
+    for at in (np.arange(n), order):
+        listed = tuple(keys[i] for i in at)
+        sample = stratified_sample(labels(codes[at], listed), np.arange(n), size, seed)
+        drawn.append({listed[i] for i in sample})
+    assert drawn[0] == drawn[1]
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=4).filter(any), st.integers(0, 99))

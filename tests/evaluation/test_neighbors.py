@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
 from salcli.errors import AlignmentError
+from salcli.evaluation.cosine import PLACES
 from salcli.evaluation.nearest import NOWHERE, nearest
 from salcli.evaluation.neighbors import neighbors
 
@@ -115,3 +117,15 @@ def test_of_a_repeated_key_the_first_row_counts() -> None:
 def test_a_word_outside_the_keys_is_named() -> None:
     with pytest.raises(AlignmentError, match="1 of 2 words .*'absent'"):
         neighbors(["a", "b"], np.eye(2), np.eye(2), ["a", "absent"], seed=0)
+
+
+def test_rows_that_float32_does_not_tell_apart_are_the_nearest_all_the_same() -> None:
+    """Hundreds of rows within float32's rounding of each other: the largest of its products are other ones."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        x = 1 + 1e-4 * rng.normal(size=(600, 24))
+        units = x / np.linalg.norm(x, axis=1, keepdims=True)
+        exact = units @ units[0]
+        exact[0] = -np.inf
+        positions, _ = nearest(x, np.array([0]), 10, block_rows=64)
+        assert_allclose(exact[positions[0]], np.sort(exact)[:-11:-1], atol=2 * 10.0**-PLACES, rtol=0)

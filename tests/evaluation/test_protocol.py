@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
@@ -65,3 +66,13 @@ def test_a_sample_leaves_the_other_train_rows_out_of_everything() -> None:
     assert len(rows.fitted) == 4
     assert_array_equal(rows.fresh, np.arange(10, 14))
     assert_array_equal(rows.test, np.arange(14, 18))
+
+
+@pytest.mark.parametrize("fitted", ["test", "dev", "other"])
+def test_whatever_part_is_fitted_is_neither_fresh_nor_the_test(fitted: str) -> None:
+    splits = ("test", "dev", "other", "test", "dev", "other", "test", "test")
+    rows = divide_rows(labels(len(splits), splits), np.arange(len(splits)), RowRule(fitted))
+    assert not set(rows.fitted) & set(rows.fresh)
+    if rows.has_held_out:
+        assert not set(rows.fitted) & set(rows.test)
+    assert rows.has_held_out == (fitted != "test")

@@ -15,6 +15,7 @@ from numpy.testing import assert_array_equal
 from salcli.errors import FormatError
 from salcli.formats.archive import is_artifact
 from salcli.formats.artifact import LINEAR, SCHEMA, Artifact, read_artifact, write_artifact
+from salcli.options import LabelOptions
 from salcli.spectral.eraser import LinearEraser
 from salcli.spectral.kernel_eraser import FeatureEraser, KernelEraser
 from salcli.spectral.kernels import Kernel, NystromMap
@@ -41,15 +42,20 @@ def kernel_artifacts() -> list[Artifact]:
     rng = np.random.default_rng(1)
     landmarks = rng.normal(size=(7, 3)).astype(np.float16)
     exact = KernelEraser(Kernel("rbf", 0.25), landmarks, rng.normal(size=(7, 2)), rng.normal(size=2))
-    features = NystromMap(Kernel("poly", 2.0, 3, 0.5), landmarks, rng.normal(size=(7, 6)))
+    features = NystromMap.of(Kernel("poly", 2.0, 3, 0.5), landmarks)
     header = artifact().header | {"d": 3, "method": "ksal", "landmarks": {"n": 7, "rule": "all"}}
     return [
         replace(artifact(), eraser=eraser, header=header | {"kernel": kernel.to_dict()})
         for eraser, kernel in (
             (exact, exact.kernel),
-            (FeatureEraser(features, artifact().eraser), features.kernel),
+            (FeatureEraser(features, artifact(features.width).eraser), features.kernel),
         )
     ]
+
+
+U = artifact().eraser.left  # type: ignore[union-attr]
+V = np.linalg.svd(U)[0][:, 2:3]
+"""At right angles to U."""
 
 
 def rewritten(path: Path, target: Path, **changes: Any) -> Path:
@@ -105,7 +111,10 @@ def test_kernel_erasers_survive_too_with_landmarks_as_they_were(given_artifact: 
     [
         ({"header_fields": {"kernel": {"name": "sigmoid"}}}, "one of rbf, poly, linear"),
         ({"header_fields": {"kernel": {"name": "rbf", "gamma": -1}}}, "gamma -1"),
-        ({"header_fields": {"kernel": {"name": "rbf", "surprise": 1}}}, "kernel is not understood"),
+        ({"header_fields": {"kernel": {"name": "linear", "surprise": 1}}}, "kernel is not understood"),
+        ({"header_fields": {"kernel": {"name": "rbf"}}}, "kernel lacks 'gamma'"),
+        ({"header_fields": {"kernel": {"name": "poly", "gamma": 1.0, "degree": 2}}}, "kernel lacks 'coef0'"),
+        ({"header_fields": {"landmarks": {"n": 6, "rule": "all"}}}, "says landmarks = 6, its arrays 7"),
         ({"header_fields": {"kernel": None}}, "kernel is not understood"),
         ({"header_fields": {"d": 4}}, "says d = 4, its arrays 3"),
         ({"landmarks": np.ones((7, 3), np.int64)}, "landmarks is int64"),
@@ -166,6 +175,13 @@ def test_a_file_cut_or_damaged_anywhere_is_refused_or_unchanged_in_its_numbers(p
         ({"left": np.ones((6, 2), np.float32)}, "left is float32"),
         ({"mean": np.zeros(5)}, r"\[d\], \[d, k\]"),
         ({"singular_values": np.array([np.inf])}, "singular values"),
+        ({"singular_values": np.array([-1.0, -2.0])}, "positive and fall"),
+        ({"singular_values": np.array([1.0, 2.0])}, "positive and fall"),
+        ({"singular_values": np.array([1.0])}, "rank = 2, of 1 singular values"),
+        ({"header_fields": {"rank": 1}}, "rank = 1, of 2 singular values, and k = 2"),
+        ({"header_fields": {"is_centred": False}}, "not centred, its arrays have a mean"),
+        ({"left": 3 * U, "right": U / 3}, "not orthonormal"),
+        ({"left": U + 5 * V}, "not orthonormal"),
         ({"right": None}, "expected the arrays"),
     ],
 )
@@ -222,3 +238,47 @@ with one_blas_thread():
     assert {library["num_threads"] for library in threadpoolctl.threadpool_info()} == {1}
 """
     subprocess.run([sys.executable, "-c", code, str(path)], check=True)
+
+
+@pytest.mark.parametrize("change", ["whitener", "landmarks", "gamma"])
+def test_features_that_are_not_those_of_their_landmarks_are_refused(tmp_path: Path, change: str) -> None:
+    given_artifact = kernel_artifacts()[1]
+    assert isinstance(given_artifact.eraser, FeatureEraser)
+    features = given_artifact.eraser.features
+    write_artifact(str(tmp_path / "k.npz"), given_artifact)
+    changes: dict[str, Any] = {
+        "whitener": {"whitener": 2 * features.whitener},
+        "landmarks": {"landmarks": np.ones_like(features.landmarks)},
+        "gamma": {"header_fields": {"kernel": features.kernel.to_dict() | {"gamma": 7.0}}},
+    }[change]
+    with pytest.raises(FormatError, match="not those of its landmarks"):
+        read_artifact(str(rewritten(tmp_path / "k.npz", tmp_path / "other.npz", **changes)))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (LabelOptions(), ("word", False, None, True)),
+        (LabelOptions(by_row=True), (None, True, None, True)),
+        (LabelOptions(key="id"), ("id", False, None, True)),
+        (LabelOptions(split_column="fold"), ("word", False, "fold", False)),
+    ],
+)
+def test_options_take_the_place_of_what_the_fit_was_told(given: LabelOptions, expected: tuple[object, ...]) -> None:
+    found = artifact().label_options(given, "e.npz")
+    assert (found.key, found.by_row, found.split_column, found.no_split) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (LabelOptions(), (None, True, "fold", False)),
+        (LabelOptions(key="id"), ("id", False, "fold", False)),
+        (LabelOptions(no_split=True), (None, True, None, True)),
+    ],
+)
+def test_options_take_the_place_of_rows_and_splits(given: LabelOptions, expected: tuple[object, ...]) -> None:
+    held = artifact()
+    held.header["rows"] |= {"joined_by": "row", "key_column": None, "split_column": "fold"}
+    found = held.label_options(given, "e.npz")
+    assert (found.key, found.by_row, found.split_column, found.no_split) == expected

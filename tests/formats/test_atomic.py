@@ -118,5 +118,25 @@ def test_the_input_itself_is_refused_however_it_is_named(tmp_path: Path, kind: s
         named = given if kind == "same" else tmp_path / "." / ".." / tmp_path.name / "in"
     with pytest.raises(UsageError, match="is the input"):
         check_output(str(named), ["other", str(given)])
-    check_output(str(named), [str(given)], may_replace_input=True)
+    with pytest.raises(UsageError, match="say so"):
+        check_output(str(named), [None, str(given)], remedy="say so")
+    check_output(str(named), [str(given)], may_replace=str(given))
     check_output(str(tmp_path / "new"), [str(given)])
+
+
+@pytest.mark.parametrize("compresses", [False, True])
+@pytest.mark.parametrize("mode", [None, 0o600, 0o644, 0o666])
+def test_nobody_else_may_read_what_is_being_written(tmp_path: Path, mode: int | None, compresses: bool) -> None:
+    target = tmp_path / "out"
+    if mode is not None:
+        target.write_bytes(b"before")
+        target.chmod(mode)
+    before = os.umask(0o027)
+    try:
+        with replacing(str(target), compresses=compresses) as temporary:
+            assert stat.S_IMODE(os.stat(temporary).st_mode) == 0o600
+            Path(temporary).write_bytes(b"after")
+            assert stat.S_IMODE(os.stat(temporary).st_mode) == 0o600
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(target.stat().st_mode) == (0o640 if mode is None else mode)

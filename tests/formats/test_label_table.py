@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from salcli.data.labels import GuardedLabels
 from salcli.errors import FormatError, LabelError, SalcliWarning, UsageError
-from salcli.formats.label_table import read_labels
+from salcli.formats.label_table import read_labels, write_labels
 from salcli.options import LabelOptions
 
 from .strategies import file_of
@@ -230,3 +230,16 @@ def test_a_column_that_an_eraser_names_is_not_blamed_on_an_option() -> None:
         read("word,h\nhe,1\n", **asked)
     with pytest.raises(LabelError, match=r"no column 'word' \(--key\)"):
         read("id,g\nhe,1\n", **asked)
+
+
+@given(
+    st.lists(
+        st.tuples(st.text(min_size=1), st.sampled_from(["a", "b c", "d\re"])), min_size=1, unique_by=lambda r: r[0]
+    )
+)
+def test_what_is_written_reads_back(rows: list[tuple[str, str]]) -> None:
+    handle = io.StringIO(newline="")
+    write_labels(handle, ["word", "g"], iter(rows))
+    labels = read(handle.getvalue().encode("utf-8", "surrogatepass"))
+    assert labels.keys == tuple(key for key, _ in rows)
+    assert classes_of(labels) == [label for _, label in rows]

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
-from salcli.errors import RangeError, ShapeError
+from salcli.errors import RangeError, RowRangeError, ShapeError
+from salcli.spectral.eraser import LinearEraser
 from salcli.spectral.kernel_eraser import FeatureEraser, KernelEraser
 from salcli.spectral.kernels import Kernel, NystromMap
 from salcli.spectral.ksal import exact_bytes, fit_ksal
@@ -120,3 +121,23 @@ def test_rows_of_another_width_and_pieces_that_do_not_fit_are_refused() -> None:
 
 def test_the_memory_of_the_exact_route_grows_with_rows_not_with_their_square() -> None:
     assert exact_bytes(30_000, 768, 4, 2, 2) < 2.2 * exact_bytes(15_000, 768, 4, 2, 2) < 2.2 * 1.0e9
+
+
+@pytest.mark.parametrize("name", ["call", "reduce"])
+def test_a_row_that_does_not_fit_is_counted_from_the_first_of_the_batch(name: str) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(9000, 3))
+    features = NystromMap.of(Kernel("poly", 1.0, 2, 1.0), x[:20])
+    u = np.linalg.qr(rng.normal(size=(features.width, 2)))[0]
+    eraser = FeatureEraser(features, LinearEraser(np.zeros(features.width), u, u))
+    x[8500] = 1e4  # its square is above what float16 holds
+    with pytest.raises(RowRangeError) as caught:
+        (eraser if name == "call" else eraser.reduce)(x, dtype=np.float16)
+    assert caught.value.row == 8500
+    x[8501] = 1e200
+    with pytest.raises(RowRangeError, match="poly kernel pass the range") as caught:
+        (eraser if name == "call" else eraser.reduce)(x[8501 - 300 :])
+    assert caught.value.row == 300
+    with pytest.raises(RowRangeError, match="poly kernel pass the range") as caught:
+        eraser.by_inner_products().coordinates(x)
+    assert caught.value.row == 8501

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from salcli.errors import RangeError, RankError, UsageError
 from salcli.spectral.moments import CrossMoments
-from salcli.spectral.sal import SpectralFit, fit_sal
+from salcli.spectral.sal import SpectralFit, choose_k, fit_sal
 
 from .strategies import Rows, labelled_rows
 
@@ -181,3 +181,14 @@ def test_k_above_the_rank_is_refused_with_the_rank_and_the_spectrum() -> None:
 def test_choices_of_k_out_of_range_are_refused(options: dict[str, float]) -> None:
     with pytest.raises(UsageError):
         fitted(np.random.default_rng(0).normal(size=(9, 3)), np.eye(2)[np.arange(9) % 2], **options)
+
+
+def test_a_ratio_that_equals_alpha_is_not_above_it() -> None:
+    spectrum = np.array([4.0, 2.0, 1.0, 1e-20])
+    assert choose_k(spectrum, 3, None, 2.0)[0] == 2
+    assert choose_k(spectrum, 3, None, 4.0)[0] == 3
+    assert choose_k(spectrum, 3, None, 1.999)[0] == 1
+
+
+def test_beyond_the_rank_a_singular_value_counts_as_zero() -> None:
+    assert choose_k(np.array([4.0, 3.0, 2.0, 1e-3]), 2, None, 3.0)[0] == 2
