@@ -64,7 +64,8 @@ def test_hashing_ends_when_it_is_no_longer_wanted(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(bytes(8 << 20))
     answers = iter([True, True, False])
     with closing(ByteFile.open(tmp_path / "x")) as file:
-        file.sha256(lambda: next(answers))  # it would ask once more for each piece
+        file.sha256(lambda: next(answers))
+        assert next(answers, None) is None
         assert file.sha256(lambda: True) == file.sha256() == hashlib.sha256(bytes(8 << 20)).hexdigest()
 
 
