@@ -113,7 +113,11 @@ Keys = Annotated[
 BatchRows = Annotated[
     int | None,
     typer.Option(
-        "--batch-rows", metavar="N", help="Rows read at once; default: about 4 MiB.", min=1, show_default=False
+        "--batch-rows",
+        metavar="N",
+        help="Most rows read at once; default: by format, 1.5…32 MiB.",
+        min=1,
+        show_default=False,
     ),
 ]
 AllowNonfinite = Annotated[
