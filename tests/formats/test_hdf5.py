@@ -7,11 +7,13 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import h5py
 import numpy as np
 import pytest
 
+from salcli import options
 from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError
 from salcli.formats import registry
@@ -364,3 +366,20 @@ def test_a_second_writing_gives_the_same_bytes(tmp_path: Path) -> None:
     )
     one, two = (rewritten(path, tmp_path / name) for name in ("one.h5", "two.h5"))
     assert one.read_bytes() == two.read_bytes()
+
+
+def test_no_packed_chunk_is_read_twice(tmp_path: Path) -> None:
+    """Reads that do not begin where a chunk does unpack it again and again."""
+    n, step = 700, 7
+
+    def build(file: h5py.File) -> None:
+        file.create_dataset("x", data=np.ones((n, 6)), chunks=(step, 6), compression="gzip")
+
+    with (
+        mock.patch.object(options, "UNIT_ELEMENTS", 64 * 6),
+        closing(open_source(str(file_with(tmp_path, build)))) as source,
+    ):
+        starts = [slab.start for slab in source.slabs()]
+        assert len(starts) > 5
+        assert source.unit % step == 0
+        assert all(start % step == 0 for start in starts)

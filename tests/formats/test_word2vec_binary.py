@@ -211,3 +211,16 @@ def test_other_dtypes_are_not_written(dtype: type) -> None:
 def test_big_endian_float32_is_written_little_endian(tmp_path: Path) -> None:
     vectors = VECTORS.astype(">f4")
     assert written(tuple("abcdef"), vectors) == content(tuple(c.encode() for c in "abcdef"), VECTORS)
+
+
+@pytest.mark.parametrize("packs", [False, True])
+def test_what_follows_the_last_record_is_seen_however_far_behind_it(packs: bool) -> None:
+    blank = b"\n" * (2 * word2vec_binary.PIECE)
+    for rest in (b"", b"\0", b"x 1"):
+        data = content(WORDS, VECTORS) + blank + rest
+        with file_of(gzip.compress(data, 1) if packs else data, "v.bin.gz" if packs else "v.bin") as path:
+            if rest:
+                with pytest.raises(FormatError, match="the count is too small"):
+                    read_whole(path)
+            else:
+                assert len(read_whole(path).vectors) == len(WORDS)
