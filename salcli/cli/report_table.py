@@ -83,6 +83,8 @@ def _print_section(section: Section) -> None:
     """Print the tables of a section; of those that only spell out another, say where they are."""
     has_main = any(not held.is_detail for held in section.tables)
     for held in section.tables:
+        if held.is_of_picture:
+            continue
         if held.is_detail and has_main:
             if len(held.rows) > MANY:
                 print(f"\n{plain(held.caption)}: {len(held.rows)} rows, told in a report (--report FILE)")

@@ -54,7 +54,7 @@ def centres_table(scatter: dict[str, Any]) -> Table:
         rows.append((name, *spots, *(count(sum(of == name for of, _, _ in points[stage])) for stage in STAGES)))
     headings = (*(f"{axis} {stage}" for stage in STAGES for axis in "xy"), *(f"n {stage}" for stage in STAGES))
     caption = f"Centres of the classes of {visible(scatter.get('attribute') or 'the attribute')} in two dimensions"
-    return Table(caption, (*names("class"), *numbers(*headings)), tuple(rows), is_detail=True)
+    return Table(caption, (*names("class"), *numbers(*headings)), tuple(rows), is_detail=True, is_of_picture=True)
 
 
 def _told(spot: tuple[float, float] | None) -> tuple[str, str]:

@@ -25,6 +25,8 @@ class Table:
     """`pass` or `fail` for each row, or nothing at all."""
     is_detail: bool = False
     """Whether it may be folded away: a figure or another table says the gist."""
+    is_of_picture: bool = False
+    """Whether it puts a picture into numbers, which says nothing where there are no pictures."""
 
     def __post_init__(self) -> None:
         assert all(len(row) == len(self.columns) for row in self.rows), "a row has other columns than its table"

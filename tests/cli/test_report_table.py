@@ -46,3 +46,15 @@ def test_every_value_of_a_sweep_is_printed(
     told = printed(report("gender", n_values), 100, monkeypatch, capsys)
     for i in range(n_values):
         assert re.search(rf"^ *{i / 100:g} +0\.123", told, re.MULTILINE)
+
+
+def test_the_centres_of_a_picture_are_not_for_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    scatter = {
+        "attribute": "g",
+        "classes": ["a"],
+        "codes": [0, 0],
+        "before": [[0, 1], [1, 0]],
+        "after": [[0, 0], [0, 0]],
+    }
+    report_table.print_report(report("g", 0) | {"scatter": scatter})
+    assert "Centres" not in capsys.readouterr().out
