@@ -11,13 +11,13 @@ from salcli.data.selection import stratified_sample
 from salcli.engine import memory
 from salcli.engine.local import N_THREADS, ordered_map
 from salcli.engine.progress import Progress
-from salcli.errors import warn
+from salcli.errors import UsageError, warn
 from salcli.formats.finite import FiniteSource
 from salcli.formats.kernel_matrix import KernelMatrixWriter
 from salcli.options import KernelFitOptions
 from salcli.passes import fold_moments, gather_rows
 from salcli.spectral.kernel_eraser import FeatureEraser, KernelEraser
-from salcli.spectral.kernels import Kernel, NystromMap
+from salcli.spectral.kernels import PARAMETERS, Kernel, NystromMap
 from salcli.spectral.ksal import exact_bytes, fit_ksal
 from salcli.spectral.sal import SpectralFit, fit_sal
 
@@ -27,8 +27,18 @@ TILE = 1024
 
 
 def kernel_of(options: KernelFitOptions) -> Kernel:
-    """Name the kernel that was asked for."""
-    return Kernel(options.kernel, options.gamma, options.degree, options.coef0)
+    """Name the kernel that was asked for.
+
+    Raises
+    ------
+    UsageError : there is none of that name, or it has no such parameter
+    """
+    asked = {"gamma": options.gamma, "degree": options.degree, "coef0": options.coef0}
+    given = {name: value for name, value in asked.items() if value is not None}
+    for name in given:
+        if name not in PARAMETERS.get(options.kernel, asked):
+            raise UsageError(f"--{name} {given[name]}: the {options.kernel} kernel has no such parameter")
+    return Kernel(options.kernel, **given)  # type: ignore[arg-type]
 
 
 def fit_by_landmarks(

@@ -148,8 +148,9 @@ class KernelFitOptions(FitOptions):
     method: str = "ksal"
     kernel: str = "rbf"
     gamma: float | None = None
-    degree: int = 2
-    coef0: float = 1.0
+    degree: int | None = None
+    coef0: float | None = None
+    """The kernel's parameters; default: the paper's (see `Kernel`)."""
     landmarks: int | None = DEFAULT_LANDMARKS
     """Rows whose span the eraser works in; None: all fitted rows, exactly, by inner products."""
     METHODS: ClassVar[tuple[str, ...]] = ("ksal",)

@@ -28,8 +28,13 @@ def kfit(
         float | None,
         typer.Option("--gamma", metavar="γ", help="Of rbf (default 0.1) and poly (default 1).", show_default=False),
     ] = None,
-    degree: Annotated[int, typer.Option("--degree", metavar="P", help="Of poly: (γ xᵀx' + c₀)ᵖ.")] = 2,
-    coef0: Annotated[float, typer.Option("--coef0", metavar="C", help="c₀ of poly.")] = 1.0,
+    degree: Annotated[
+        int | None,
+        typer.Option("--degree", metavar="P", help="Of poly (default 2): (γ xᵀx' + c₀)ᵖ.", show_default=False),
+    ] = None,
+    coef0: Annotated[
+        float | None, typer.Option("--coef0", metavar="C", help="c₀ of poly (default 1).", show_default=False)
+    ] = None,
     landmarks: Annotated[
         str,
         typer.Option(

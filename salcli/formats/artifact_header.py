@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from salcli.data.selection import RowRule
 from salcli.errors import FormatError, SalcliError, first_line
+from salcli.spectral.kernels import PARAMETERS
 
 SCHEMA = "salcli.eraser/1"
 MAX_DEPTH = 8
@@ -129,7 +130,7 @@ def checked_header(path: str, text: str) -> dict[str, Any]:
             raise FormatError(f"{path}: damaged artifact: its kernel is not understood")
         _require(path, "record of landmarks", header["landmarks"], LANDMARKS)
         _require(path, "kernel", header["kernel"], KERNEL)
-        used = {"rbf": ("gamma",), "poly": ("gamma", "degree", "coef0")}.get(header["kernel"]["name"], ())
+        used = PARAMETERS.get(header["kernel"]["name"], ())
         _require(path, "kernel", header["kernel"], {name: KERNEL_VALUES[name] for name in used})
     return header
 

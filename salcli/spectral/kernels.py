@@ -13,7 +13,7 @@ from salcli.errors import RankError, RowRangeError, ShapeError, UsageError
 from salcli.spectral.linalg import whole_tiles
 
 Array = NDArray[np.float64]
-KERNELS = ("rbf", "poly", "linear")
+PARAMETERS: dict[str, tuple[str, ...]] = {"rbf": ("gamma",), "poly": ("gamma", "degree", "coef0"), "linear": ()}
 MAX_BLOCK_ROWS = 384
 BLOCK_BYTES = 32 << 20
 EPS = float(np.finfo(np.float64).eps)
@@ -33,8 +33,8 @@ class Kernel:
     """c₀ ≥ 0 of poly."""
 
     def __post_init__(self) -> None:
-        if self.name not in KERNELS:
-            raise UsageError(f"--kernel {self.name}: expected one of {', '.join(KERNELS)}")
+        if self.name not in PARAMETERS:
+            raise UsageError(f"--kernel {self.name}: expected one of {', '.join(PARAMETERS)}")
         if self.gamma is None:
             object.__setattr__(self, "gamma", 0.1 if self.name == "rbf" else 1.0)
         if not 0 < float(self.gamma or 0) < np.inf:
@@ -65,8 +65,7 @@ class Kernel:
 
     def to_dict(self) -> dict[str, Any]:
         """Give the kernel as plain values, those it uses."""
-        named = {"linear": (), "rbf": ("gamma",), "poly": ("gamma", "degree", "coef0")}[self.name]
-        return {"name": self.name, **{name: getattr(self, name) for name in named}}
+        return {"name": self.name, **{name: getattr(self, name) for name in PARAMETERS[self.name]}}
 
 
 @dataclass(frozen=True, eq=False)

@@ -284,3 +284,14 @@ def test_an_attribute_that_hides_behind_large_numbers_is_told_of(tmp_path: Path,
     x[:, 0] /= 1e7
     save_npy(tmp_path / "x.npy", x)
     assert "directions" not in succeed(*args).err
+
+
+@pytest.mark.parametrize(
+    ("kernel", "option", "value"),
+    [("linear", "--gamma", "5"), ("linear", "--degree", "3"), ("rbf", "--degree", "3"), ("rbf", "--coef0", "0")],
+)
+def test_a_parameter_that_the_kernel_lacks_is_refused(
+    folder: Path, tmp_path: Path, kernel: str, option: str, value: str
+) -> None:
+    args = ["kfit", folder / "x.npy", folder / "y.csv", "--kernel", kernel, option, value, "-o", tmp_path / "k.npz"]
+    refuse(2, *args, says=f"the {kernel} kernel has no such parameter")
