@@ -15,7 +15,7 @@ from salcli.formats.artifact import Artifact
 from salcli.formats.finite import FiniteSource
 from salcli.passes import join_labels
 from salcli.probing import asked_for, attack, chosen_probes, measure_deviation
-from salcli.row_plan import RowPlan, capped, plan_rows
+from salcli.row_plan import RowPlan, capped, plan_rows, require_same_labels
 from salcli.staging import Erasure, Stages, stage_rows
 from salcli.sweeping import Again, repeat_fits, require_repeatable, sweep
 
@@ -64,6 +64,8 @@ def assess(
         plan = plan_rows(labels, as_index(join.matched(labels)), artifact, options)
         if artifact is not None:
             require_repeatable(artifact, erasure, plan, options)
+            if subject.guarded is not None:
+                require_same_labels(artifact, subject.guarded, plan.fitted)
         stages = stage_rows(source, erasure, row_of_label, plan.needed, progress)
         notes += plan.notes
         if subject.against is not None:

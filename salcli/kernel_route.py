@@ -101,23 +101,6 @@ def fit_exactly(
     return fit
 
 
-def tell_hidden(labels: GuardedLabels, rank: int, most: int) -> None:
-    """Warn if the labels could have more directions than were found: squares of inner products have half the digits.
-
-    Parameters
-    ----------
-    labels : of the fitted rows
-    rank : directions above what rounding may be
-    most : directions that the features have at all
-    """
-    expected = min(labels.n_directions, most)
-    if rank < expected:
-        warn(
-            f"{labels.path}: the labels have up to {expected} directions, of which {rank} stand above what "
-            "rounding may be: columns of very different sizes hide some, which are then not removed (scale them)"
-        )
-
-
 def explicit(eraser: KernelEraser, remedy: str = "fit with --landmarks M") -> FeatureEraser:
     """Find features for an exact eraser, if the kernel matrix of its rows fits into memory.
 

@@ -165,7 +165,7 @@ class KernelFitOptions(FitOptions):
         """Read a number, or `all`."""
         if text == ALL_LANDMARKS:
             return None
-        if not (text.isascii() and text.isdigit()):
+        if not (text.isascii() and text.isdigit()) or len(text) > 18:
             raise UsageError(f"--landmarks {text}: expected a number of rows, or all")
         return int(text)
 

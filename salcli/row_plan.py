@@ -89,6 +89,11 @@ def _rule(artifact: Artifact | None, labels: GuardedLabels, options: EvaluateOpt
     if artifact is not None:
         if options.fit_split is not None or options.holdout:
             raise UsageError("--fit-split and --holdout are for evaluation without an eraser, which knows its own rows")
+        if artifact.rule.fit_split is not None and labels.splits is None:
+            raise UsageError(
+                f"--no-split: the eraser was fitted on the rows marked {artifact.rule.fit_split!r}, "
+                "so the split column tells which rows are fresh"
+            )
         return artifact.rule
     has_splits = labels.splits is not None
     require_split(options.fit_split, has_splits=has_splits)
@@ -106,9 +111,19 @@ def _require_same_rows(artifact: Artifact | None, labels: GuardedLabels, rows: E
             "that the eraser was fitted on, so nobody can say which rows are fresh: "
             "give the labels and embeddings of the fit"
         )
+    require_same_labels(artifact, labels, rows.fitted)
+
+
+def require_same_labels(artifact: Artifact, labels: GuardedLabels, index: Index) -> None:
+    """Refuse other labels at `index` than the eraser was fitted with.
+
+    Raises
+    ------
+    AlignmentError : they are
+    """
     fitted = {held["name"]: held["sha256"] for held in artifact.header["attributes"]}
     for attribute in labels.attributes:
-        if attribute.name in fitted and labels_digest(labels, attribute, rows.fitted) != fitted[attribute.name]:
+        if attribute.name in fitted and labels_digest(labels, attribute, index) != fitted[attribute.name]:
             raise AlignmentError(
                 f"{labels.path}: column {attribute.name!r} has other labels on the fitted rows than those "
                 "the eraser was fitted with: give the labels of the fit"

@@ -27,7 +27,7 @@ from salcli.formats.kernel_matrix import create_kernel_matrix, require_place
 from salcli.formats.label_table import read_labels
 from salcli.formats.registry import create, open_source, output_format
 from salcli.hashing import hashing
-from salcli.kernel_route import explicit, fit_by_landmarks, fit_exactly, kernel_of, tell_hidden, write_kernel_matrix
+from salcli.kernel_route import explicit, fit_by_landmarks, fit_exactly, kernel_of, write_kernel_matrix
 from salcli.options import ApplyOptions, FitOptions, KernelFitOptions
 from salcli.passes import fold_moments, join_labels
 from salcli.provenance import describe_fit
@@ -68,9 +68,7 @@ def kfit(
 
     def solve(source: FiniteSource, chosen: GuardedLabels, rows: Rows | range) -> SpectralFit[AnyEraser]:
         by = fit_exactly if options.landmarks is None else fit_by_landmarks
-        fit = by(source, chosen, as_index(rows), options, progress or Silent())
-        tell_hidden(chosen, fit.rank, source.d if options.kernel == "linear" else len(rows))
-        return fit
+        return by(source, chosen, as_index(rows), options, progress or Silent())
 
     widened = replace(options.read, widened_bytes=8 * (options.landmarks or 0))
     return _fit(embeddings, labels, output, replace(options, read=widened), solve)
@@ -255,7 +253,7 @@ def _target(embeddings: str, output: str | None, options: ApplyOptions) -> str:
 
 
 def _is_same(one: str, other: str) -> bool:
-    return os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)
+    return os.path.realpath(one) == os.path.realpath(other)  # another hard link would keep what is there
 
 
 def _require_width(eraser: str, artifact: Artifact, source: FiniteSource) -> None:

@@ -224,20 +224,6 @@ class GuardedLabels:
         """Width c of Z."""
         return sum(1 if attribute.classes is None else len(attribute.classes) for attribute in self.attributes)
 
-    @property
-    def n_directions(self) -> int:
-        """The most directions that the embeddings' covariance with these labels can have: the rank of centred Z.
-
-        Numbers are taken to be independent of everything else.
-        """
-        numbers = sum(attribute.classes is None for attribute in self.attributes)
-        codes = [attribute.values for attribute in self.attributes if attribute.classes is not None]
-        if not codes:
-            return numbers
-        _, first = np.unique(np.stack(codes, axis=1), axis=0, return_index=True)
-        z = np.concatenate([a.design(first) for a in self.attributes if a.classes is not None], axis=1)
-        return int(np.linalg.matrix_rank(z - z.mean(axis=0))) + numbers
-
     def identity(self, index: int) -> str:
         """Name label `index` by what joins it: its key, or its row number."""
         return str(index) if self.keys is None else self.keys[index]

@@ -73,8 +73,9 @@ class Outcomes:
 
 
 def excluded(rates: Array, class_names: Sequence[str], group_names: Sequence[str]) -> list[dict[str, str]]:
-    """Name the cells that have no positives, and so no rate."""
-    return [{"class": class_names[i], "group": group_names[j]} for i, j in np.argwhere(np.isnan(rates)).tolist()]
+    """Name the cells that have no positives, and so no rate, of the groups that have any."""
+    is_empty = np.isnan(rates) & ~np.isnan(rates).all(axis=0)
+    return [{"class": class_names[i], "group": group_names[j]} for i, j in np.argwhere(is_empty).tolist()]
 
 
 def _rates(counts: NDArray[np.int64]) -> Array:

@@ -20,7 +20,7 @@ MAX_LINE = 1 << 20
 READ_BYTES = 1 << 18  # cells of a few letters take many times as much as strings
 RECORDS_AT_ONCE = 4096
 BOM = b"\xef\xbb\xbf"
-QUOTED = re.compile(rb'"[^"]*("|\Z)')
+QUOTED = re.compile(rb'(?:^|(?<=[,;\t]))"(?:[^"]|"")*(?:"|\Z)')  # a quote opens a cell only where one begins
 
 
 class Batch(NamedTuple):

@@ -73,7 +73,7 @@ class Hdf5Copy:
     def _leading(self, source: Any, target: Any) -> Iterator[str]:
         """Name the attributes that hold references, which are made later."""
         for name in source.attrs:
-            if name == SCALES:
+            if name == SCALES and _are_scales(source):
                 self._scaled.append((source, target))
             elif name != SCALED and _refers(source.attrs.get_id(name).dtype):
                 self._referring.append((source, target, name))
@@ -86,20 +86,37 @@ class Hdf5Copy:
         for other, path in self._others:
             self._target[other] = self._target[path]
         for source, target in self._scaled:
-            for dimension, there, n, n_there in zip(source.dims, target.dims, source.shape, target.shape, strict=True):
-                for scale in dimension.values() if n == n_there else ():
-                    if scale.name in self._target:
-                        there.attach_scale(self._target[scale.name])
+            for i, references in enumerate(source.attrs[SCALES]):
+                for reference in references:
+                    self._attach(source, target, i, reference)
         for source, target, name in self._referring:
-            held = source if name is None else source.attrs.get_id(name)
-            if h5py.check_ref_dtype(held.dtype) is not h5py.Reference:
-                what = f"dataset {source.name}" if name is None else f"attribute {name!r} of {source.name}"
-                warn(f"{self._path}: {what} refers to parts of datasets, which lead nowhere in the new file")
-            elif name is not None:
-                target.attrs.create(name, self._moved(source.attrs[name]), dtype=h5py.ref_dtype)
-            else:
-                for part in _parts(source):
-                    target[part] = self._moved(source[part])
+            self._refer(source, target, name)
+
+    def _refer(self, source: Any, target: Any, name: str | None) -> None:
+        """Write the references that an attribute, or (None) a dataset, holds."""
+        held = source if name is None else source.attrs.get_id(name)
+        if held.shape is None:  # it holds nothing; of a dataset that is copied already
+            if name is not None:
+                target.attrs.create(name, source.attrs[name])
+        elif h5py.check_ref_dtype(held.dtype) is not h5py.Reference:
+            what = f"dataset {source.name}" if name is None else f"attribute {name!r} of {source.name}"
+            warn(f"{self._path}: {what} holds references inside values or to parts of datasets, which are lost")
+        elif name is not None:
+            target.attrs.create(name, self._moved(source.attrs[name]), dtype=h5py.ref_dtype)
+        else:
+            for part in _parts(source):
+                target[part] = self._moved(source[part])
+
+    def _attach(self, source: Any, target: Any, dimension: int, reference: h5py.Reference) -> None:
+        """Attach the scale that a reference leads to, if it is as long as the dimension still is."""
+        try:
+            scale = self._target[self._source[reference].name]
+            if source.shape[dimension] == target.shape[dimension] and isinstance(scale, h5py.Dataset):
+                target.dims[dimension].attach_scale(scale)
+                return
+        except FAULTS:  # it led nowhere before
+            pass
+        warn(f"{self._path}: a scale of dimension {dimension} of {source.name} is not attached in the new file")
 
     def _moved(self, references: Any) -> Any:
         """Let references (one, or an array of them) lead to the same objects in the new file, or to nothing."""
@@ -126,6 +143,16 @@ def _parts(dataset: h5py.Dataset) -> Iterator[Any]:
     step = max(1, REFERENCES_AT_ONCE // max(1, int(np.prod(dataset.shape[1:]))))
     for start in range(0, dataset.shape[0], step):
         yield slice(start, start + step)
+
+
+def _are_scales(source: Any) -> bool:
+    """Whether an attribute of that name is what h5py writes: a list of references for each dimension of a dataset."""
+    if not isinstance(source, h5py.Dataset) or source.shape is None:
+        return False
+    held = source.attrs.get_id(SCALES)
+    inner = h5py.check_vlen_dtype(held.dtype)
+    is_list = isinstance(inner, np.dtype) and h5py.check_ref_dtype(inner) is h5py.Reference
+    return is_list and held.shape == (source.ndim,)
 
 
 def _refers(dtype: np.dtype[Any]) -> bool:

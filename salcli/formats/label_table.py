@@ -97,11 +97,12 @@ def _require_distinct(path: str, asked: Sequence[str]) -> None:
         raise UsageError(f"{path}: column {again[0]!r} is asked for twice (--attribute, --numeric)")
 
 
-def _require_names(path: str, names: Sequence[str]) -> None:
-    if len(names) == 1 and looks_like_vectors(names[0]):
+def _require_names(path: str, names: Sequence[str], options: LabelOptions) -> None:
+    is_named = set(names) <= {*options.attributes, *options.numeric}
+    if len(names) == 1 and looks_like_vectors(names[0]) and not is_named:
         raise FormatError(
             f"{path}: line 1: {names[0][:40]!r} begins a file of vectors, expected the column names of a CSV: "
-            "are two files in the wrong order?"
+            "are two files in the wrong order? (If it is a name: --attribute)"
         )
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice or "" in names:
@@ -112,7 +113,7 @@ def _require_names(path: str, names: Sequence[str]) -> None:
 def _find_columns(path: str, header: Sequence[str], options: LabelOptions) -> _Columns:
     _require_distinct(path, (*options.attributes, *options.numeric))
     names = tuple(name.strip() for name in header)
-    _require_names(path, names)
+    _require_names(path, names, options)
 
     def at(name: str, option: str) -> int:
         if name not in names:

@@ -27,7 +27,7 @@ TEXT_SUFFIXES = frozenset({".txt", ".vec"})
 COMPRESSED_SUFFIX = ".gz"
 FOREIGN_SUFFIXES = frozenset(  # whoever reads these expects what they promise
     {".parquet", ".kv", ".csv", ".tsv", ".json", ".jsonl", ".pkl", ".pickle", ".pt", ".pth", ".safetensors", ".mat"}
-    | {".arrow", ".feather", ".ftz", ".model", ".zip"}
+    | {".arrow", ".feather", ".ftz", ".model", ".zip", ".h5ad"}
 )
 READ_ONLY_SUFFIXES = frozenset({".bz2", ".xz"})
 
@@ -91,12 +91,13 @@ def output_format(target: str, source: EmbeddingSource, forced: str | None) -> s
             raise UsageError(f"--output-format {forced}: expected one of {', '.join(FORMATS)}")
         return forced
     name = Path(target.removesuffix(COMPRESSED_SUFFIX))
-    if name.suffix.lower() in FOREIGN_SUFFIXES:
+    suffix = name.suffix.lower()
+    if suffix in FOREIGN_SUFFIXES:
         known = ", ".join(sorted({*SUFFIXES, *TEXT_SUFFIXES}))
         raise UsageError(f"{target}: {name.suffix} is not written: expected {known}, or --output-format")
-    if name.suffix in TEXT_SUFFIXES or target == atomic.STDOUT:
+    if suffix in TEXT_SUFFIXES or target == atomic.STDOUT:
         return source.format if source.format in TEXT_FORMATS else "word2vec-text"
-    return SUFFIXES.get(name.suffix, source.format)
+    return SUFFIXES.get(suffix, source.format)
 
 
 @contextmanager

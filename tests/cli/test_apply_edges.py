@@ -197,3 +197,16 @@ def test_keys_with_nul_are_refused_before_the_kernel_matrix_is_made(folder: Path
     args = ["apply", tmp_path / "k.npz", folder / "x.npy", "--keys", tmp_path / "keys.txt", "--kernel-matrix"]
     refuse(3, *args, "-o", tmp_path / "K.h5", "--quiet", says="would not read back the same from HDF5")
     assert not (tmp_path / "K.h5").exists()
+
+
+def test_a_suffix_means_the_same_in_capitals(folder: Path, tmp_path: Path) -> None:
+    succeed("apply", folder / "e.npz", folder / "x.npy", "-o", tmp_path / "out.H5")
+    assert (tmp_path / "out.H5").read_bytes().startswith(b"\x89HDF")
+
+
+def test_in_place_takes_no_other_name_of_the_file(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.npy").write_bytes((folder / "x.npy").read_bytes())
+    os.link(tmp_path / "a.npy", tmp_path / "b.npy")
+    args = ["apply", folder / "e.npz", tmp_path / "a.npy", "--in-place", "-o"]
+    refuse(2, *args, tmp_path / "b.npy", says="leave -o out")
+    succeed(*args, tmp_path / "a.npy")

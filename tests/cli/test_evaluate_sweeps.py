@@ -167,3 +167,16 @@ def test_a_number_among_the_attributes_is_told_shortly(crossed: Path) -> None:
     done = run(*args, "--probes", "linear", "--max-accuracy", "1", "--json")
     assert done.code == 1
     assert done.json()["gates"][0]["reason"].startswith("no attacker reads age, which is numeric")
+
+
+def test_what_the_eraser_guards_must_be_labelled_as_it_was(tmp_path: Path, crossed: Path) -> None:
+    lines = (crossed / "y.csv").read_text().splitlines()
+    turned = [line if i == 0 else str(1 - int(line[0])) + line[1:] for i, line in enumerate(lines)]
+    (tmp_path / "y.csv").write_text("\n".join(turned) + "\n")
+    files = ["evaluate", crossed / "x.npy", tmp_path / "y.csv", "--eraser", crossed / "e.npz", "--attribute", "z"]
+    for extra in (["--repeats", "2", "--sample", "50"], ["--sweep", "k=0:1"]):
+        refuse(3, *files, "--probes", "linear", *extra, says="column 'y' has other labels on the fitted rows")
+
+
+def test_without_its_split_an_eraser_does_not_know_what_is_fresh(crossed: Path) -> None:
+    refuse(2, *of_z(crossed), "--no-split", says="the eraser was fitted on the rows marked 'train'")

@@ -269,23 +269,6 @@ def test_a_number_of_landmarks_is_plain_digits(folder: Path, tmp_path: Path) -> 
         refuse(2, *args, says="expected a number of rows, or all")
 
 
-@pytest.mark.parametrize("landmarks", ["all", "50"])
-def test_an_attribute_that_hides_behind_large_numbers_is_told_of(tmp_path: Path, landmarks: str) -> None:
-    rng = np.random.default_rng(5)
-    g, r = rng.integers(0, 2, (2, 200))
-    x = rng.normal(size=(200, 5))
-    x[:, 0] = (x[:, 0] + 3 * g) * 1e7
-    x[:, 1] += 4 * r
-    save_npy(tmp_path / "x.npy", x)
-    write_csv(tmp_path / "y.csv", ["g", "r"], zip(g, r, strict=True))
-    both = ["--attribute", "g", "--attribute", "r", "--kernel", "linear", "--landmarks", landmarks]
-    args = ["kfit", tmp_path / "x.npy", tmp_path / "y.csv", *both, "-o", tmp_path / "k.npz"]
-    assert "the labels have up to 2 directions, of which 1 stand above" in succeed(*args).err
-    x[:, 0] /= 1e7
-    save_npy(tmp_path / "x.npy", x)
-    assert "directions" not in succeed(*args).err
-
-
 @pytest.mark.parametrize(
     ("kernel", "option", "value"),
     [("linear", "--gamma", "5"), ("linear", "--degree", "3"), ("rbf", "--degree", "3"), ("rbf", "--coef0", "0")],

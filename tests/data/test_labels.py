@@ -120,17 +120,3 @@ def test_rows_match_that_have_a_value_for_every_attribute(empty: int | None) -> 
     assert list(matched) == ([0, 1, 2, 3] if empty is None else [0, 1, 3])
     assert [a.n_labelled for a in attributes] == [4 - (i == empty) for i in range(3)]
     assert labels.is_complete == (empty is None)
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=30), st.booleans())
-def test_the_directions_of_labels_are_the_rank_of_their_centred_design(
-    rows: list[tuple[int, int]], has_number: bool
-) -> None:
-    attributes = [classes([row[i] for row in rows], "abcd"[: 4 - i]) for i in range(2)]
-    held = GuardedLabels("y.csv", tuple(attributes), None)
-    z = held.design(np.arange(len(rows)))
-    rank = np.linalg.matrix_rank(z - z.mean(axis=0))
-    assert held.n_directions == rank
-    if has_number:
-        held = GuardedLabels("y.csv", (*attributes, numbers([float(i) for i in range(len(rows))])), None)
-        assert held.n_directions == rank + 1

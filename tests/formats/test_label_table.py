@@ -243,3 +243,12 @@ def test_what_is_written_reads_back(rows: list[tuple[str, str]]) -> None:
     labels = read(handle.getvalue().encode("utf-8", "surrogatepass"))
     assert labels.keys == tuple(key for key, _ in rows)
     assert classes_of(labels) == [label for _, label in rows]
+
+
+def test_a_quote_within_a_name_opens_nothing() -> None:
+    labels = read('6" size;word\na;w0\nb;w1\na;w2\n', attributes=('6" size',))
+    assert (classes_of(labels), labels.keys) == (["a", "b", "a"], ("w0", "w1", "w2"))
+
+
+def test_a_column_that_is_named_may_be_called_like_vectors() -> None:
+    assert classes_of(read("2024 2025\na\nb\n", attributes=("2024 2025",))) == ["a", "b"]
