@@ -66,7 +66,7 @@ def read_table(path: str) -> None:
     errors = []
     for options in (LabelOptions(), LabelOptions(numeric=("age",)), LabelOptions(attributes=("y",), by_row=True)):
         try:
-            read_labels(path, options).require_variety("y.csv")
+            read_labels(path, options).require_variety()
         except SalcliError as error:
             errors.append(error)
     if len(errors) == 3:

@@ -89,12 +89,16 @@ def artifact_header(**more: Any) -> dict[str, Any]:
 def _artifacts() -> tuple[Artifact, ...]:
     u, dual = np.eye(3)[:, :1], np.ones((4, 1))
     linear = LinearEraser(np.zeros(3), u, u)
-    features = NystromMap(Kernel("poly", 1.0, 2, 1.0), X, np.eye(4)[:, :3])
+    poly = Kernel("poly", 1.0, 2, 1.0)
+    features = NystromMap(poly, X, NystromMap.of(poly, X).whitener[:, :3])
     kernel = {"landmarks": {"n": 4, "rule": "sample", "n_features": 3}, "method": "ksal"}
     exact = {"landmarks": {"n": 4, "rule": "all"}, "method": "ksal"}
     erasers = (
         (linear, artifact_header()),
-        (KernelEraser(Kernel("rbf", 0.5), X, dual, np.zeros(1)), artifact_header(kernel={"name": "rbf"}, **exact)),
+        (
+            KernelEraser(Kernel("rbf", 0.5), X, dual, np.zeros(1)),
+            artifact_header(kernel={"name": "rbf", "gamma": 0.5}, **exact),
+        ),
         (FeatureEraser(features, linear), artifact_header(kernel=features.kernel.to_dict(), **kernel)),
     )
     return tuple(Artifact(eraser, np.array([1.0, 0.0]), header) for eraser, header in erasers)
