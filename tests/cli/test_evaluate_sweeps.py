@@ -157,6 +157,7 @@ def test_the_widest_gap_of_all_guarded_attributes_is_judged(crossed: Path) -> No
         done = run("evaluate", crossed / "x.npy", crossed / "y.csv", *asked, *task)
         (gate,) = done.json()["gates"]
         first, other = done.json()["task"], done.json()["task"]["others"][0]
+        assert (first["n_train"], first["n_test"]) == (N // 2, N // 4)
         assert done.code == 1
         assert gate["value"] == max(first["tpr_gap"]["before"], other["tpr_gap"]["before"]) > 0.3
         assert "groups of z" in gate["reason"]

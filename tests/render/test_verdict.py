@@ -71,6 +71,8 @@ def test_the_best_attacker_is_the_one_that_reads_most_be_it_turned_round() -> No
     shared = {"attribute": "a", "adversary": "fresh", "stage": "after", "majority": 0.5}
     low = {**shared, "probe": "linear", "accuracy": 0.02, "leakage": 0.98}
     high = {**shared, "probe": "rbf", "accuracy": 0.55, "leakage": 0.55}
+    earlier = {**low, "stage": "before", "accuracy": 0.01, "leakage": 0.99}
+    assert "(before: 99.0%)" in findings({"probes": [earlier, low]})[0]
     (told,) = findings({"probes": [high, low]})
     assert told.startswith(
         "a, after erasure: the best attacker (linear, fresh) reads it right, its answers turned round, in 98.0%"
