@@ -108,13 +108,13 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="of the sizes; 1: a whole run, 0.1: a quick one")
     parser.add_argument("--repeats", type=int, default=None, help="of each comparison; default: 5, in a quick run 3")
     parser.add_argument(
-        "--budget", type=float, default=None, help="seconds for one comparison; default: 20 x scale, at least 3"
+        "--budget", type=float, default=None, help="seconds for one comparison; default: 20 x scale, at least 2"
     )
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=None, help="sections; nothing is written")
     parser.add_argument("--check", action="store_true", help="compare with results.json instead of writing it")
     parser.add_argument("--folder", default=None, help="scratch folder, on the disk that is to be measured")
     given = parser.parse_args()
-    given.budget = given.budget or max(3.0, 20 * given.scale)
+    given.budget = given.budget or max(2.0, 20 * given.scale)
     given.repeats = given.repeats or (5 if given.scale > QUICK else 3)
     warnings.simplefilter("ignore")  # generated data warn of what real ones should not have
     sections = given.only or list(SECTIONS)

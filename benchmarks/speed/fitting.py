@@ -56,7 +56,7 @@ def _passes(bench: Bench, d: int) -> Iterator[Row]:
             name, AGAINST, seconds[name], seconds[AGAINST], n_bytes,
             section="fit", size=size, target=COMMAND_TARGET,
             bounds=(*(COMMAND_BOUNDS if name == whole else COMMAND_BOUNDS[1:]), START),
-            note="start-up, label CSV, hashes of the inputs and the artifact included",
+            note=f"start-up, label CSV{', hashes of both inputs' if name == whole else ''} and the artifact included",
         )  # fmt: skip
     path.unlink()
 
