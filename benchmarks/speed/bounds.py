@@ -28,6 +28,7 @@ from salcli.spectral.scatter import add_products
 
 BLOCK, FILE_BYTES, FRESH_BYTES, LEAST_BYTES = (512, 300), 2.5e8, 2.5e8, 8 << 20
 MEMORY_BYTES, ROWS_ERASED = 1e9, 2304
+DIMENSIONS = (300, 768)  # sums that pass a page are slower from memory, if not from a cache
 TEXT_ROWS, EXPONENTS, SVM_ROWS, LABELS = 5_000, 1_000_000, 2_000, 1_000_000
 AGAINST = "bare read"
 ERASING, PRODUCT = "our eraser on cached rows, k = 30", "float64 matrix products, one a thread"
@@ -56,7 +57,7 @@ def rows(bench: Bench) -> Iterator[Row]:
 
 def _on_all_threads(bench: Bench) -> Iterator[Row]:
     """Measure what threads reach together: they share the memory, and on some machines a core."""
-    x = np.ones((bench.sized(MEMORY_BYTES, LEAST_BYTES) // 1200, BLOCK[1]), np.float32)
+    numbers = np.ones(bench.sized(MEMORY_BYTES, LEAST_BYTES) // 4, np.float32)
     rng, x64, y64 = np.random.default_rng(0), np.ones((512, 768)), np.ones((768, 512))
     cached = [rng.standard_normal((ROWS_ERASED, BLOCK[1]), dtype=np.float32) for _ in range(N_THREADS)]
     u = np.linalg.qr(rng.standard_normal((BLOCK[1], 30)))[0]
@@ -74,12 +75,17 @@ def _on_all_threads(bench: Bench) -> Iterator[Row]:
         for _ in ordered_map(work, parts):
             pass
 
-    works: dict[str, Work] = {f"class sums, {c} classes": partial(everywhere, *_class_sums(x, c)) for c in (2, 30)}
+    rows_of = {d: numbers[: len(numbers) // d * d].reshape(-1, d) for d in DIMENSIONS}
+    works: dict[str, Work] = {
+        f"class sums, d = {d}, {c} classes": partial(everywhere, *_class_sums(x, c))
+        for d, x in rows_of.items()
+        for c in (2, 30)
+    }
     works |= {
         ERASING: partial(everywhere, erased, cached),
         PRODUCT: partial(everywhere, multiplied, range(N_THREADS)),
     }
-    amounts = dict.fromkeys(works, x.nbytes / 1e9)
+    amounts = dict.fromkeys(works, numbers.nbytes / 1e9)
     amounts |= {
         ERASING: N_THREADS * times * cached[0].nbytes / 1e9,
         PRODUCT: N_THREADS * times * x64.size * y64.shape[1] / 1e9,

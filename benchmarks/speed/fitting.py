@@ -8,6 +8,7 @@ import numpy as np
 
 from benchmarks.speed import files
 from benchmarks.speed.bench import Bench
+from benchmarks.speed.bounds import DIMENSIONS
 from benchmarks.speed.ours import FitPass, write_text
 from benchmarks.speed.results import Row
 from benchmarks.speed.timing import Work, salcli
@@ -24,7 +25,7 @@ PASS_BOUNDS = ("our class sums of a block", "float32 sums of a cached block")
 
 def rows(bench: Bench) -> Iterator[Row]:
     """Measure passes, commands, other formats and memory."""
-    for d in (300, 768):
+    for d in DIMENSIONS:
         yield from _passes(bench, d)
     yield from _formats(bench)
     yield from _memory(bench)
@@ -49,7 +50,7 @@ def _passes(bench: Bench, d: int) -> Iterator[Row]:
         yield Row.rates(
             name, AGAINST, seconds[name], seconds[AGAINST], n_bytes,
             section="fit", size=size, target=PASS_TARGET,
-            bounds=(*PASS_BOUNDS, f"class sums, {classes[name]} classes"),
+            bounds=(*PASS_BOUNDS, f"class sums, d = {d}, {classes[name]} classes"),
         )  # fmt: skip
     for name in commands:
         yield Row.rates(
