@@ -63,9 +63,10 @@ def assess(
         row_of_label = as_index(join.row_of_label)
         plan = plan_rows(labels, as_index(join.matched(labels)), artifact, options)
         if artifact is not None:
-            require_repeatable(artifact, erasure, plan, options)
-            if subject.guarded is not None:
-                require_same_labels(artifact, subject.guarded, plan.fitted)
+            guarded = subject.guarded or labels
+            if guarded is not labels:
+                require_same_labels(artifact, guarded, plan.fitted)
+            require_repeatable(artifact, erasure, guarded, plan, options)
         stages = stage_rows(source, erasure, row_of_label, plan.needed, progress)
         notes += plan.notes
         if subject.against is not None:
@@ -77,7 +78,6 @@ def assess(
         notes += told
         found |= {"probes": results, "task": of_task, **_of_labels(stages, labels, plan, options)}
         if artifact is not None:
-            guarded = subject.guarded or labels
             again = Again(source, labels, guarded, artifact, erasure, stages, plan, row_of_label, words)
             found["sweep"], told = sweep(again, options, progress)
             notes += told

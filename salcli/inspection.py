@@ -186,6 +186,7 @@ def _describe_labels(source: FiniteSource, labels: GuardedLabels, n_head: int) -
     rows = as_index(join.rows_of(matched))
     chosen = labels.restricted_to(matched)
     chosen.require_variety()
+    chosen.warn_of_single_rows()
     first = chosen.attributes[0]
     shown = np.argsort(rows, kind="stable")
     shown = shown[rows[shown] < n_head]

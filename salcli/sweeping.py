@@ -45,12 +45,14 @@ class Again:
     words: keeping.Words
 
 
-def require_repeatable(artifact: Artifact, erasure: Erasure, plan: RowPlan, options: EvaluateOptions) -> None:
+def require_repeatable(
+    artifact: Artifact, erasure: Erasure, guarded: GuardedLabels, plan: RowPlan, options: EvaluateOptions
+) -> None:
     """Refuse, before anything is trained, what cannot be measured again.
 
     Raises
     ------
-    LabelError : fewer rows were fitted than the sample asks for
+    LabelError : fewer rows were fitted than the sample asks for, or a sample has nothing to fit
     RankError : all values of a sweep are above the rank
     UsageError : nothing is written that could be looked at
     """
@@ -61,6 +63,17 @@ def require_repeatable(artifact: Artifact, erasure: Erasure, plan: RowPlan, opti
         _written(erasure)
     if options.repeats is not None and (options.sample or 0) > len(plan.fitted):
         raise LabelError(f"--sample {options.sample}: only {len(plan.fitted)} rows were fitted")
+    for index in _samples(guarded, plan.fitted, options):
+        try:
+            guarded.restricted_to(index).require_variety()
+        except LabelError as error:
+            raise LabelError(f"--sample {options.sample} is too small for --repeats: on one sample, {error}") from error
+
+
+def _samples(guarded: GuardedLabels, fitted: Index, options: EvaluateOptions) -> Iterator[Index]:
+    """Draw the rows of each repeated fit."""
+    for i in range(options.repeats or 0):
+        yield stratified_sample(guarded, fitted, options.sample or 0, options.seed + 1 + i)
 
 
 def sweep(
@@ -109,15 +122,12 @@ def repeat_fits(
     """
     if options.repeats is None:
         return None, ()
-    n, size = options.repeats, options.sample or 0
-    fitted = again.plan.fitted
-    steps: list[Fields] = []
+    n, steps = options.repeats, list[Fields]()
     whole = _written(again.erasure)
     rule = again.artifact.header["k_rule"]  # "rank" may give another k where a class is missing from a sample
     runs: list[Figures] = []
     with progress.stage("repeat", n, "fits") as advance:
-        for i in range(n):
-            index = stratified_sample(again.guarded, fitted, size, options.seed + 1 + i)
+        for index in _samples(again.guarded, again.plan.fitted, options):
             eraser = _refitted(again, whole, index, Silent(), k=rule.get("given"), alpha=rule.get("alpha"))
             changed = replace(again.erasure, eraser=eraser, kernel=None)
             plan = again.plan.fitted_on(index, again.labels, options)
@@ -136,7 +146,7 @@ def repeat_fits(
         for name in runs[0]
         if all(name in run for run in runs)
     ]
-    return {"n": n, "sample": size, "figures": figures}, _doubts("repeats", steps)
+    return {"n": n, "sample": options.sample or 0, "figures": figures}, _doubts("repeats", steps)
 
 
 def _doubts(name: str, steps: list[Fields]) -> tuple[str, ...]:
@@ -207,9 +217,7 @@ def _refitted(
     """Fit as the artifact was fitted, on other rows or with another k."""
     is_centred = bool(again.artifact.header["is_centred"])
     features = whole.features if isinstance(whole, FeatureEraser) else None
-    chosen = again.guarded.restricted_to(index)
-    chosen.require_variety()
-    chosen = chosen.standardised(is_centred=is_centred)
+    chosen = again.guarded.restricted_to(index).standardised(is_centred=is_centred)
     moments = fold_moments(
         again.source, chosen, LabelledRows.of(again.row_of_label[index]), progress, features, is_centred=is_centred
     )

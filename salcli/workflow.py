@@ -91,6 +91,7 @@ def _fit(embeddings: str, labels: str, output: str, options: FitOptions, solve: 
         fitted = rule.fitted(table, join.matched(table))
         chosen = table.restricted_to(fitted)
         chosen.require_variety()
+        chosen.warn_of_single_rows()
         chosen = chosen.standardised(is_centred=options.is_centred)
         with _named(embeddings):
             result = solve(source, chosen, join.rows_of(fitted))

@@ -39,8 +39,8 @@ def _console(**options: Any) -> "Console":
 
 
 def show_warnings() -> None:
-    """Show our warnings as one line on stderr."""
-    usual = warnings.showwarning
+    """Show our warnings as one line on stderr, none of them twice: a file may be read again for another purpose."""
+    usual, said = warnings.showwarning, set[str]()
 
     def show(
         message: Warning | str,
@@ -51,7 +51,9 @@ def show_warnings() -> None:
         line: str | None = None,
     ) -> None:
         if issubclass(category, SalcliWarning):
-            _say("warning:", "yellow", str(message))
+            if str(message) not in said:
+                said.add(str(message))
+                _say("warning:", "yellow", str(message))
         else:
             usual(message, category, filename, lineno, file, line)
 

@@ -111,13 +111,13 @@ class Attribute:
         return z
 
     def require_variety(self, path: str) -> None:
-        """Refuse an attribute of the file at `path` that cannot covary with anything; warn of classes with one row.
+        """Refuse an attribute of the file at `path` that cannot covary with anything.
 
         Raises
         ------
         LabelError : fewer than two classes, or a number that never changes
         """
-        column = f"{path}: {'numeric ' if self.classes is None else ''}column {self.name!r}"
+        column = self._named(path)
         if self.classes is None:
             if self.n_labelled == 0 or np.min(held := self.values[self.is_labelled]) == np.max(held):
                 raise LabelError(f"{column} has one value on {self.n_labelled} rows; nothing to remove")
@@ -125,13 +125,20 @@ class Attribute:
         if len(self.classes) < 2:
             named = f"one class ({self.classes[0]})" if self.classes else "no class"
             raise LabelError(f"{column} has {named} on {self.n_labelled} rows; two are needed, nothing to remove")
-        counts = self.counts()
-        single = [name for name, count in counts.items() if count == 1]
-        if len(single) == len(counts):
-            raise LabelError(f"{column} has {len(single)} classes on as many rows: every label is unique")
-        if single:
+        if len(self._single()) == len(self.classes):
+            raise LabelError(f"{column} has {len(self.classes)} classes on as many rows: every label is unique")
+
+    def warn_of_single_rows(self, path: str) -> None:
+        """Warn of classes with one row."""
+        if single := self._single():
             more = f" and {len(single) - 3} more" if len(single) > 3 else ""
-            warn(f"{column}: a class with a single row: {', '.join(single[:3])}{more}")
+            warn(f"{self._named(path)}: a class with a single row: {', '.join(single[:3])}{more}")
+
+    def _named(self, path: str) -> str:
+        return f"{path}: {'numeric ' if self.classes is None else ''}column {self.name!r}"
+
+    def _single(self) -> list[str]:
+        return [] if self.classes is None else [name for name, count in self.counts().items() if count == 1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,6 +190,11 @@ class GuardedLabels:
         """Refuse attributes that cannot covary with anything (see `Attribute.require_variety`)."""
         for attribute in self.attributes:
             attribute.require_variety(self.path)
+
+    def warn_of_single_rows(self) -> None:
+        """Warn of classes with one row."""
+        for attribute in self.attributes:
+            attribute.warn_of_single_rows(self.path)
 
     def standardised(self, *, is_centred: bool) -> Self:
         """Measure numeric attributes in standard deviations (see `Attribute.standardised`)."""

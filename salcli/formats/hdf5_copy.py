@@ -73,12 +73,13 @@ class Hdf5Copy:
     def _leading(self, source: Any, target: Any) -> Iterator[str]:
         """Name the attributes that hold references, which are made later."""
         for name in source.attrs:
+            dtype = source.attrs.get_id(name).dtype
             if name == SCALES and _are_scales(source):
                 self._scaled.append((source, target))
-            elif name != SCALED and _refers(source.attrs.get_id(name).dtype):
-                self._referring.append((source, target, name))
-            elif name != SCALED:
+            elif not _refers(dtype):
                 continue
+            elif name != SCALED or dtype.fields is None:  # else h5py writes it anew, as scales are attached
+                self._referring.append((source, target, name))
             yield name
 
     def finish(self) -> None:

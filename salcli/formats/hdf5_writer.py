@@ -51,6 +51,9 @@ class Hdf5Writer(EmbeddingWriter):
             if keys_name in self._file:
                 raise FormatError(f"{target}: keys have no place: the input has a dataset {keys_name} of its own")
             self._keys = self._file.create_dataset(keys_name, (n,), h5py.string_dtype())
+            if like is not None and copy is not None and like.keys_name is not None:
+                with damage(f"{like.path}: attributes of dataset {keys_name}"):
+                    copy.attributes(like.root[keys_name], self._keys)
         if like is not None and copy is not None:
             with damage(f"{like.path}: links and references to dataset {like.dataset}"):
                 copy.finish()

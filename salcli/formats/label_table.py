@@ -273,11 +273,9 @@ def _listed(names: Sequence[str]) -> str:
 
 def write_labels(handle: IO[str], columns: Sequence[str], rows: Iterator[Sequence[str]]) -> None:
     """Write a label CSV (RFC 4180 quoting, LF line ends)."""
-    writer, quoting = (
-        csv.writer(handle, lineterminator="\n", quoting=quoting) for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL)
-    )
+    plain, quoted = (csv.writer(handle, lineterminator="\n", quoting=how) for how in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL))
     for row in itertools.chain([columns], rows):  # Python 3.11 quotes no CR by itself
-        (quoting if any("\r" in cell for cell in row) else writer).writerow(row)
+        (quoted if any("\r" in cell for cell in row) else plain).writerow(row)
 
 
 def file_name(path: str) -> str:

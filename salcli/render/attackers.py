@@ -7,14 +7,21 @@ from typing import Any
 from salcli.render.table import Row, Section, Table, names, numbers
 from salcli.render.text import count, decimal, general, interval, number, record, records, visible
 
-ADVERSARIES = (
-    "An attacker is a classifier that is trained to read the guarded attribute from the embeddings. "
+ATTACKER = "An attacker is a classifier that is trained to read the guarded attribute from the embeddings. "
+OF_AN_ERASER = (
     "The in-sample attacker is trained on the very rows that the eraser was fitted on; a linear one is stopped there "
     "by construction, so its figure shows that the eraser does what it claims. "
     "The fresh attacker brings labelled rows of its own, as anybody can who obtains the embeddings; "
     "its figure is the one that a release must be judged by. "
-    "Safe is an accuracy near the majority: the share that is right when always guessing the most frequent class."
 )
+OF_NO_ERASER = (
+    "The in-sample attacker is trained on the rows that an eraser would be fitted on, the fresh attacker on others. "
+)
+OF_AN_UNKNOWN_ERASER = (
+    "Which rows the file was erased with is not known: the in-sample and the fresh attacker differ only in the rows "
+    "that they are trained on. "
+)
+SAFE = "Safe is an accuracy near the majority: the share that is right when always guessing the most frequent class."
 
 
 @dataclass(frozen=True)
@@ -137,5 +144,9 @@ def _remarks(probe: dict[str, Any]) -> str:
 
 def attackers_section(report: dict[str, Any]) -> Section | None:
     """Tell how well attackers read each guarded attribute."""
-    pairs = probe_pairs(report.get("probes"))
-    return Section("attackers", "Attackers", (ADVERSARIES,), (probe_table(pairs),)) if pairs else None
+    pairs, eraser = probe_pairs(report.get("probes")), record(report.get("eraser"))
+    adversaries = (
+        OF_AN_UNKNOWN_ERASER if eraser.get("method") == "against" else OF_AN_ERASER if eraser else OF_NO_ERASER
+    )
+    lead = ATTACKER + adversaries + SAFE
+    return Section("attackers", "Attackers", (lead,), (probe_table(pairs),)) if pairs else None

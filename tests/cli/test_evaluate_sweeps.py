@@ -49,7 +49,7 @@ def test_repeats_give_mean_and_deviation_of_their_values(folder: Path) -> None:
         assert len(figure["values"]) == 3
         assert figure["mean"] == pytest.approx(np.mean(figure["values"]), abs=1e-12)
         assert figure["std"] == pytest.approx(np.std(figure["values"], ddof=1), abs=1e-12)
-    refuse(3, *args[:-1], str(N), "--quiet", says="only 150 rows were fitted")
+    refuse(3, *args[:-1], str(N // 2 + 1), "--quiet", says="only 150 rows were fitted")
 
 
 def test_in_sample_attackers_of_repeats_are_trained_on_the_rows_of_each_fit(folder: Path) -> None:
@@ -148,6 +148,8 @@ def test_a_sweep_of_k_is_of_what_the_eraser_guards(tmp_path: Path, crossed: Path
     assert {p["adversary"]: p["accuracy"] for p in found["sweep"][0]["probes"]} == whole
     assert "--sweep k: the rank is 2, so the sweep ends there" in found["notes"]
     refuse(3, *files, "--sweep", "k=3:5", says="the rank is 2, so there is nothing to measure")
+    (step,) = succeed(*files, "--probes", "linear", "--json", "--sweep", "k=2:2").json()["sweep"]
+    assert step["value"] == 2
 
 
 def test_the_widest_gap_of_all_guarded_attributes_is_judged(crossed: Path) -> None:
@@ -181,3 +183,38 @@ def test_what_the_eraser_guards_must_be_labelled_as_it_was(tmp_path: Path, cross
 
 def test_without_its_split_an_eraser_does_not_know_what_is_fresh(crossed: Path) -> None:
     refuse(2, *of_z(crossed), "--no-split", says="the eraser was fitted on the rows marked 'train'")
+
+
+def test_each_fit_has_all_classes_of_what_the_eraser_guards(tmp_path: Path) -> None:
+    """One fitted row in ten is of the second class, and none of what is attacked tells which."""
+    rng = np.random.default_rng(3)
+    is_fitted = np.arange(N) % 4 < 2
+    y = np.zeros(N, int)
+    y[rng.choice(np.flatnonzero(is_fitted), N // 20, replace=False)] = 1
+    y[rng.choice(np.flatnonzero(~is_fitted), N // 20, replace=False)] = 1
+    x = rng.normal(size=(N, 5))
+    x[:, 0] += 3 * y
+    save_npy(tmp_path / "x.npy", x)
+    parts = ["train", "train", "dev", "test"] * (N // 4)
+    write_csv(tmp_path / "y.csv", ["y", "z", "split"], zip(y, rng.integers(0, 2, N), parts, strict=True))
+    succeed("fit", tmp_path / "x.npy", tmp_path / "y.csv", "--attribute", "y", "-o", tmp_path / "e.npz")
+    args = of_z(tmp_path)
+    assert succeed(*args, "--repeats", "8", "--sample", "10").json()["repeats"]["n"] == 8
+    refuse(3, *args, "--repeats", "2", "--sample", "4", says="column 'y' has one class (0) on 4 rows")
+
+
+def test_a_sample_without_anything_to_fit_is_told_as_that(folder: Path, crossed: Path) -> None:
+    says = "--sample 2 is too small for --repeats: on one sample, "
+    told = refuse(3, "evaluate", *given(folder), "--repeats", "3", "--sample", "2", says=says)
+    assert "column 'y' has 2 classes on as many rows: every label is unique" in told.err
+    refuse(3, *of_z(crossed), "--repeats", "2", "--sample", "2", says="column 'y' has 2 classes")
+
+
+def test_a_warning_is_said_once_however_often_a_file_is_read(tmp_path: Path, crossed: Path) -> None:
+    lines = (crossed / "y.csv").read_text().splitlines()
+    lines[4] = " " + lines[4]
+    (tmp_path / "y.csv").write_text("\n".join(lines) + "\n")
+    files = [crossed / "x.npy", tmp_path / "y.csv"]
+    succeed("fit", *files, "--attribute", "y", "--attribute", "z", "-k", "1", "-o", tmp_path / "e.npz")
+    asked = ["--eraser", tmp_path / "e.npz", "--attribute", "y", "--probes", "linear", "--sweep", "k=0:1"]
+    assert succeed("evaluate", *files, *asked).err.count("spaces around labels in column 'y'") == 1

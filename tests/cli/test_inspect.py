@@ -123,6 +123,13 @@ def test_a_join_with_labels_is_counted(tmp_path: Path) -> None:
     assert "1 rows unlabelled" in done.err
 
 
+def test_a_class_of_one_row_is_warned_of(tmp_path: Path) -> None:
+    save_npy(tmp_path / "x.npy", np.arange(8.0).reshape(4, 2))
+    write_csv(tmp_path / "y.csv", ["y"], [["a"], ["b"], ["a"], ["a"]])
+    done = succeed("inspect", tmp_path / "x.npy", "--labels", tmp_path / "y.csv")
+    assert "column 'y': a class with a single row: b" in done.err
+
+
 def test_labels_without_keys_are_shown_by_row_number(tmp_path: Path) -> None:
     path = save_npy(tmp_path / "x.npy", rows())
     write_csv(tmp_path / "y.csv", ["age"], [[i / 2] for i in range(N)])

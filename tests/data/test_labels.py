@@ -52,7 +52,7 @@ def test_labels_that_are_all_unique_are_refused() -> None:
 
 def test_a_class_with_a_single_row_is_warned_of() -> None:
     with pytest.warns(SalcliWarning, match="single row: M"):
-        classes([0, 0, 1]).require_variety("y.csv")
+        classes([0, 0, 1]).warn_of_single_rows("y.csv")
 
 
 def test_a_number_that_never_changes_is_refused() -> None:

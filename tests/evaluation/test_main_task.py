@@ -1,3 +1,4 @@
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -6,7 +7,7 @@ from numpy.typing import NDArray
 from sklearn.svm import LinearSVC
 
 from salcli.evaluation.main_task import Guarded, TaskResult, main_task
-from salcli.evaluation.probes import Scaling
+from salcli.evaluation.probes import LinearProbe, Scaling
 
 TRAIN, TEST = np.arange(300), np.arange(300, 600)
 Rows = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]
@@ -168,3 +169,18 @@ def test_what_is_not_retrained_sees_the_rows_as_another_tool_scaled_them() -> No
     )  # fmt: skip
     assert result is not None
     assert result.accuracy["before"] == result.accuracy["after"] == result.accuracy["not_retrained"]
+
+
+@pytest.mark.parametrize("doubtful", [0, 1], ids=["before", "after"])
+def test_a_doubt_about_either_classifier_is_one_about_the_task(monkeypatch: pytest.MonkeyPatch, doubtful: int) -> None:
+    x, y, groups = planted()
+    train, trained = LinearProbe.train, []
+
+    def watched(*args: Any, **options: Any) -> LinearProbe:
+        trained.append(dataclasses.replace(train(*args, **options), converged=len(trained) != doubtful))
+        return trained[-1]
+
+    assert told(x, x, y, groups)["converged"]
+    monkeypatch.setattr(LinearProbe, "train", watched)
+    assert not told(x, x, y, groups)["converged"]
+    assert len(trained) == 2

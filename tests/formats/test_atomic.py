@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from salcli.errors import OutputError, UsageError
+from salcli.formats import atomic
 from salcli.formats.atomic import check_output, replacing
 
 
@@ -140,3 +141,20 @@ def test_nobody_else_may_read_what_is_being_written(tmp_path: Path, mode: int | 
     finally:
         os.umask(before)
     assert stat.S_IMODE(target.stat().st_mode) == (0o640 if mode is None else mode)
+
+
+def test_nobody_else_may_read_what_is_being_compressed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compress, modes = atomic._compress, []
+
+    def watched(source: Path, target: Path) -> None:
+        compress(source, target)
+        modes.extend(stat.S_IMODE(path.stat().st_mode) for path in (source, target))
+
+    monkeypatch.setattr(atomic, "_compress", watched)
+    before = os.umask(0o022)
+    try:
+        write(tmp_path / "out.gz", compresses=True)
+    finally:
+        os.umask(before)
+    assert modes == [0o600, 0o600]
+    assert stat.S_IMODE((tmp_path / "out.gz").stat().st_mode) == 0o644

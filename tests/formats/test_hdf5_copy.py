@@ -1,12 +1,14 @@
 """What stands beside the matrix of an HDF5 file: in the copy, links and references lead where they led."""
 
-import contextlib
+import warnings
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
+
+from salcli.formats import hdf5_copy
 
 from .test_hdf5 import KEYS, X, file_with, rewritten
 
@@ -43,11 +45,13 @@ def test_a_reference_to_keys_that_are_written_anew_leads_to_those(tmp_path: Path
     def build(file: h5py.File) -> None:
         file["x"], file["words"] = x, KEYS
         file.attrs["keys"] = file["words"].ref
+        file["words"].attrs["language"] = "de"
 
     with pytest.warns(UserWarning, match="dropped"):
         target = rewritten(file_with(tmp_path, build), tmp_path / "out.h5", allow_nonfinite=True)
     with h5py.File(target) as file:
         assert len(file[file.attrs["keys"]]) == len(KEYS) - 1
+        assert file["words"].attrs["language"] == "de"
 
 
 @pytest.mark.parametrize("d", [6, 4], ids=["as wide", "narrower"])
@@ -60,8 +64,8 @@ def test_scales_are_attached_as_they_were(tmp_path: Path, d: int) -> None:
         file["x"].dims[1].attach_scale(file["columns"])
         file["other"].dims[0].attach_scale(file["rows"])
 
-    told = contextlib.nullcontext() if d == 6 else pytest.warns(UserWarning, match="scale of dimension 1 of /x is not")
-    with told:
+    none = warnings.catch_warnings(action="error")
+    with none if d == 6 else pytest.warns(UserWarning, match="scale of dimension 1 of /x is not"):
         target = rewritten(file_with(tmp_path, build), tmp_path / "out.h5", d=d)
     with h5py.File(target) as file:
         scales = {
@@ -72,6 +76,8 @@ def test_scales_are_attached_as_they_were(tmp_path: Path, d: int) -> None:
         assert scales == {("x", 0): ["/rows"], ("x", 1): ["/columns"] if d == 6 else [], ("other", 0): ["/rows"]}
         assert file["rows"].is_scale
         assert file["columns"].is_scale
+        back = [(file[reference].name, int(i)) for reference, i in file["rows"].attrs["REFERENCE_LIST"]]
+        assert sorted(back) == [("/other", 0), ("/x", 0)]
 
 
 def test_references_to_parts_of_datasets_are_told_of(tmp_path: Path) -> None:
@@ -110,11 +116,15 @@ def test_what_is_only_called_like_scales_is_copied_as_it_is(tmp_path: Path) -> N
         file["x"], file["q"] = X, np.arange(3)
         file["x"].attrs["DIMENSION_LIST"] = 3
         file["q"].attrs["DIMENSION_LIST"] = "x"
+        file["q"].attrs["REFERENCE_LIST"] = 7
         file.attrs["DIMENSION_LIST"] = np.arange(2)
+        file.attrs["REFERENCE_LIST"] = file["x"].ref
 
     with h5py.File(rewritten(file_with(tmp_path, build), tmp_path / "out.h5")) as file:
         held = [file[name].attrs["DIMENSION_LIST"] for name in ("x", "q", "/")]
         assert (held[0], held[1], held[2].tolist()) == (3, "x", [0, 1])
+        assert file["q"].attrs["REFERENCE_LIST"] == 7
+        assert led(file, file.attrs["REFERENCE_LIST"]) == ["/x"]
 
 
 def test_references_that_hold_nothing_or_lead_nowhere_are_no_damage(tmp_path: Path) -> None:
@@ -130,3 +140,30 @@ def test_references_that_hold_nothing_or_lead_nowhere_are_no_damage(tmp_path: Pa
     with h5py.File(target) as file:
         assert isinstance(file.attrs["none"], h5py.Empty)
         assert file["none"].shape is None
+
+
+def test_many_references_are_moved_part_by_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(file: h5py.File) -> None:
+        file["x"], file["words"] = X, KEYS
+        file.create_dataset("list", (11, 2), h5py.ref_dtype)[:] = [[file["x"].ref, file["words"].ref]] * 11
+
+    monkeypatch.setattr(hdf5_copy, "REFERENCES_AT_ONCE", 6)
+    with h5py.File(rewritten(file_with(tmp_path, build), tmp_path / "out.h5")) as file:
+        assert led(file, file["list"][:]) == ["/x", "/words"] * 11
+
+
+@pytest.mark.parametrize("shape", [(), (2,)], ids=["one", "several"])
+def test_references_inside_values_are_told_of(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    held = np.dtype([("n", "<i4"), ("to", h5py.ref_dtype, shape)])
+
+    def build(file: h5py.File) -> None:
+        file["x"] = X
+        file["type"] = held
+        file.create_dataset("list", (3,), held)
+
+    with pytest.warns(UserWarning, match="dataset /list holds references inside values"):
+        target = rewritten(file_with(tmp_path, build), tmp_path / "out.h5")
+    with h5py.File(target) as file:
+        assert isinstance(file["type"], h5py.Datatype)
+        assert file["type"].dtype == held
+        assert file["list"].shape == (3,)

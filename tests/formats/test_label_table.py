@@ -216,6 +216,8 @@ def test_labels_take_about_a_byte_a_row(tmp_path: Path) -> None:
 def test_a_delimiter_in_a_quoted_name_is_part_of_it() -> None:
     labels = read('word,"a;b;c;d",g\nhe,1,x\nshe,2,y\n', attributes=("a;b;c;d",))
     assert (labels.attributes[0].name, classes_of(labels), labels.keys) == ("a;b;c;d", ["1", "2"], ("he", "she"))
+    labels = read('word,"a;b;c\nd"\nhe,1\nshe,2\n')
+    assert (labels.attributes[0].name, classes_of(labels), labels.keys) == ("a;b;c\nd", ["1", "2"], ("he", "she"))
 
 
 @pytest.mark.parametrize("text", ["3 2\nhe 1 2\n", "he 0.1 -2 3e-4\nshe 1 2 3\n"])
@@ -252,3 +254,5 @@ def test_a_quote_within_a_name_opens_nothing() -> None:
 
 def test_a_column_that_is_named_may_be_called_like_vectors() -> None:
     assert classes_of(read("2024 2025\na\nb\n", attributes=("2024 2025",))) == ["a", "b"]
+    assert classes_of(read("the 1 2 3,g\na,x\nb,x\n", attributes=("the 1 2 3",))) == ["a", "b"]
+    assert classes_of(read("word,the 1 2 3\nw0,a\nw1,b\n")) == ["a", "b"]

@@ -123,7 +123,7 @@ def test_floats_are_no_prose() -> None:
     [
         ("the -0.1 0.25 3", True), ("5000 100", True), ('" 1 2 3', True), ("a b c 1 2 3", True),
         ("label", False), ("group 1", False), ("label of 2", False), ("2024", False), ("", False),
-        ("\udcff 1 2 3", True),
+        ("\udcff 1 2 3", True), ("1 2 3", False), ("a 1 2", False),
     ],
 )  # fmt: skip
 def test_a_column_name_is_told_from_the_first_row_of_vectors(line: str, is_vectors: bool) -> None:

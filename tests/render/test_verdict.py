@@ -86,3 +86,20 @@ def test_the_gaps_of_every_guarded_attribute_are_facts() -> None:
     gap = {"before": 0.2, "after": 0.1}
     task = {"column": "job", "guarded": "g", "tpr_gap_rms": gap, "others": [{"guarded": "h", "tpr_gap_rms": gap}]}
     assert [fact.name for fact in facts({"task": task})] == ["TPR gap (RMS), g, of job", "TPR gap (RMS), h, of job"]
+
+
+def test_attackers_are_introduced_as_what_they_are() -> None:
+    """Only of an eraser's own fit is it known which rows were seen, and so what a linear one cannot read."""
+    probe = {"attribute": "g", "probe": "linear", "adversary": "fresh", "stage": "before", "accuracy": 0.7}
+    for eraser, says in (
+        ({"method": "sal"}, "rows that the eraser was fitted on"),
+        ({"d": 3}, "rows that the eraser was fitted on"),
+        ({"method": "against"}, "is not known"),
+        (None, "an eraser would be fitted on"),
+    ):
+        section = attackers_section({"probes": [probe], "eraser": eraser})
+        assert section is not None
+        assert says in section.paragraphs[0]
+        assert ("by construction" in section.paragraphs[0]) == (
+            eraser is not None and eraser.get("method") != "against"
+        )

@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
 from salcli.engine.local import one_blas_thread
-from salcli.errors import RankError, ShapeError, UsageError
-from salcli.spectral.kernels import Kernel, NystromMap
+from salcli.errors import RankError, RowRangeError, ShapeError, UsageError
+from salcli.spectral.kernels import Kernel, NystromMap, block_rows
 
 KERNELS = (Kernel("linear"), Kernel("poly"), Kernel("poly", 0.3, 3, 0.5), Kernel("rbf"), Kernel("rbf", 2.0))
 
@@ -74,3 +74,14 @@ def test_kernels_out_of_range_are_refused(options: tuple[object, ...]) -> None:
 def test_rows_of_another_width_are_refused() -> None:
     with pytest.raises(ShapeError, match="3 dimensions"):
         Kernel("rbf").gram(np.zeros((2, 4)), np.zeros((2, 3)))
+
+
+def test_a_row_out_of_range_is_named_whichever_block_it_is_in() -> None:
+    x = np.ones((2 * block_rows(1) + 5, 2))
+    features = NystromMap.of(Kernel("poly"), x[:1])
+    for row in (0, block_rows(1) - 1, block_rows(1), len(x) - 1):
+        far = x.copy()
+        far[row] = 1e200
+        with pytest.raises(RowRangeError) as caught:
+            features(far)
+        assert caught.value.row == row
