@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from benchmarks.speed import files
 from benchmarks.speed.bench import Bench
+from benchmarks.speed.fitting import DIMENSIONS
 from benchmarks.speed.results import Row
 from benchmarks.speed.timing import Measure, Work, interleaved, python
 from salcli.engine.local import N_THREADS, one_blas_thread, ordered_map
@@ -28,7 +29,6 @@ from salcli.spectral.scatter import add_products
 
 BLOCK, FILE_BYTES, FRESH_BYTES, LEAST_BYTES = (512, 300), 2.5e8, 2.5e8, 8 << 20
 MEMORY_BYTES, ROWS_ERASED = 1e9, 2304
-DIMENSIONS = (300, 768)  # sums that pass a page are slower from memory, if not from a cache
 TEXT_ROWS, EXPONENTS, SVM_ROWS, LABELS = 5_000, 1_000_000, 2_000, 1_000_000
 AGAINST = "bare read"
 ERASING, PRODUCT = "our eraser on cached rows, k = 30", "float64 matrix products, one a thread"

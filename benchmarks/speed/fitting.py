@@ -8,13 +8,12 @@ import numpy as np
 
 from benchmarks.speed import files
 from benchmarks.speed.bench import Bench
-from benchmarks.speed.bounds import DIMENSIONS
 from benchmarks.speed.ours import FitPass, write_text
 from benchmarks.speed.results import Row
 from benchmarks.speed.timing import Work, salcli
 
 FILE_BYTES, FORMAT_BYTES, GZIP_BYTES, TEXT_BYTES = 4e9, 5e8, 5e7, 1e8  # at scale 1
-LEAST_BYTES = 4 << 20
+DIMENSIONS, LEAST_BYTES = (300, 768), 4 << 20
 LEAST_GZIP_BYTES = 25 << 20  # a smaller file is read out of a cache, and as fast as chance will have it
 PASS_TARGET, COMMAND_TARGET, MEMORY_LIMIT, FLAT_TARGET = 1.0, 0.4, 150.0, 0.8
 AGAINST = "bare read"
