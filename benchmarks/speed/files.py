@@ -1,5 +1,6 @@
 """Generated embedding files and labels, on disk for good and in the page cache before anything is timed."""
 
+import mmap
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ BLOCK_ROWS = 1 << 13
 
 def bare_read(path: Path) -> None:
     """Read a file on one thread into one reused buffer of 2 MB."""
-    buffer = bytearray(PIECE)
+    buffer = _buffer()
     with path.open("rb", buffering=0) as handle:
         while handle.readinto(buffer):
             pass
@@ -24,12 +25,17 @@ def bare_read(path: Path) -> None:
 def bare_copy(path: Path, target: Path, *, syncs: bool) -> None:
     """Copy through one reused buffer into a new file."""
     target.unlink(missing_ok=True)
-    buffer = memoryview(bytearray(PIECE))
+    buffer = memoryview(_buffer())
     with path.open("rb", buffering=0) as handle, target.open("wb", buffering=0) as out:
         while n := handle.readinto(buffer):
             out.write(buffer[:n])
         if syncs:
             os.fsync(out.fileno())
+
+
+def _buffer() -> mmap.mmap:
+    """Give a buffer that begins with a page: 16 bytes further, as malloc places it, AMD's Zen 4 copies half as fast."""
+    return mmap.mmap(-1, PIECE)
 
 
 def settle(path: Path) -> Path:
