@@ -54,7 +54,7 @@ class GroupedSums(RowSums):
         at_once = rows // self._n_rows_group
         self._groups = np.zeros((at_once * max(1, GROUPS_ELEMENTS // (at_once * width * d)), width, d), np.float32)
         self._at_once, self._n_full, self._n_open, self._n_rows = at_once, 0, 0, 0
-        self._starts, self._ones = np.arange(rows + 1, dtype=np.int32), np.ones(rows, np.float32)
+        self._starts, self._ones = _single_ones(rows)
 
     @property
     def rows_at_once(self) -> int:
@@ -63,6 +63,7 @@ class GroupedSums(RowSums):
 
     def _add_batches(self, batches: Iterable[NDArray[Any]], z: SparseDesign) -> None:
         places, rows, at = _Places(z, self._n_rows_group, self._at_once), self.rows_at_once, 0
+        self._sum_z += places.n_in_classes
         for x in batches:
             if len(x) == rows and not self._n_waiting and at % rows == 0:
                 self._add_block(x, *places.of_block(at // rows))
@@ -121,11 +122,18 @@ class _Places:
         n_blocks = -(-len(z) // self._n_rows_block)
         n_in_sums = np.bincount(codes + in_all, minlength=n_blocks * of_blocks)
         self._most = n_in_sums.reshape(n_blocks, of_blocks).max(axis=1, initial=0).tolist()
+        self.n_in_classes = n_in_sums.reshape(-1, z.width).sum(axis=0)
 
     def of_block(self, block: int) -> tuple[NDArray[np.int32], int]:
         """Give the places of a block's rows, and how many rows belong to one sum at most."""
         start = block * self._n_rows_block
         return self._of_rows[start : start + self._n_rows_block], self._most[block]
+
+
+@functools.lru_cache(maxsize=4)
+def _single_ones(n: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Give where the entries of n rows with a single 1 begin, and the ones."""
+    return np.arange(n + 1, dtype=np.int32), np.ones(n, np.float32)
 
 
 @functools.lru_cache(maxsize=4)  # many calls bring the same number of rows

@@ -65,10 +65,10 @@ class RowSums:
             self._n += len(z)
             self._root_z = math.hypot(self._root_z, z.norm)
             z = z if self._n_one_hot else z.with_ones()
-            z.add_sums_to(self._sum_z)
             self._add_batches(batches, z)
 
     def _add_batches(self, batches: Iterable[NDArray[Any]], z: SparseDesign) -> None:
+        z.add_sums_to(self._sum_z)
         z, at, held = (z.spelt_out() if z.width <= NARROW else z), 0, self._held
         for x in batches:
             if len(x) == len(held) and not self._n_waiting:
