@@ -59,6 +59,7 @@ def fit_by_landmarks(
     features = NystromMap.of(kernel_of(options), _native(gather_rows(source, np.sort(rows[everyone]), progress)[0]))
     moments = fold_moments(source, labels, LabelledRows.of(rows), progress, features)
     fit = fit_sal(moments, options.k, alpha=options.alpha, is_centred=options.is_centred)
+    _tell_of_lost(source, fit.rank, labels.design(everyone), is_centred=options.is_centred)
     return SpectralFit(FeatureEraser(features, fit.eraser), fit.singular_values, fit.rank, fit.k_rule, fit.is_centred)
 
 
@@ -76,6 +77,7 @@ def fit_exactly(
     memory.require_room(needed, f"exact kSAL on {n:,} rows of {d} dimensions", "use --landmarks M or --sample N")
     chosen = LabelledRows.of(rows)
     x = _native(gather_rows(source, as_index(chosen.rows), progress)[0])
+    design = labels.design(as_index(chosen.index))
 
     def spread(work: Callable[[slice], Array], blocks: Iterable[slice]) -> Iterator[Array]:
         with progress.stage(f"kernel matrix block by block, at most {memory.in_gib(needed)}", n) as advance:
@@ -85,13 +87,14 @@ def fit_exactly(
 
     fit = fit_ksal(
         x,
-        labels.design(as_index(chosen.index)),
+        design,
         kernel_of(options),
         options.k,
         alpha=options.alpha,
         is_centred=options.is_centred,
         spread=spread,
     )
+    _tell_of_lost(source, fit.rank, design, is_centred=options.is_centred)
     free = memory.available_bytes()
     if free is not None and fit.eraser.explicit_bytes > free:
         warn(
@@ -99,6 +102,16 @@ def fit_exactly(
             f"for the kernel matrix of its {n:,} rows, more than there is here; --landmarks M needs less"
         )
     return fit
+
+
+def _tell_of_lost(source: FiniteSource, rank: int, design: Array, *, is_centred: bool) -> None:
+    """Tell if labels span more directions than were found: inner products hold squares, which lose what is small."""
+    spanned = int(np.linalg.matrix_rank(design - design.mean(axis=0) if is_centred else design))
+    if rank < min(spanned, source.d):
+        warn(
+            f"{source.path}: the labels span {spanned} directions, of which {rank} rise above rounding in the kernel's "
+            "features: columns much smaller than others are lost to the kernel; bring all to one scale first"
+        )
 
 
 def explicit(eraser: KernelEraser, remedy: str = "fit with --landmarks M") -> FeatureEraser:

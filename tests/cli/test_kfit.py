@@ -278,3 +278,17 @@ def test_a_parameter_that_the_kernel_lacks_is_refused(
 ) -> None:
     args = ["kfit", folder / "x.npy", folder / "y.csv", "--kernel", kernel, option, value, "-o", tmp_path / "k.npz"]
     refuse(2, *args, says=f"the {kernel} kernel has no such parameter")
+
+
+@pytest.mark.parametrize("route", ["all", "2048"])
+@pytest.mark.parametrize(("size", "found"), [(1e3, 2), (1e9, 1)])
+def test_what_is_lost_beside_larger_columns_is_told(tmp_path: Path, route: str, size: float, found: int) -> None:
+    rng = np.random.default_rng(0)
+    codes = np.arange(90) % 3
+    x = rng.normal(size=(90, 4)) + 3 * np.eye(3, 4)[codes]
+    save_npy(tmp_path / "x.npy", x * [1, 1, size, 1])
+    write_csv(tmp_path / "labels.csv", ["tone"], [["abc"[code]] for code in codes])
+    files = (tmp_path / "x.npy", tmp_path / "labels.csv", "-o", tmp_path / "e.npz")
+    done = succeed("kfit", *files, "--kernel", "linear", "--landmarks", route)
+    assert header_of(tmp_path / "e.npz")["rank"] == found
+    assert ("the labels span 2 directions" in done.err) == (found < 2)
