@@ -60,7 +60,7 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
         if not isinstance(artifact.eraser, LinearEraser):
             raise UsageError(f"--projection: {path} erases a kernel's features: there is no d×d matrix that does it")
         n_bytes = 8 * artifact.eraser.d**2
-        memory.require_room(2 * n_bytes, f"the {artifact.eraser.d:,}² matrix", "apply the eraser instead")
+        memory.require_room(n_bytes, f"the {artifact.eraser.d:,}² matrix", "apply the eraser instead")
         atomic.require_room(options.projection, n_bytes, "the matrix")
         with atomic.replacing(options.projection) as temporary, open(temporary, "wb") as handle:
             projection = artifact.eraser.projection()

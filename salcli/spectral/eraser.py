@@ -177,7 +177,10 @@ class LinearEraser:
 
     def projection(self) -> Array:
         """P `[d, d]` with x' − mean = (x − mean) P. For inspection only: erasing never forms it."""
-        return np.eye(self.d) - self.right @ self.left.T
+        projection: Array = self.right @ self.left.T
+        np.subtract(0.0, projection, out=projection)  # in place: of wide rows, one such matrix is much already
+        projection[np.diag_indices(self.d)] += 1.0
+        return projection
 
     def residue(self, x: NDArray[Any], dtype: DTypeLike) -> float:
         """Measure what rounding to `dtype` brings back: the largest rms of (x' − μ)ᵀ right over the directions."""

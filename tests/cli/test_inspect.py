@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from .helpers import (
+    MODULE,
     SAMPLE,
     header_of,
     load_eraser,
@@ -218,6 +219,18 @@ def test_a_projection_needs_an_eraser_and_a_place_of_its_own(eraser: Path, tmp_p
     assert eraser.read_bytes() == before
     refuse(4, "inspect", eraser, "--projection", tmp_path / "no" / "p.npy", says="does not exist")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_projection_that_memory_cannot_hold_is_refused_before_it_is_made(tmp_path: Path) -> None:
+    x, labels = planted(30, 12_000)
+    save_npy(tmp_path / "x.npy", x)
+    write_csv(tmp_path / "y.csv", ["g"], [[label] for label in labels])
+    succeed("fit", tmp_path / "x.npy", tmp_path / "y.csv", "-o", tmp_path / "e.npz")
+    limited = ("bash", "-c", 'ulimit -v 1000000; exec "$@"', "bash", *MODULE)
+    done = run("inspect", tmp_path / "e.npz", "--projection", tmp_path / "p.npy", command=limited)
+    assert done.code == 3
+    assert "the 12,000² matrix takes 1.07 GiB" in done.err
+    assert not (tmp_path / "p.npy").exists()
 
 
 def test_an_artifact_of_another_schema_is_refused_with_its_version(eraser: Path, tmp_path: Path) -> None:

@@ -192,6 +192,8 @@ def test_deviation_is_the_mean_change_in_standard_deviations_of_the_kernel(folde
 def test_inspect_tells_what_the_eraser_holds(folder: Path) -> None:
     found = succeed("inspect", folder / "60.npz", "--json").json()
     assert found["landmarks"] == {"n": 60, "rule": "stratified", "n_features": 60}
+    rest = succeed("inspect", folder / "2048.npz", "--json").json()["landmarks"]
+    assert (rest["n"], rest["rule"]) == (N, "every fitted row")
     assert found["kernel"] == {"name": "rbf", "gamma": GAMMA}
     assert found["n_bytes"] == 60 * D * 4 + 60 * 60 * 8 + 3 * 60 * 8 + 2 * 8
     shown = succeed("inspect", folder / "all.npz").out

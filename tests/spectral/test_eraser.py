@@ -1,3 +1,4 @@
+import tracemalloc
 from functools import partial
 
 import numpy as np
@@ -32,6 +33,16 @@ def test_interpolation_moves_along_the_removed_directions_and_can_be_undone(d: i
     removed = (part - eraser.mean) @ eraser.right
     back = part + (strength / (1 - strength)) * removed @ eraser.left.T
     assert_allclose(back, x, atol=1e-10)
+
+
+def test_a_projection_is_the_identity_less_the_directions_and_takes_no_second_matrix() -> None:
+    d, eraser = 600, eraser_of(600, 3)
+    tracemalloc.start()
+    projection = eraser.projection()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert_array_equal(projection, np.eye(d) - eraser.right @ eraser.left.T)
+    assert peak < 1.2 * projection.nbytes
 
 
 def test_no_strength_leaves_every_bit_as_it_was() -> None:
