@@ -226,7 +226,7 @@ def test_a_projection_that_memory_cannot_hold_is_refused_before_it_is_made(tmp_p
     save_npy(tmp_path / "x.npy", x)
     write_csv(tmp_path / "y.csv", ["g"], [[label] for label in labels])
     succeed("fit", tmp_path / "x.npy", tmp_path / "y.csv", "-o", tmp_path / "e.npz")
-    limited = ("bash", "-c", 'ulimit -v 1000000; exec "$@"', "bash", *MODULE)
+    limited = ("bash", "-c", 'ulimit -v 1300000; exec "$@"', "bash", *MODULE)
     done = run("inspect", tmp_path / "e.npz", "--projection", tmp_path / "p.npy", command=limited)
     assert done.code == 3
     assert "the 12,000² matrix takes 1.07 GiB" in done.err
