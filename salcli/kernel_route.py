@@ -118,7 +118,7 @@ def _tell_of_lost(source: FiniteSource, rank: int, design: Array, *, is_centred:
     if rank < min(spanned, source.d):
         warn(
             f"{source.path}: the labels span {spanned} directions, of which {rank} rise above rounding in the kernel's "
-            "features: where columns are much smaller than others, the kernel loses them; bring all to one scale first"
+            "features: columns much smaller than others (numeric labels too) are lost; bring all to one scale first"
         )
 
 
