@@ -19,12 +19,12 @@ from salcli.passes import fold_moments, gather_rows
 from salcli.spectral.kernel_eraser import FeatureEraser, KernelEraser
 from salcli.spectral.kernels import PARAMETERS, Kernel, NystromMap
 from salcli.spectral.ksal import exact_bytes, fit_ksal
+from salcli.spectral.linalg import column_rank
 from salcli.spectral.sal import SpectralFit, fit_sal
 
 Array = NDArray[np.float64]
 EIGH_COPIES = 5  # the matrix, its eigenvectors, and what the solver works in
 TILE = 1024
-LEAST_SHARE = 1e-9  # directions of labels with less of their variance are none
 
 
 def kernel_of(options: KernelFitOptions) -> Kernel:
@@ -109,12 +109,7 @@ def _tell_of_lost(source: FiniteSource, rank: int, design: Array, *, is_centred:
     """Tell if labels span more directions than were found: inner products hold squares, which lose what is small."""
     if rank >= min(design.shape[1] - is_centred, source.d):
         return  # as it should be; the rest takes time where classes are many
-    covariance = design.T @ design
-    if is_centred:
-        mean = design.mean(axis=0)
-        covariance -= len(design) * np.outer(mean, mean)
-    size = np.sqrt(np.maximum(np.diag(covariance), np.finfo(np.float64).tiny))
-    spanned = int(np.linalg.matrix_rank(covariance / size / size[:, None], tol=LEAST_SHARE, hermitian=True))
+    spanned = column_rank(design, is_centred=is_centred)
     if rank < min(spanned, source.d):
         warn(
             f"{source.path}: the labels span {spanned} directions, of which {rank} rise above rounding in the kernel's "

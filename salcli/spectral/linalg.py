@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
+LEAST_SHARE = 1e-9  # of a column's size, or of its square: less does not count for the rank of columns
 SMALL_PRODUCT = 1_000_000  # multiplications up to which OpenBLAS has kernels that do not copy their operands first
 TILE = 96  # a multiple of the rows that BLAS's kernels take at once: it rounds those that are left otherwise
 LEAST_POWER = 1e-280  # squares that underflow are lost beside such a sum, but not in a smaller one
@@ -45,6 +46,17 @@ def numerical_rank(singular_values: Array, shape: tuple[int, ...], floor: float 
     if not len(singular_values):
         return 0
     return int(np.sum(singular_values > max(singular_values[0] * max(shape) * EPS * 10, floor)))
+
+
+def column_rank(columns: Array, *, is_centred: bool) -> int:
+    """Count the independent columns of `[n, c]`, each measured by its own size, from its mean if centred."""
+    sizes = np.linalg.norm(columns, axis=0)
+    if is_centred:
+        columns = columns - columns.mean(axis=0)
+    lengths = np.linalg.norm(columns, axis=0)
+    varies = lengths > LEAST_SHARE * sizes  # the rest is rounding
+    units = columns[:, varies] / lengths[varies]
+    return int(np.linalg.matrix_rank(units.T @ units, tol=LEAST_SHARE, hermitian=True))
 
 
 def orthonormality_error(columns: NDArray[Any]) -> float:

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from salcli.spectral.linalg import (
     SMALL_PRODUCT,
     TILE,
+    column_rank,
     completing_reflections,
     numerical_rank,
     orthonormality_error,
@@ -67,3 +68,22 @@ def test_tiles_of_a_product_make_the_product(n: int, shape: tuple[int, int], see
     rng = np.random.default_rng(seed)
     x, matrix = (rng.integers(-99, 99, shape).astype(float) for shape in ((n, shape[0]), shape))
     assert_array_equal(tiled_product(x, matrix), x @ matrix)
+
+
+@given(st.integers(2, 40), st.integers(1, 5), st.integers(0, 9), st.booleans())
+def test_independent_columns_are_counted_whatever_their_sizes(n: int, c: int, seed: int, is_centred: bool) -> None:
+    rng = np.random.default_rng(seed)
+    columns = np.eye(c)[rng.integers(0, c, n)]
+    is_there = columns.any(axis=0)
+    expected = max(0, is_there.sum() - is_centred)
+    assert column_rank(columns, is_centred=is_centred) == expected
+    assert column_rank(columns * 10.0 ** rng.integers(-12, 12, c), is_centred=False) == is_there.sum()
+    twice = np.column_stack([columns, 3e9 * columns[:, ::-1]])
+    assert column_rank(twice, is_centred=is_centred) == expected
+
+
+def test_a_constant_column_is_no_direction_from_its_mean() -> None:
+    columns = np.column_stack([np.arange(7.0), np.full(7, 0.1), np.full(7, 1e9 / 3), np.zeros(7)])
+    assert column_rank(columns, is_centred=True) == 1
+    assert column_rank(columns[:, 1:], is_centred=True) == 0
+    assert column_rank(columns, is_centred=False) == 2
