@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.evaluation.main_task import main_task
-from salcli.spectral.moments import CrossMoments
-from salcli.spectral.sal import fit_sal
+from salcli.erasers.sal import fit_sal
+from salcli.evaluation.task import main_task
+from salcli.linalg.moments import CrossMoments
 
 SHARES, DRAWS = (0.5, 0.6, 0.7, 0.8), 3
 REFERENCE = {0.5: (0.07, 0.08), 0.6: (0.20, 0.09), 0.7: (0.37, 0.14), 0.8: (0.51, 0.18)}

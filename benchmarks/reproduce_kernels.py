@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from reproduce_words import halved, salcli
 from sklearn.svm import SVC, LinearSVC
 
-from salcli.data.selection import stratified_sample
+from salcli.data.splits import stratified_sample
+from salcli.erasers.kernel import FeatureEraser
+from salcli.erasers.sal import fit_sal
 from salcli.evaluation.similarity import similarity_score, spellings
-from salcli.formats.similarity_table import read_similarity
-from salcli.spectral.kernel_eraser import FeatureEraser
-from salcli.spectral.kernels import Kernel, NystromMap
-from salcli.spectral.moments import CrossMoments
-from salcli.spectral.sal import fit_sal
+from salcli.formats.gold_sets import read_similarity
+from salcli.linalg.kernels import Kernel, NystromMap
+from salcli.linalg.moments import CrossMoments
 
 HOW = {"uncentred, k = 2": ["--no-center", "-k", "2"], "centred, k = 1": ["-k", "1"]}
 COUNTS = (64, 128, 256, 512, 1024, 2048)

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from salcli.spectral.moments import CrossMoments
-from salcli.spectral.sal import fit_sal
+from salcli.erasers.sal import fit_sal
+from salcli.linalg.moments import CrossMoments
 
 ERASERS = {
     "uncentred, k = 1": ["--no-center", "-k", "1"],

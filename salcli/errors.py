@@ -1,6 +1,8 @@
 """The one family of errors a user can put right, their exit codes, and the one kind of warning."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class SalcliError(Exception):
@@ -71,3 +73,19 @@ def first_line(error: BaseException) -> str:
     """Give the first line of a library's message, for use inside one of ours; its type if it says nothing."""
     lines = str(error).strip().splitlines()
     return lines[0][:160] if lines else type(error).__name__
+
+
+@contextmanager
+def located(path: str) -> Iterator[None]:
+    """Name the file in errors that know a row of some of its rows, or no place at all.
+
+    Raises
+    ------
+    RangeError, RankError : the message begins with `path`
+    """
+    try:
+        yield
+    except RowRangeError as error:
+        raise RangeError(f"{path}: {error.told}") from error
+    except RankError as error:
+        raise RankError(f"{path}: {error}") from error

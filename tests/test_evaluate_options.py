@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salcli import evaluate_options
+from salcli import options as evaluate_options
 from salcli.errors import UsageError
-from salcli.evaluate_options import PROBES, EvaluateOptions, Limit, Sweep, require_share
 from salcli.evaluation import attackers
+from salcli.options import PROBES, EvaluateOptions, Limit, Sweep, require_share
 
 
 @given(st.floats(0, 1), st.sampled_from([None, *PROBES]))

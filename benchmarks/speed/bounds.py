@@ -17,15 +17,14 @@ from benchmarks.speed.bench import Bench
 from benchmarks.speed.fitting import DIMENSIONS
 from benchmarks.speed.results import Row
 from benchmarks.speed.timing import Measure, Work, interleaved, python
-from salcli.engine.local import N_THREADS, one_blas_thread, ordered_map
-from salcli.evaluation.digests import labels_digest, rows_digest
+from salcli.data.digests import labels_digest, rows_digest
+from salcli.erasers.linear import LinearEraser
 from salcli.formats.label_table import read_labels
+from salcli.linalg.blas import add_products
+from salcli.linalg.class_sums import GroupedSums, RowSums
+from salcli.linalg.label_matrix import SparseDesign
 from salcli.options import LabelOptions
-from salcli.spectral.design import SparseDesign
-from salcli.spectral.eraser import LinearEraser
-from salcli.spectral.grouped_sums import GroupedSums
-from salcli.spectral.row_sums import RowSums
-from salcli.spectral.scatter import add_products
+from salcli.streaming.engine import N_THREADS, one_blas_thread, ordered_map
 
 BLOCK, FILE_BYTES, FRESH_BYTES, LEAST_BYTES = (512, 300), 2.5e8, 2.5e8, 8 << 20
 MEMORY_BYTES, ROWS_ERASED = 1e9, 2304

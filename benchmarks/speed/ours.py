@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 
 import salcli
 from benchmarks.speed import files
-from salcli import workflow
-from salcli.data.labelled import LabelledRows
+from salcli.commands import apply as command
+from salcli.commands.apply import stream_through
+from salcli.data.join import LabelledRows
 from salcli.data.labels import Attribute, GuardedLabels
-from salcli.engine.local import one_blas_thread, ordered_map
-from salcli.engine.progress import Silent
-from salcli.erasing import stream_through
+from salcli.erasers.sal import SpectralFit, fit_rows, fit_sal
 from salcli.formats.registry import create, open_source
 from salcli.formats.source import Slab
+from salcli.linalg.moments import CrossMoments
 from salcli.options import ApplyOptions
-from salcli.passes import fold_moments
-from salcli.spectral.moments import CrossMoments
-from salcli.spectral.sal import SpectralFit, fit_rows, fit_sal
+from salcli.streaming.engine import one_blas_thread, ordered_map
+from salcli.streaming.passes import fold_moments
+from salcli.streaming.progress import Silent
 
 
 def labels_of(n: int, n_classes: int) -> GuardedLabels:
@@ -60,7 +60,7 @@ def apply(eraser: Path, path: Path, target: Path | None) -> None:
     if target is not None:
         target.unlink(missing_ok=True)
     options = ApplyOptions(in_place=target is None)
-    workflow.apply(str(eraser), str(path), None if target is None else str(target), options)
+    command.apply(str(eraser), str(path), None if target is None else str(target), options)
 
 
 def load(path: Path) -> tuple[list[str], NDArray[Any]]:

@@ -14,9 +14,9 @@ from benchmarks.speed.bench import MISSING, Bench
 from benchmarks.speed.ours import FitPass, apply, fit_in_memory
 from benchmarks.speed.results import Row
 from benchmarks.speed.timing import Work, salcli
-from salcli.engine.local import ordered_map
-from salcli.spectral.eraser import LinearEraser
-from salcli.spectral.sal import fit_sal
+from salcli.erasers.linear import LinearEraser
+from salcli.erasers.sal import fit_sal
+from salcli.streaming.engine import ordered_map
 
 Array = NDArray[Any]
 PAPER_ROWS, PAPER_D, MACHINES = 7_350, 300, 35

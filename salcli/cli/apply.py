@@ -55,14 +55,14 @@ def apply(
     quiet: o.Quiet = False,
 ) -> None:
     """Stream an embedding file through an eraser."""
-    from salcli import workflow
     from salcli.cli import console
+    from salcli.commands import apply as command
     from salcli.options import ApplyOptions, ReadOptions
 
     o.require_one_use_of_stdout(output, is_json=json)
     read = ReadOptions(format, dataset, keys_dataset, keys, batch_rows, allow_nonfinite)
     options = ApplyOptions(read, strength, reduce, dtype, output_format, in_place, kernel_matrix)
-    done = workflow.apply(eraser, embeddings, output, options, console.ConsoleProgress(is_quiet=quiet))
+    done = command.apply(eraser, embeddings, output, options, console.ConsoleProgress(is_quiet=quiet))
     fields = {"output": done.output, "format": done.format, "n": done.n, "d": done.d, "dtype": done.dtype}
     if json:
         console.print_json({"schema": "salcli.apply/1", **fields})

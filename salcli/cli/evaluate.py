@@ -174,11 +174,10 @@ def evaluate(
     quiet: o.NoProgress = False,
 ) -> None:
     """Train attackers before and after erasure, and gate on what they read."""
-    from salcli import workflow
     from salcli.cli import console
     from salcli.cli.report_table import print_report
-    from salcli.evaluate_options import EvaluateOptions, Limit, Sweep
-    from salcli.options import LabelOptions, ReadOptions
+    from salcli.commands import evaluate as command
+    from salcli.options import EvaluateOptions, LabelOptions, Limit, ReadOptions, Sweep
 
     options = EvaluateOptions(
         read=ReadOptions(format, dataset, keys_dataset, keys, batch_rows, allow_nonfinite),
@@ -202,7 +201,7 @@ def evaluate(
         min_similarity_kept=min_similarity_kept,
         reports=tuple(dict.fromkeys(report or ())),
     )
-    made = workflow.evaluate(embeddings, labels, eraser, options, console.ConsoleProgress(is_quiet=quiet))
+    made = command.evaluate(embeddings, labels, eraser, options, console.ConsoleProgress(is_quiet=quiet))
     if json:
         console.print_json(made.to_dict())
     else:

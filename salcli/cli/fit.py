@@ -36,8 +36,8 @@ def fit(
     quiet: o.Quiet = False,
 ) -> None:
     """Learn an eraser from embeddings and a label CSV (SAL)."""
-    from salcli import workflow
     from salcli.cli import console
+    from salcli.commands import fit as command
     from salcli.options import FitOptions, LabelOptions, ReadOptions
 
     options = FitOptions(
@@ -45,5 +45,5 @@ def fit(
         LabelOptions(tuple(attribute or ()), tuple(numeric or ()), key, by_row, split_column, no_split),
         fit_split, holdout, sample, seed, k, alpha, center, method, sha256,
     )  # fmt: skip
-    made = workflow.fit(embeddings, labels, output, options, console.ConsoleProgress(is_quiet=quiet))
+    made = command.fit(embeddings, labels, output, options, console.ConsoleProgress(is_quiet=quiet))
     console.show_fit(output, made.header, made.singular_values.tolist(), made.n_bytes, is_json=json, is_quiet=quiet)

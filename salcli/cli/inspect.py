@@ -41,8 +41,8 @@ def inspect(
     json: o.Json = False,
 ) -> None:
     """Say what is in an embedding file, its join with labels, or an artifact."""
-    from salcli import inspection
     from salcli.cli import console
+    from salcli.commands import inspect as inspection
     from salcli.options import InspectOptions, LabelOptions, ReadOptions
 
     found = inspection.inspect(

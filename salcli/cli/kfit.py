@@ -56,8 +56,8 @@ def kfit(
     quiet: o.Quiet = False,
 ) -> None:
     """Learn an eraser in a kernel's feature space (kSAL), for what linear removal leaves."""
-    from salcli import workflow
     from salcli.cli import console
+    from salcli.commands import fit as command
     from salcli.options import KernelFitOptions, LabelOptions, ReadOptions
 
     options = KernelFitOptions(
@@ -66,5 +66,5 @@ def kfit(
         fit_split, holdout, sample, seed, k, alpha, center, method, sha256,
         kernel, gamma, degree, coef0, KernelFitOptions.parse_landmarks(landmarks),
     )  # fmt: skip
-    made = workflow.kfit(embeddings, labels, output, options, console.ConsoleProgress(is_quiet=quiet))
+    made = command.kfit(embeddings, labels, output, options, console.ConsoleProgress(is_quiet=quiet))
     console.show_fit(output, made.header, made.singular_values.tolist(), made.n_bytes, is_json=json, is_quiet=quiet)

@@ -44,8 +44,8 @@ def label(
     quiet: o.Quiet = False,
 ) -> None:
     """Make a label CSV from seed words: the words nearest to one and to the other."""
-    from salcli import labelling
     from salcli.cli import console
+    from salcli.commands import label as labelling
     from salcli.options import LabelCommandOptions, ReadOptions
 
     o.require_one_use_of_stdout(output, is_json=json)

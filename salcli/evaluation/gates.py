@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from salcli.evaluation.probes import ProbeResult
+from salcli.evaluation.attackers import ProbeResult
 from salcli.evaluation.shares import difference
 
 

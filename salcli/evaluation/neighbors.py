@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.errors import AlignmentError
-from salcli.evaluation.nearest import NOWHERE, nearest
+from salcli.evaluation.cosine import cosines, unit_rows
 
 OVERLAP_AT = 10
 Near = tuple[tuple[str, float], ...]
@@ -115,3 +115,98 @@ def _named(keys: Sequence[str], positions: NDArray[np.int64], cosines: NDArray[n
 def _overlap(one: NDArray[np.int64], other: NDArray[np.int64]) -> float | None:
     ones, others = set(one.tolist()) - {NOWHERE}, set(other.tolist()) - {NOWHERE}
     return len(ones & others) / max(len(ones), len(others)) if ones and others else None
+
+
+BLOCK_ROWS = 4096
+NOWHERE = -1
+FLOAT32_UNIT = 2.0**-24  # relative rounding of one operation
+
+Positions = NDArray[np.int64]
+Array = NDArray[np.float64]
+
+
+def nearest(
+    vectors: NDArray[Any], queries: Positions, count: int, *, block_rows: int = BLOCK_ROWS
+) -> tuple[Positions, Array]:
+    """Find the rows nearest to some of them by cosine; neither the query itself nor zero vectors are among them.
+
+    Products in float32 tell which rows can be near at all; the cosines of these are taken in float64, to 12 places,
+    and decide. Equal cosines go by position.
+
+    Parameters
+    ----------
+    vectors : `[n, d]` of any float type
+    queries : `[q]` positions of rows
+    count : neighbours wanted of each
+    block_rows : rows looked at at once; the answer does not depend on it
+
+    Returns
+    -------
+    `[q, count']` positions and cosines, nearest first; count' is less than `count` where there are not as many rows.
+    A query with a zero vector has no neighbours: `NOWHERE`, NaN.
+    """
+    n, d = vectors.shape
+    count = max(0, min(count, n - 1))
+    asked, is_asked = unit_rows(vectors[queries])
+    best = _Best(len(queries), count)
+    n_nonzero = 0
+    tolerance = (d + 8) * FLOAT32_UNIT  # no float32 product of units of width d is further off
+    narrow = asked[is_asked].T.astype(np.float32)
+    for start in range(0, n, block_rows):
+        units, is_nonzero = unit_rows(vectors[start : start + block_rows])
+        n_nonzero += int(is_nonzero.sum())
+        if not count or not narrow.size:
+            continue
+        products = units.astype(np.float32) @ narrow
+        products[~is_nonzero] = -np.inf
+        _leave_out(products, queries[is_asked] - start)
+        is_candidate = _candidates(products, best.least[is_asked], count, tolerance)
+        for column in np.flatnonzero(is_candidate.any(axis=0)):
+            query = int(np.flatnonzero(is_asked)[column])
+            rows = np.flatnonzero(is_candidate[:, column])
+            best.take(query, start + rows, cosines(units[rows], asked[query][None]))
+    n_found = max(0, min(count, n_nonzero - 1))
+    return best.positions[:, :n_found], best.cosines[:, :n_found]
+
+
+class _Best:
+    """The nearest rows of each query so far."""
+
+    def __init__(self, n_queries: int, count: int) -> None:
+        self.positions: Positions = np.full((n_queries, count), NOWHERE, dtype=np.int64)
+        self.cosines: Array = np.full((n_queries, count), np.nan)
+        self.least: Array = np.full(n_queries, -np.inf)
+        """`[q]`, below which a row cannot be among the nearest any more."""
+
+    def take(self, query: int, positions: Positions, values: Array) -> None:
+        """Merge rows that may be nearer."""
+        held = self.positions[query] != NOWHERE
+        positions = np.concatenate([self.positions[query][held], positions])
+        values = np.concatenate([self.cosines[query][held], values])
+        count = self.positions.shape[1]
+        order = np.lexsort((positions, -values))[:count]
+        self.positions[query, : len(order)] = positions[order]
+        self.cosines[query, : len(order)] = values[order]
+        if len(order) == count:
+            self.least[query] = values[order[-1]]
+
+
+def _leave_out(products: NDArray[np.float32], own_rows: Positions) -> None:
+    """Keep each query from being its own neighbour."""
+    is_here = (own_rows >= 0) & (own_rows < len(products))
+    products[own_rows[is_here], np.flatnonzero(is_here)] = -np.inf
+
+
+def _candidates(products: NDArray[np.float32], least: Array, count: int, tolerance: float) -> NDArray[np.bool_]:
+    """Mark the products whose exact cosine may be among the `count` largest: `[b, q]`.
+
+    The count largest products of the block lie within the tolerance of exact cosines, and so does each of these: what
+    is below them by more than twice that is out. The same holds once for the least cosine of those found before.
+    """
+    floor = least - tolerance
+    is_open = np.isinf(least)
+    if is_open.any() and len(products) > count:
+        at = len(products) - count
+        floor[is_open] = np.partition(products[:, is_open], at, axis=0)[at] - 2 * tolerance
+    is_candidate: NDArray[np.bool_] = products >= floor.astype(np.float32) - np.float32(FLOAT32_UNIT)
+    return is_candidate & (products > -np.inf)

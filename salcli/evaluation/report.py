@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from salcli.evaluation.attackers import ProbeResult
 from salcli.evaluation.gates import Gate
-from salcli.evaluation.probes import ProbeResult
 
 SCHEMA = "salcli.report/1"
 Fields = dict[str, Any]

@@ -5,9 +5,9 @@ import math
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from salcli.data.selection import RowRule
+from salcli.data.splits import RowRule
 from salcli.errors import FormatError, SalcliError, first_line
-from salcli.spectral.kernels import PARAMETERS
+from salcli.linalg.kernels import PARAMETERS
 
 SCHEMA = "salcli.eraser/1"
 MAX_DEPTH = 8

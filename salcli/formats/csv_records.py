@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from salcli.errors import FormatError
-from salcli.formats.bytefile import ByteFile
 from salcli.formats.csv_cells import FEED, Cells, PlainLines
-from salcli.formats.signature import format_of
+from salcli.formats.files import ByteFile
+from salcli.formats.sniff import format_of
 
 DELIMITERS = ",;\t"
 MAX_LINE = 1 << 20

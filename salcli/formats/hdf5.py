@@ -10,10 +10,10 @@ import numpy as np
 
 from salcli.data.embeddings import Embeddings, Floats
 from salcli.errors import FormatError, first_line, warn
-from salcli.formats.bytefile import ByteFile
+from salcli.formats.files import ByteFile
 from salcli.formats.hdf5_storage import FAULTS, damage, describe, is_packed, require_inside, require_readable
 from salcli.formats.npy import numbered, read_blocks, require_float_matrix
-from salcli.formats.signature import HDF5_MAGIC
+from salcli.formats.sniff import HDF5_MAGIC
 from salcli.formats.source import Slab, require_shape, row_ranges
 from salcli.options import ReadOptions, unit_rows
 

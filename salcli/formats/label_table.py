@@ -17,7 +17,7 @@ from salcli.data.labels import Attribute, GuardedLabels
 from salcli.errors import FormatError, LabelError, UsageError, warn
 from salcli.formats.csv_records import Batch, csv_batches
 from salcli.formats.label_columns import ClassColumn, Lines, Trimmed
-from salcli.formats.signature import looks_like_vectors
+from salcli.formats.sniff import looks_like_vectors
 from salcli.options import LabelOptions
 
 KEY_NAMES = frozenset({"word", "key", "id", "token"})

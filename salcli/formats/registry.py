@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from salcli.errors import FormatError, UsageError, warn
-from salcli.formats import atomic, signature
-from salcli.formats.bytefile import ByteFile
+from salcli.formats import atomic
+from salcli.formats import sniff as signature
+from salcli.formats.files import ByteFile
 from salcli.formats.finite import FiniteSource
 from salcli.formats.keyed import KeyedSource
 from salcli.formats.npy import NpySource, NpyWriter
 from salcli.formats.npz import NpzSource, NpzWriter
 from salcli.formats.source import EmbeddingSource
-from salcli.formats.text import TextSource, TextWriter
 from salcli.formats.word2vec_binary import Word2vecBinarySource, Word2vecBinaryWriter
+from salcli.formats.word2vec_text import TextSource, TextWriter
 from salcli.formats.writer import EmbeddingWriter
 from salcli.options import ReadOptions
 

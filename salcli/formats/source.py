@@ -8,7 +8,7 @@ import numpy as np
 
 from salcli.data.embeddings import Embeddings, Floats
 from salcli.errors import FormatError
-from salcli.spectral.linalg import all_finite
+from salcli.linalg.decompositions import all_finite
 
 MAX_DIMENSIONS = 1 << 20  # a row is read whole, so this bounds memory
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from salcli.data.embeddings import Embeddings, Floats
 from salcli.errors import FormatError
-from salcli.formats import signature, text_rows
-from salcli.formats.bytefile import ByteFile
+from salcli.formats import sniff as signature
+from salcli.formats import text_rows
+from salcli.formats.files import ByteFile
 from salcli.formats.keys import decoded, encoded, is_utf8
 from salcli.formats.notes import Notes
 from salcli.formats.source import Slab, require_shape

@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC, LinearSVC
 
-from salcli.data.selection import stratified_parts
-from salcli.evaluation.attackers import VECTOR_PROBES, Attacker, Settings, grid, kernel_bytes, tuned, untold
-from salcli.evaluation.probes import Scaling
+from salcli.data.splits import stratified_parts
+from salcli.evaluation.attackers import VECTOR_PROBES, Attacker, Scaling, Settings, grid, kernel_bytes, tuned, untold
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]

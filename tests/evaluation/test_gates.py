@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from salcli.evaluation.attackers import ProbeResult
 from salcli.evaluation.gates import Asked, accuracy_gate, gain_gate, similarity_gate, tpr_gap_gate
-from salcli.evaluation.probes import ProbeResult
 
 from .results import result
 

@@ -4,10 +4,9 @@ from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 from sklearn.svm import SVC
 
-from salcli.evaluation.kernel_probe import KernelProbe
-from salcli.evaluation.probes import LinearProbe
-from salcli.spectral.moments import CrossMoments
-from salcli.spectral.sal import fit_sal
+from salcli.erasers.sal import fit_sal
+from salcli.evaluation.attackers import KernelProbe, LinearProbe
+from salcli.linalg.moments import CrossMoments
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -76,7 +75,7 @@ def test_two_rows_are_enough_and_no_row_gets_no_answer() -> None:
 
 
 def test_training_that_is_cut_short_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("salcli.evaluation.kernel_probe.MOST_STEPS", 1)
+    monkeypatch.setattr("salcli.evaluation.attackers.MOST_SOLVER_STEPS", 1)
     x = np.random.default_rng(2).normal(size=(60, 3))
     from salcli.evaluation.attackers import untold
 

@@ -8,8 +8,7 @@ from numpy.testing import assert_allclose
 
 from salcli.errors import AlignmentError
 from salcli.evaluation.cosine import PLACES
-from salcli.evaluation.nearest import NOWHERE, nearest
-from salcli.evaluation.neighbors import neighbors
+from salcli.evaluation.neighbors import NOWHERE, nearest, neighbors
 
 
 def brute_force(x: np.ndarray, query: int, count: int) -> tuple[list[int], list[float]]:

@@ -8,10 +8,10 @@ from numpy.testing import assert_allclose
 from scipy.stats import binomtest
 from sklearn.metrics import balanced_accuracy_score
 
+from salcli.erasers.sal import fit_sal
 from salcli.errors import RangeError
-from salcli.evaluation.probes import LinearProbe, Scaling, balanced_accuracy, majority_rate, wilson
-from salcli.spectral.moments import CrossMoments
-from salcli.spectral.sal import fit_sal
+from salcli.evaluation.attackers import LinearProbe, Scaling, balanced_accuracy, majority_rate, wilson
+from salcli.linalg.moments import CrossMoments
 
 
 @given(st.integers(1, 500), st.data())

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from salcli.evaluation.attackers import ProbeResult
 from salcli.evaluation.gates import Asked, accuracy_gate
-from salcli.evaluation.probes import ProbeResult
 from salcli.evaluation.report import Report
 
 from .results import result

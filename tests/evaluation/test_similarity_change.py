@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from salcli.errors import AlignmentError
-from salcli.evaluation.similarity_change import SimilarityChange, random_directions, similarity_change
+from salcli.evaluation.similarity import SimilarityChange, random_directions, similarity_change
 
 WORDS = tuple("abcdefghij")
 PAIRS = [(one, other) for i, one in enumerate(WORDS) for other in WORDS[i + 1 :]]

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from salcli.formats import writeback
-from salcli.formats.atomic import replacing
-from salcli.formats.writeback import SYNC_FILE_RANGE_WRITE, start_of_writing, written_meanwhile
+from salcli.formats import atomic as writeback
+from salcli.formats.atomic import SYNC_FILE_RANGE_WRITE, replacing, start_of_writing, written_meanwhile
 
 PATIENCE = 20.0  # seconds until a thread that does nothing is taken for one that never will
 

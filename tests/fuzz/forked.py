@@ -14,7 +14,8 @@ MOST_MEMORY = 300 << 20
 # Imports once what commands need, then forks for each line of arguments; `wait4` tells the peak of that child alone.
 SERVER = """
 import json, os, signal, sys
-import salcli.cli.app, salcli.inspection, salcli.workflow, salcli.formats.hdf5, salcli.cli.console
+import salcli.cli.app, salcli.cli.console, salcli.formats.hdf5
+import salcli.commands.apply, salcli.commands.evaluate, salcli.commands.fit, salcli.commands.inspect
 for line in sys.stdin:
     arguments, out, err = json.loads(line)
     child = os.fork()

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from salcli.cli import console
+from salcli.commands.inspect import inspect
+from salcli.erasers.artifact import read_artifact
+from salcli.erasers.kernel import KernelEraser
 from salcli.errors import SalcliError, SalcliWarning
-from salcli.formats.artifact import read_artifact
+from salcli.formats.gold_sets import read_similarity
 from salcli.formats.label_table import read_labels
 from salcli.formats.registry import open_source
-from salcli.formats.similarity_table import read_similarity
-from salcli.inspection import inspect
 from salcli.options import InspectOptions, LabelOptions, ReadOptions
-from salcli.spectral.kernel_eraser import KernelEraser
 
 from .seeds import PART, zipped
 

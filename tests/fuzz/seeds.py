@@ -13,10 +13,10 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.formats.artifact import SCHEMA, Artifact, _parts
-from salcli.spectral.eraser import LinearEraser
-from salcli.spectral.kernel_eraser import FeatureEraser, KernelEraser
-from salcli.spectral.kernels import Kernel, NystromMap
+from salcli.erasers.artifact import SCHEMA, Artifact, _parts
+from salcli.erasers.kernel import FeatureEraser, KernelEraser
+from salcli.erasers.linear import LinearEraser
+from salcli.linalg.kernels import Kernel, NystromMap
 
 BOM = b"\xef\xbb\xbf"
 X = np.arange(12, dtype=np.float32).reshape(4, 3) / 4

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from salcli.erasers.artifact import read_artifact
 from salcli.errors import FormatError
-from salcli.formats.artifact import read_artifact
 
 from ..formats.strategies import file_of
 from .forked import Commands

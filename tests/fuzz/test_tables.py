@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from salcli.errors import SalcliError
+from salcli.formats.gold_sets import read_similarity
 from salcli.formats.label_table import read_labels
-from salcli.formats.signature import compression_of
-from salcli.formats.similarity_table import read_similarity
+from salcli.formats.sniff import compression_of
 
 from ..formats.strategies import file_of
 from .forked import Commands

@@ -9,8 +9,8 @@ from xml.dom import minidom
 import numpy as np
 import pytest
 
-from salcli.formats.artifact import Artifact, write_artifact
-from salcli.spectral.eraser import LinearEraser
+from salcli.erasers.artifact import Artifact, write_artifact
+from salcli.erasers.linear import LinearEraser
 
 from .forked import Commands, Measured
 from .seeds import artifact_header

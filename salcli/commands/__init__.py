@@ -1,0 +1,1 @@
+"""The commands: paths in, a record out. START HERE."""

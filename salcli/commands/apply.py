@@ -1,0 +1,236 @@
+"""`apply`: every row of an embedding file through an eraser, into a new file."""
+
+import os
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.erasers.artifact import Artifact, read_artifact
+from salcli.erasers.kernel import FeatureEraser, KernelEraser
+from salcli.erasers.kernel_route import explicit
+from salcli.erasers.linear import LinearEraser
+from salcli.erasers.precision import erased_dtype
+from salcli.errors import RangeError, RowRangeError, UsageError, warn
+from salcli.formats import atomic
+from salcli.formats.finite import FiniteSource
+from salcli.formats.kernel_matrix import KernelMatrixWriter, create_kernel_matrix, require_place
+from salcli.formats.keys import KeyCensus
+from salcli.formats.registry import create, open_source, output_format
+from salcli.formats.source import Slab
+from salcli.formats.writer import EmbeddingWriter
+from salcli.options import ApplyOptions, block_rows
+from salcli.streaming import memory
+from salcli.streaming.engine import one_blas_thread, ordered_map
+from salcli.streaming.passes import gather_rows
+from salcli.streaming.progress import Progress, Silent
+
+APPLIED_SLAB_BYTES = 16 << 20  # many small pieces, so that no thread waits long for the last one
+
+
+Array = NDArray[np.float64]
+Change = Callable[[NDArray[Any], NDArray[Any] | None], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What `apply` did."""
+
+    output: str
+    format: str
+    n: int
+    d: int
+    dtype: str
+
+
+def apply(
+    eraser: str, embeddings: str, output: str | None, options: ApplyOptions, progress: Progress | None = None
+) -> Applied:
+    """Send an embedding file through an eraser, slab by slab."""
+    target = _target(embeddings, output, options)
+    replaced = embeddings if options.in_place else None
+    atomic.check_output(target, [eraser, options.read.keys_file], may_replace=replaced)
+    atomic.check_output(target, [embeddings], may_replace=replaced, remedy="name another output, or say --in-place")
+    artifact = read_artifact(eraser)
+    _require_suited(eraser, artifact, options)
+    if options.writes_kernel:
+        return _write_kernel(eraser, artifact, embeddings, target, options, progress or Silent())
+    held = artifact.eraser
+    change = explicit(held) if isinstance(held, KernelEraser) else held
+    wanted = options.output_dtype
+    widened = 8 * change.width if isinstance(change, FeatureEraser) else 0
+    read = replace(options.read, widened_bytes=widened, bare_slab_bytes=APPLIED_SLAB_BYTES)
+    read = replace(read, text_dtype=np.dtype(np.float64)) if wanted == np.float64 else read
+    with closing(open_source(embeddings, read)) as source, one_blas_thread():
+        artifact.require_width(eraser, source)
+        name = output_format(target, source, source.format if options.in_place else options.output_format)
+        dtype = wanted or _kept_dtype(change, artifact, source, options)
+        d = change.width - (change.k if options.reduces else 0)
+
+        def changed(x: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+            if options.reduces:
+                return change.reduce(x, dtype=dtype, out=out)
+            return change(x, strength=options.strength, dtype=dtype, out=out)
+
+        with create(target, source, d=d, dtype=dtype, format_name=name) as writer:
+            at_once = change.rows_at_once if isinstance(change, LinearEraser) else None
+            n = stream_through(
+                source, writer, changed, progress or Silent(), at_once=at_once, is_replaced=options.in_place
+            )
+    return Applied(target, name, n, d, str(dtype))
+
+
+def _require_suited(eraser: str, artifact: Artifact, options: ApplyOptions) -> None:
+    is_kernel = not isinstance(artifact.eraser, LinearEraser)
+    if options.writes_kernel and not is_kernel:
+        raise UsageError(f"--kernel-matrix: {eraser} is a linear eraser (salcli kfit makes the others)")
+    if options.in_place and is_kernel:
+        raise UsageError(f"--in-place: {eraser} turns rows into vectors of another width: give -o OUT")
+
+
+def _write_kernel(
+    eraser: str, artifact: Artifact, embeddings: str, target: str, options: ApplyOptions, progress: Progress
+) -> Applied:
+    held = artifact.eraser
+    change = held.by_inner_products() if isinstance(held, FeatureEraser) else held
+    assert isinstance(change, KernelEraser)
+    with closing(open_source(embeddings, options.read)) as source:
+        artifact.require_width(eraser, source)
+        dtype = options.output_dtype or np.dtype(np.float64 if source.dtype.itemsize > 4 else np.float32)
+        require_place(target, source.n, dtype)
+        about = {"method": artifact.header["method"], "strength": options.strength, "eraser_sha256": artifact.sha256}
+        with create_kernel_matrix(target, source, dtype, {**about, **change.kernel.to_dict()}) as writer:
+            write_kernel_matrix(source, change, writer, options.strength, progress)
+    return Applied(target, "h5", source.n, source.n, str(dtype))
+
+
+def _target(embeddings: str, output: str | None, options: ApplyOptions) -> str:
+    if options.in_place:
+        if output is not None and not _is_same(output, embeddings):
+            raise UsageError("--in-place writes over the input: leave -o out, or leave --in-place out")
+        if embeddings == atomic.STDOUT:
+            raise UsageError("--in-place needs a file, not stdin")
+        return embeddings
+    if output is None:
+        raise UsageError("missing -o OUT (or --in-place)")
+    return output
+
+
+def _is_same(one: str, other: str) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)  # another hard link would keep what is there
+
+
+def _kept_dtype(
+    change: LinearEraser | FeatureEraser, artifact: Artifact, source: FiniteSource, options: ApplyOptions
+) -> np.dtype[Any]:
+    """Keep the input's dtype, unless its steps are so coarse that rounding would bring the attribute back."""
+    if isinstance(change, LinearEraser) and (options.strength < 1 or options.reduces):
+        return source.dtype
+    dtype = erased_dtype(change, artifact.singular_values, source)
+    if isinstance(change, FeatureEraser):
+        return dtype
+    if dtype != source.dtype:
+        warn(
+            f"{source.path}: {source.dtype} is too coarse for values this large: rounding would bring the attribute "
+            f"back; writing {dtype} (--dtype {source.dtype} insists)"
+        )
+    return dtype
+
+
+def stream_through(
+    source: FiniteSource,
+    writer: EmbeddingWriter,
+    change: Change,
+    progress: Progress,
+    *,
+    at_once: int | None = None,
+    is_replaced: bool = False,
+) -> int:
+    """Send every slab through `change` into `writer`, in file order; tell of duplicate keys.
+
+    Parameters
+    ----------
+    change : takes rows, and memory that it may use for the result (or None): the rows' own, if nobody else wants them
+    at_once : rows that `change` would take at once, where they can be read so; it then refuses NaN and Inf itself
+    is_replaced : the source will be gone: what it has in the system's cache makes room for what is written
+
+    Returns
+    -------
+    rows written
+    """
+    census, n_rows, rows = KeyCensus(), 0, at_once or block_rows(source.d)
+
+    def changed(slab: Slab) -> tuple[Any, tuple[str, ...] | None, int]:
+        batch = slab.read()
+        try:
+            vectors = change(batch.vectors, None)
+        except RowRangeError as error:
+            raise _named(error, source, int(batch.rows[error.row])) from None
+        return writer.encode(batch.with_vectors(vectors)), batch.keys, len(batch)
+
+    def placed(slab: Slab) -> tuple[None, None, int]:
+        row = slab.start
+        try:
+            for x in slab.vectors(rows):
+                writer.place(row, change(x, x if x.flags.writeable else None))
+                row += len(x)
+        except RowRangeError as error:
+            source.check(slab.read())  # NaN and Inf in the file are another fault
+            raise _named(error, source, row + error.row) from None
+        if is_replaced and slab.forget is not None:
+            slab.forget()
+        return None, None, slab.n_rows
+
+    is_placed = writer.takes_places and not source.has_keys and not source.n_dropped
+    slabs = source.slabs() if at_once is None or not is_placed else source.unchecked_slabs()
+    work = placed if is_placed else changed
+    with progress.stage("apply", source.n) as advance:
+        for piece, keys, n in ordered_map(work, slabs):
+            if piece is not None:
+                writer.write(piece)
+            census.add(keys or ())
+            n_rows += n
+            advance(n)
+    census.tell(source.path, source.key_batches, source.place)
+    return n_rows
+
+
+def _named(error: RowRangeError, source: FiniteSource, row: int) -> RangeError:
+    return RangeError(f"{source.path}: {source.place(row)}, {error.told}")
+
+
+TILE = 1024
+
+
+def write_kernel_matrix(
+    source: FiniteSource, eraser: KernelEraser, writer: KernelMatrixWriter, strength: float, progress: Progress
+) -> None:
+    """Write K̂ `[n, n]` of all rows of a file, tile by tile; each tile above the diagonal is written below it too.
+
+    Raises
+    ------
+    RoomError : the rows themselves do not fit into memory
+    """
+    n_bytes = source.n * (source.d * source.dtype.itemsize + 16 * eraser.k)
+    memory.require_room(n_bytes, f"{source.n:,} rows of {source.d} dimensions", "give a smaller file")
+    x, _ = gather_rows(source, source.held_rows(), progress)
+    parts = [slice(start, start + TILE) for start in range(0, len(x), TILE)]
+    at = np.concatenate([*ordered_map(lambda rows: eraser.coordinates(x[rows]), parts)])
+
+    def tile(pair: tuple[slice, slice]) -> tuple[slice, slice, Array]:
+        rows, columns = pair
+        erased = eraser.erase_gram(eraser.kernel.gram(x[rows], x[columns]), at[rows], at[columns], strength=strength)
+        return rows, columns, (erased + erased.T) / 2 if rows == columns else erased
+
+    pairs = ((rows, columns) for i, rows in enumerate(parts) for columns in parts[i:])
+    with progress.stage("kernel matrix", len(x)) as advance:
+        for rows, columns, values in ordered_map(tile, pairs):
+            writer.write(rows, columns, values)
+            if rows != columns:
+                writer.write(columns, rows, values.T)
+            elif rows != parts[0]:
+                advance(TILE)
+        advance(len(x[parts[-1]]))

@@ -1,0 +1,126 @@
+"""Labels from seed words: the paper's word-embedding set-up (most `he` and most `she` words by cosine)."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.data.splits import stratified_parts
+from salcli.errors import AlignmentError, LabelError, RankError, warn
+from salcli.formats import atomic
+from salcli.formats.finite import FiniteSource
+from salcli.formats.label_table import write_labels
+from salcli.formats.registry import open_source
+from salcli.linalg.seeds import direction_scores, seed_direction
+from salcli.options import LabelCommandOptions
+from salcli.streaming.engine import ordered_map
+from salcli.streaming.passes import gather_keys
+
+SPLITS = ("train", "dev", "test")
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """What `label` did."""
+
+    output: str
+    classes: dict[str, int]
+    splits: dict[str, int]
+    n_scored: int
+    lowest_score_of_first: float
+    highest_score_of_second: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the fields of the JSON."""
+        return asdict(self)
+
+    def lines(self) -> dict[str, str]:
+        """Say it in a few lines."""
+        classes = ", ".join(f"{name} {n:,}" for name, n in self.classes.items())
+        edges = f"lowest {self.lowest_score_of_first:.4f}, highest {self.highest_score_of_second:.4f}"
+        splits = {"split": ", ".join(f"{name} {n:,}" for name, n in self.splits.items())} if self.splits else {}
+        return {"wrote": self.output, "labels": f"{classes}, of {self.n_scored:,} words", "scores": edges, **splits}
+
+
+def label(embeddings: str, output: str, options: LabelCommandOptions) -> Labelled:
+    """Score every word against the seed direction, and label the top and the bottom."""
+    atomic.check_output(output, [embeddings, options.read.keys_file])
+    with closing(open_source(embeddings, options.read)) as source:
+        if not source.has_keys:
+            raise AlignmentError(f"{source.path} has no keys, so no seed word can be found: give --keys FILE")
+        direction = _direction(source, options)
+        keys, scores = _scores(source, direction, options)
+    if len(keys) < 2 * options.top:
+        raise LabelError(f"{embeddings}: {len(keys)} words to choose from, --top {options.top} needs {2 * options.top}")
+    order = np.lexsort((np.arange(len(scores)), -scores))
+    chosen = np.concatenate([order[: options.top], order[-options.top :]])
+    names = options.pairs[0]
+    strata = np.repeat([0, 1], options.top)
+    splits = _splits(strata, options)
+    columns = ["word", options.name, *(["split"] if options.split else []), *(["score"] if options.with_scores else [])]
+
+    def rows() -> Iterator[Sequence[str]]:
+        for position, row in enumerate(chosen.tolist()):
+            if not options.split or splits[position]:
+                split = [splits[position]] if options.split else []
+                score = [repr(float(scores[row]))] if options.with_scores else []
+                yield [keys[row], names[strata[position]], *split, *score]
+
+    with (
+        atomic.replacing(output) as temporary,
+        open(temporary, "w", encoding="utf-8", errors="surrogateescape", newline="") as handle,
+    ):
+        write_labels(handle, columns, rows())
+    counts = {name: splits.count(name) for name in SPLITS} if options.split else {}
+    edges = float(scores[order[options.top - 1]]), float(scores[order[-options.top]])
+    written = [not options.split or bool(split) for split in splits]
+    classes = {name: int(np.sum(np.array(written)[strata == i])) for i, name in enumerate(names)}
+    return Labelled(output, classes, counts, len(keys), *edges)
+
+
+def _direction(source: FiniteSource, options: LabelCommandOptions) -> NDArray[np.float64]:
+    words = {word for pair in options.pairs for word in pair}
+    found, _ = gather_keys(source, words)
+    missing = sorted(words - set(found))
+    if missing:
+        raise AlignmentError(
+            f"{source.path}: no row for the seed word{'s' if len(missing) > 1 else ''} {', '.join(missing)}"
+        )
+    firsts, seconds = (np.stack([found[pair[side]] for pair in options.pairs]) for side in (0, 1))
+    try:
+        return seed_direction(firsts, seconds)
+    except RankError as error:
+        raise RankError(f"{source.path}: {error}") from error
+
+
+def _scores(
+    source: FiniteSource, direction: NDArray[np.float64], options: LabelCommandOptions
+) -> tuple[list[str], NDArray[np.float64]]:
+    """Score the first row of each key, leaving out zero rows."""
+    scores: dict[str, float] = {}
+    n_rows = 0
+    for batch in ordered_map(lambda slab: slab.read(), source.slabs()):
+        if options.limit is not None and batch.rows[0] >= options.limit:
+            break
+        within = batch if options.limit is None else batch.take(batch.rows < options.limit)
+        values = direction_scores(within.vectors, direction, by_cosine=options.by == "cosine")
+        n_rows += len(within)
+        for key, score in zip(within.keys or (), values.tolist(), strict=True):
+            scores.setdefault(key, score)
+    kept = {key: score for key, score in scores.items() if score == score}
+    if n_rows > len(scores):
+        warn(f"{source.path}: {n_rows - len(scores)} rows have the key of another one; the first of each is scored")
+    if len(kept) < len(scores):
+        warn(f"{source.path}: {len(scores) - len(kept)} zero rows have no cosine and are left out")
+    return list(kept), np.fromiter(kept.values(), np.float64, len(kept))
+
+
+def _splits(strata: NDArray[np.int64], options: LabelCommandOptions) -> list[str]:
+    names = [""] * len(strata)
+    for name, part in zip(SPLITS, stratified_parts(strata, options.split, options.seed), strict=False):
+        for position in part.tolist():
+            names[position] = name
+    return names

@@ -1,0 +1,1 @@
+"""Methods and the erasers that they fit, one file a method."""

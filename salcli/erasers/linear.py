@@ -1,0 +1,226 @@
+"""`LinearEraser`: what remains of a fit, a rank-k change that any row can be sent through."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from salcli.errors import RangeError, RowRangeError, ShapeError, UsageError
+from salcli.linalg.blas import subtract_product
+from salcli.linalg.decompositions import (
+    TILE,
+    Reflections,
+    all_finite,
+    completing_reflections,
+    orthonormality_error,
+    tiled_product,
+    whole_tiles,
+)
+
+Array = NDArray[np.float64]
+Change = Callable[[Array, Array], Array]  # of a block, with another one to work in
+WIDE_ELEMENTS = 1 << 18  # numbers widened to float64 at once: many beside what Python does for them, few for a cache
+MOST_ELEMENTS = 1 << 20  # numbers widened at once, of rows so long that a tile of them is too large for the cache
+BATCH_ELEMENTS = 1 << 20  # in a batch: up to 4 MiB of float32
+ORTHONORMAL = 1e-8  # written and read in float64, directions are orthonormal to about 1e-15
+
+
+_held = threading.local()
+
+
+def _scratch(rows: int, d: int) -> tuple[Array, Array]:
+    """Give this thread's two blocks `[rows, d]`: fresh memory would cost more than the work that is done in it."""
+    size = max(WIDE_ELEMENTS, rows * d)
+    held = getattr(_held, "blocks", None)
+    if held is None or held.shape[1] < size:
+        held = _held.blocks = np.empty((2, size))
+    one, other = held[:, : rows * d].reshape(2, rows, d)
+    return one, other
+
+
+@dataclass(frozen=True, eq=False)
+class LinearEraser:
+    """x' = x − ((x − mean) right) leftᵀ. For SAL left = right = U₁..ₖ: the projection off their span."""
+
+    mean: Array
+    """`[d]` μ of the fitted rows, or zeros when the fit was not centred."""
+    left: Array
+    """`[d, k]` what is subtracted."""
+    right: Array
+    """`[d, k]` how much of it: leftᵀ right = I."""
+
+    def __post_init__(self) -> None:
+        d, k = self.left.shape if self.left.ndim == 2 else (0, 0)
+        if self.mean.shape != (d,) or self.right.shape != (d, k) or not 1 <= k <= d:
+            raise ShapeError(
+                f"mean {self.mean.shape}, left {self.left.shape} and right {self.right.shape} "
+                "are not [d], [d, k] and [d, k]"
+            )
+        if not all(np.isfinite(part).all() for part in (self.mean, self.left, self.right)):
+            raise RangeError("an eraser's mean and directions must be finite")
+        if (error := float(np.max(np.abs(self.left.T @ self.right - np.eye(k))))) > ORTHONORMAL:
+            raise ShapeError(f"leftᵀ right is not the identity (largest error {error:.2g}): not a projection")
+
+    @property
+    def d(self) -> int:
+        """Width of the rows it takes."""
+        return len(self.mean)
+
+    @property
+    def width(self) -> int:
+        """Width of the rows it gives."""
+        return self.d
+
+    @property
+    def rows_at_once(self) -> int:
+        """Batches of how many rows are best: large beside what Python does for each, and in the cache when written."""
+        rows = _rows_of_block(self.d)
+        return max(1, BATCH_ELEMENTS // (rows * self.d)) * rows
+
+    @property
+    def k(self) -> int:
+        """Directions it removes."""
+        return int(self.left.shape[1])
+
+    @property
+    def is_orthogonal(self) -> bool:
+        """Whether it is an orthogonal projection: left = right, orthonormal."""
+        return bool(np.array_equal(self.left, self.right)) and orthonormality_error(self.left) <= ORTHONORMAL
+
+    def __call__(
+        self,
+        x: NDArray[Any],
+        *,
+        strength: float = 1.0,
+        dtype: DTypeLike | None = None,
+        out: NDArray[Any] | None = None,
+    ) -> NDArray[Any]:
+        """Erase, or take λ = strength of the way there (paper, "Perturbed Inputs"; λ < 1 can be inverted).
+
+        Parameters
+        ----------
+        x : `[n, d]`
+        strength : λ ∈ [0, 1]
+        dtype : of the result, default: x's; the arithmetic is float64
+        out : an earlier result that is not wanted any more, or x itself: its memory is used, if it suffices
+
+        Returns
+        -------
+        `[n, d]`
+
+        Raises
+        ------
+        ShapeError : rows of another width
+        UsageError : strength outside [0, 1]
+        RowRangeError : a result that dtype cannot hold, also of rows that hold NaN or Inf
+        """
+        if not 0 <= strength <= 1:
+            raise UsageError(f"--strength {strength} is outside 0…1")
+        right, left_t, of_mean = self._factors
+        is_narrow = x.dtype.itemsize <= 4  # float64 holds the digits of 32 bits: μ may come off afterwards
+
+        def change(block: Array, spare: Array) -> Array:
+            coordinates = tiled_product(block if is_narrow else np.subtract(block, self.mean, out=spare), right)
+            if is_narrow:
+                coordinates -= of_mean
+            subtract_product(block, coordinates, left_t, times=strength)
+            return block
+
+        return self._in_blocks(x, change, self._result(x, self.d, dtype, out))
+
+    def reduce(
+        self, x: NDArray[Any], *, dtype: DTypeLike | None = None, out: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
+        """Give the coordinates of x − mean in the complement of the removed directions (paper: Ūᵀx).
+
+        Parameters
+        ----------
+        x : `[n, d]`
+        dtype : of the result, default: x's
+        out : an earlier result that is not wanted any more
+
+        Returns
+        -------
+        `[n, d − k]`, with the same inner products as the centred erased rows
+
+        Raises
+        ------
+        ShapeError : rows of another width
+        UsageError : the eraser is no orthogonal projection, or removes all d directions
+        """
+        if not self.is_orthogonal:
+            raise UsageError("--reduce needs an orthogonal projection; this eraser's method is oblique")
+        if self.k == self.d:
+            raise UsageError(f"--reduce: all {self.d} directions are removed, nothing is left to write")
+        v, t = self._reflections
+        vt, rest_t = v @ t, v[self.k :].T
+
+        def change(block: Array, _: Array) -> Array:
+            centred = np.subtract(block, self.mean, out=block)
+            rest: Array = centred[:, self.k :] - tiled_product(centred, vt) @ rest_t
+            return rest
+
+        return self._in_blocks(x, change, self._result(x, self.d - self.k, dtype, out))
+
+    @cached_property
+    def _factors(self) -> tuple[Array, Array, Array]:
+        right = np.ascontiguousarray(self.right)
+        return right, self.left.T.copy(), self.mean @ right
+
+    @cached_property
+    def _reflections(self) -> Reflections:
+        return completing_reflections(self.left)
+
+    def projection(self) -> Array:
+        """P `[d, d]` with x' − mean = (x − mean) P. For inspection only: erasing never forms it."""
+        projection: Array = self.right @ self.left.T
+        np.subtract(0.0, projection, out=projection)  # in place: of wide rows, one such matrix is much already
+        projection[np.diag_indices(self.d)] += 1.0
+        return projection
+
+    def residue(self, x: NDArray[Any], dtype: DTypeLike) -> float:
+        """Measure what rounding to `dtype` brings back: the largest rms of (x' − μ)ᵀ right over the directions."""
+        after = (self(x, dtype=dtype).astype(np.float64) - self.mean) @ self.right
+        return float(np.sqrt(np.mean(after**2, axis=0)).max())
+
+    def _result(self, x: NDArray[Any], width: int, dtype: DTypeLike | None, out: NDArray[Any] | None) -> NDArray[Any]:
+        if x.ndim != 2 or x.shape[1] != self.d:
+            raise ShapeError(f"the eraser takes rows of {self.d} dimensions, not {x.shape}")
+        kind = x.dtype if dtype is None else np.dtype(dtype)
+        if out is not None and out.dtype == kind and len(out) >= len(x) and out.shape[1:] == (width,):
+            return out[: len(x)]
+        # A long double has six bytes that no number is written to: what was in memory must not go into files.
+        return (np.zeros if kind.itemsize > 8 else np.empty)((len(x), width), kind)
+
+    def _in_blocks(self, x: NDArray[Any], change: Change, result: NDArray[Any]) -> NDArray[Any]:
+        """Change rows block by block, always so many at once, so that no row's digits depend on its batch."""
+        rows = _rows_of_block(self.d)
+        block, spare = _scratch(rows, self.d)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, len(x), rows):
+                part, target = x[start : start + rows], result[start : start + rows]
+                np.copyto(block[: len(part)], part, casting="same_kind")
+                changed = change(block, spare)[: len(part)]
+                target[:] = changed
+                if not all_finite(target):
+                    row, column = (int(i) for i in np.argwhere(~np.isfinite(target))[0])
+                    value = changed[row, column]
+                    hint = "choose a wider --dtype" if np.isfinite(value) else "scale the embeddings down"
+                    raise RowRangeError(
+                        start + row, f"dimension {column}: {value:.6g} does not fit {result.dtype}: {hint}"
+                    )
+        return result
+
+
+def _rows_of_block(d: int) -> int:
+    """Give how many rows are widened at once: whole tiles, a quarter of one if rows are long, or else each by itself.
+
+    Of other numbers of rows BLAS's kernels round the last ones otherwise.
+    """
+    if TILE * d <= MOST_ELEMENTS:
+        return whole_tiles(WIDE_ELEMENTS // d)
+    return TILE // 4 if TILE // 4 * d <= MOST_ELEMENTS else 1

@@ -1,0 +1,44 @@
+"""Which dtype an erased file needs, so that rounding does not bring the attribute back."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.erasers.kernel import FeatureEraser
+from salcli.erasers.linear import LinearEraser
+from salcli.errors import RowRangeError
+from salcli.formats.finite import FiniteSource
+
+SAMPLE_ROWS = 1 << 12
+
+
+COARSE = 5e-3  # rounding that brings back more than this share of the strongest removed direction is too coarse
+
+
+def erased_dtype(
+    eraser: LinearEraser | FeatureEraser, singular_values: NDArray[np.float64], source: FiniteSource
+) -> np.dtype[Any]:
+    """Choose the numbers' type of an erased file: the input's, or a finer one where rounding would undo the work.
+
+    The first rows tell: what rounding leaves in the removed directions is held against the strongest of them.
+    Features are at least float32: a kernel's values fill the range of 16 bits.
+    """
+    least = np.dtype(np.float32) if isinstance(eraser, FeatureEraser) else source.dtype
+    dtype = np.promote_types(source.dtype, least) if least.itemsize > source.dtype.itemsize else source.dtype
+    if dtype.itemsize >= 8:
+        return dtype
+    blocks = itertools.chain.from_iterable(slab.blocks(SAMPLE_ROWS) for slab in source.slabs())
+    first = next(block.vectors for block in blocks if len(block))
+    allowed = COARSE * float(singular_values[0])
+    finer = [dtype, *(np.dtype(t) for t in (np.float32, np.float64) if np.dtype(t).itemsize > dtype.itemsize)]
+    return next((dtype for dtype in finer[:-1] if _residue(eraser, first, dtype) <= allowed), finer[-1])
+
+
+def _residue(eraser: LinearEraser | FeatureEraser, x: NDArray[Any], dtype: np.dtype[Any]) -> float:
+    """Measure what rounding brings back; numbers that `dtype` cannot hold bring back everything."""
+    try:
+        return eraser.residue(x, dtype)
+    except RowRangeError:
+        return float("inf")

@@ -1,0 +1,128 @@
+"""X − C Lᵀ in place: one call of BLAS (dgemm), where numpy would make the product first and subtract it after."""
+
+import ctypes
+import functools
+import importlib.util
+import os
+import sys
+import threading
+from collections.abc import Callable
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+AS_IT_IS, TRANSPOSED = b"N", b"T"
+N_INTEGERS = 6  # among dgemm's arguments
+Dgemm = Callable[..., None]
+
+
+def subtract_product(x: Array, c: Array, l_t: Array, *, times: float = 1.0) -> None:
+    """Take λ c l_t from x, in place; other threads may work meanwhile.
+
+    Parameters
+    ----------
+    x : `[n, d]` float64, in C order
+    c : `[n, k]` float64, in C or Fortran order
+    l_t : `[k, d]` float64, in C order
+    times : λ, a finite number
+
+    Raises
+    ------
+    ValueError : they are not like that; BLAS itself would write anywhere
+    """
+    (n, d), k = x.shape, len(l_t)
+    lies_well = x.flags.c_contiguous and l_t.flags.c_contiguous and x.flags.writeable
+    is_double = x.dtype == c.dtype == l_t.dtype == np.float64
+    if not lies_well or not is_double or (c.shape, l_t.shape) != ((n, k), (k, d)):
+        raise ValueError(f"x {x.shape}, c {c.shape} and l_t {l_t.shape} are not float64 [n, d], [n, k] and [k, d]")
+    if not x.size or not k:
+        return
+    dgemm = blas_product()
+    if dgemm is None:
+        x -= times * (c @ l_t)
+        return
+    if not c.flags.c_contiguous:
+        c = np.asfortranarray(c)
+    # To BLAS, whose matrices lie in Fortran order, x is xᵀ [d, n] and l_t is l [d, k].
+    is_turned = not c.flags.c_contiguous
+    rows, width, inner = ctypes.c_int(n), ctypes.c_int(d), ctypes.c_int(k)
+    dgemm(
+        AS_IT_IS, TRANSPOSED if is_turned else AS_IT_IS, width, rows, inner,
+        ctypes.c_double(-times), _address(l_t), width, _address(c), rows if is_turned else inner,
+        ctypes.c_double(1.0), _address(x), width,
+    )  # fmt: skip
+
+
+def _address(matrix: Array) -> int:
+    return int(matrix.__array_interface__["data"][0])
+
+
+@functools.cache
+def blas_product() -> Dgemm | None:
+    """Find BLAS's function where scipy gives it to compiled code; None if its integers are not C's.
+
+    scipy's function for Python (`scipy.linalg.blas.dgemm`) lets no other thread work. The library comes with the first
+    call: where BLAS is to be held to one thread, that should be before.
+    """
+    capsule = scipy_module("linalg", "cython_blas").__pyx_capi__["dgemm"]
+    name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    signature = name_of(capsule)
+    if signature.count(b" int *") != N_INTEGERS:
+        return None
+    text, integer, matrix = ctypes.c_char_p, ctypes.POINTER(ctypes.c_int), ctypes.c_void_p
+    number = ctypes.POINTER(ctypes.c_double)
+    kind = ctypes.CFUNCTYPE(
+        None, text, text, integer, integer, integer, number, matrix, integer, matrix, integer, number, matrix, integer
+    )
+    return kind(pointer_of(capsule, signature))
+
+
+def add_products(
+    sums: NDArray[Any], starts: NDArray[np.int32], columns: NDArray[np.int32], values: NDArray[Any], x: NDArray[Any]
+) -> None:
+    """Add Zᵀ x to `sums`, row after row of x.
+
+    The public product of a sparse matrix makes a new matrix for every block; this adds to the one there is.
+
+    Parameters
+    ----------
+    sums : `[c, d]`, in C order, of the dtype of x and the values
+    starts : `[n + 1]` where the entries of each row of Z begin
+    columns, values : `[m]` the entries of Z `[n, c]`, row by row
+    x : `[n, d]`
+    """
+    assert sums.flags.c_contiguous  # else a copy would get them
+    kernels, shape = scipy_module("sparse", "_sparsetools"), (len(sums), *x.shape)
+    kernels.csc_matvecs(*shape, starts, columns, values, x.reshape(-1), sums.reshape(-1))
+
+
+_loading = threading.Lock()
+
+
+def scipy_module(package: str, name: str) -> Any:
+    """Load `scipy.<package>.<name>`, a compiled module, alone: its package imports much that no pass needs.
+
+    Where that module is not found on its own, the package brings it.
+    """
+    with _loading:  # several threads may want it first
+        return _loaded(package, name)
+
+
+@functools.cache
+def _loaded(package: str, name: str) -> Any:
+    full, scipy = f"scipy.{package}.{name}", importlib.util.find_spec("scipy")
+    if full not in sys.modules and os.name == "posix" and scipy is not None and scipy.origin is not None:
+        stem = Path(scipy.origin).parent / package / name
+        path = next((path for end in EXTENSION_SUFFIXES if (path := Path(f"{stem}{end}")).is_file()), None)
+        spec = None if path is None else importlib.util.spec_from_file_location(full, path)
+        if spec is not None and spec.loader is not None:
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            return sys.modules.setdefault(full, module)
+    return importlib.import_module(full)

@@ -1,0 +1,111 @@
+import hashlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from salcli.data.labels import Attribute, GuardedLabels
+from salcli.data.splits import RowRule, seeded_shares, stratified_parts, stratified_sample
+from salcli.errors import LabelError, SalcliWarning, UsageError
+
+
+def labels(
+    codes: np.ndarray, keys: tuple[str, ...] | None = None, splits: tuple[str, ...] | None = None
+) -> GuardedLabels:
+    attribute = Attribute("g", codes.astype(np.int32), tuple("abcdefgh"[: int(codes.max()) + 1]))
+    return GuardedLabels("l.csv", (attribute,), keys, splits, "split" if splits else None)
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.integers(0, 99), st.data())
+def test_a_stratified_sample_takes_every_class_in_its_share(sizes: list[int], seed: int, data: st.DataObject) -> None:
+    strata = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    n = len(strata)
+    size = data.draw(st.integers(1, n))
+    index = np.arange(n) * 3
+    of_all = labels(np.repeat(strata, 3))
+    sample = stratified_sample(of_all, index, size, seed)
+    assert len(sample) == len(set(sample.tolist())) == size
+    assert_array_equal(sample, np.sort(sample))
+    taken = np.bincount(strata[sample // 3], minlength=len(sizes))
+    assert (np.abs(taken - np.array(sizes) * size / n) < 1).all()  # largest remainder: never a whole row off
+    assert_array_equal(sample, stratified_sample(of_all, index, size, seed))
+
+
+@given(st.integers(2, 60), st.integers(0, 99), st.data())
+def test_a_sample_is_of_the_same_keys_in_whatever_order_they_are_listed(n: int, seed: int, data: st.DataObject) -> None:
+    codes, keys = np.arange(n) % 3, [f"w{i}" for i in range(n)]
+    order = np.array(data.draw(st.permutations(range(n))))
+    size = data.draw(st.integers(1, n))
+    drawn = []
+    for at in (np.arange(n), order):
+        listed = tuple(keys[i] for i in at)
+        sample = stratified_sample(labels(codes[at], listed), np.arange(n), size, seed)
+        drawn.append({listed[i] for i in sample})
+    assert drawn[0] == drawn[1]
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=4).filter(any), st.integers(0, 99))
+def test_parts_are_disjoint_and_have_their_shares(sizes: list[int], seed: int) -> None:
+    strata = np.repeat(np.arange(len(sizes)), sizes)
+    parts = stratified_parts(strata, [0.49, 0.21, 0.30], seed)
+    together = np.concatenate(parts)
+    assert sorted(together.tolist()) == list(range(len(strata)))
+    for part, share in zip(parts, [0.49, 0.21, 0.30], strict=True):
+        assert abs(len(part) - share * len(strata)) < 1
+
+
+def test_the_papers_split_has_the_papers_sizes() -> None:
+    parts = stratified_parts(np.repeat([0, 1], 7500), [0.49, 0.21, 0.30], seed=0)
+    assert [len(part) for part in parts] == [7350, 3150, 4500]
+
+
+def test_hold_out_follows_the_key_and_not_the_row() -> None:
+    keys = tuple(f"word{i}" for i in range(500))
+    codes = np.arange(500) % 2
+    forward, backward = labels(codes, keys), labels(codes[::-1], keys[::-1])
+    rule, every = RowRule(holdout=0.3, seed=5), np.arange(500)
+    kept = {keys[i] for i in rule.fitted(forward, every)}
+    assert kept == {keys[::-1][i] for i in rule.fitted(backward, every)}
+    assert 0.6 < len(kept) / 500 < 0.8
+    assert kept.isdisjoint({keys[i] for i in rule.held_out(forward, every)})
+    assert kept != {keys[i] for i in RowRule(holdout=0.3, seed=6).fitted(forward, every)}
+
+
+def test_shares_are_uniform_and_pinned() -> None:
+    every = np.arange(2000)
+    shares = seeded_shares(labels(every % 2), every, 0)
+    assert shares.min() >= 0
+    assert shares.max() < 1
+    assert_array_equal(np.abs(np.histogram(shares, 4, (0, 1))[0] - 500) < 90, True)
+    key = hashlib.sha256(b"salcli holdout 0").digest()
+    for row in range(5):  # artifacts rely on this hash for ever
+        word = hashlib.blake2b(str(row).encode(), digest_size=8, key=key).digest()
+        assert shares[row] == pytest.approx(int.from_bytes(word, "big") / 2**64, abs=1e-15)
+
+
+def test_a_split_names_the_fitted_rows() -> None:
+    splits = ("train", "dev", "train", "test", "train")
+    given_labels = labels(np.array([0, 1, 1, 0, 0]), splits=splits)
+    assert_array_equal(RowRule("train").fitted(given_labels, np.array([0, 1, 2, 3])), [0, 2])
+    with pytest.raises(LabelError, match=r"no labelled row is marked 'trian' \(column 'split': dev, test, train\)"):
+        RowRule("trian").fitted(given_labels, np.arange(5))
+
+
+def test_a_sample_larger_than_what_is_there_takes_all_and_says_so() -> None:
+    with pytest.warns(SalcliWarning, match="only 4 labelled rows"):
+        assert len(RowRule(sample=10).fitted(labels(np.array([0, 1, 0, 1])), np.arange(4))) == 4
+
+
+@pytest.mark.parametrize(
+    "options", [{"holdout": 1.0}, {"holdout": -0.1}, {"sample": 1}, {"fit_split": "train", "holdout": 0.5}]
+)
+def test_rules_out_of_range_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        RowRule(**options)  # type: ignore[arg-type]
+
+
+def test_a_rule_survives_the_way_through_plain_values() -> None:
+    rule = RowRule("train", 0.0, 50, 7)
+    assert RowRule.from_dict(rule.to_dict()) == rule

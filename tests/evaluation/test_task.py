@@ -1,0 +1,186 @@
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.svm import LinearSVC
+
+from salcli.evaluation.attackers import LinearProbe, Scaling
+from salcli.evaluation.task import Guarded, TaskResult, main_task
+
+TRAIN, TEST = np.arange(300), np.arange(300, 600)
+Rows = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]
+
+
+def planted(n_classes: int = 2, n_groups: int = 2, seed: int = 0) -> Rows:
+    rng = np.random.default_rng(seed)
+    groups = rng.integers(0, n_groups, 600)
+    y = np.where(rng.random(600) < 0.5, rng.integers(0, n_classes, 600), groups % n_classes)
+    x = rng.normal(size=(600, 6)) + rng.normal(size=(n_classes, 6))[y] + 2 * rng.normal(size=(n_groups, 6))[groups]
+    return x, y, groups
+
+
+def measured(x: Any, after: Any, y: Any, groups: Any, n_classes: int = 2, n_groups: int = 2) -> TaskResult | None:
+    return main_task(
+        x, after, y, [Guarded("g", groups, [f"g{i}" for i in range(n_groups)])], TRAIN, TEST,
+        column="job", class_names=[f"c{i}" for i in range(n_classes)], seed=0,
+    )  # fmt: skip
+
+
+def told(*args: Any, **sizes: int) -> dict[str, Any]:
+    result = measured(*args, **sizes)
+    assert result is not None
+    return result.to_dict()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_accuracies_and_rates_are_those_of_scikit_learns_classifier(n_classes: int) -> None:
+    x, y, groups = planted(n_classes)
+    after = x * [1, 1, 1, 0, 0, 0] + 0.5
+    scale = Scaling.of(x[TRAIN])
+    machines = {
+        stage: LinearSVC(dual=False, tol=1e-2).fit(scale(side[TRAIN]), y[TRAIN])
+        for stage, side in (("before", x), ("after", after))
+    }
+    found = told(x, after, y, groups, n_classes=n_classes)
+    for stage, side in (("before", x), ("after", after)):
+        predicted = machines[stage].predict(scale(side[TEST]))
+        assert found["accuracy"][stage] == np.mean(predicted == y[TEST])
+        rates = {(row["class"], row["group"]): row for row in found["tpr"] if row["stage"] == stage}
+        gaps = []
+        for c in range(n_classes):
+            chosen = [(y[TEST] == c) & (groups[TEST] == g) for g in range(2)]
+            tprs = [np.mean(predicted[at] == c) for at in chosen]
+            gaps.append(abs(tprs[0] - tprs[1]))
+            for g in range(2):
+                assert rates[f"c{c}", f"g{g}"]["tpr"] == pytest.approx(tprs[g])
+                assert rates[f"c{c}", f"g{g}"]["n"] == chosen[g].sum()
+        assert found["tpr_gap_rms"][stage] == pytest.approx(np.sqrt(np.mean(np.square(gaps))))
+        if n_classes == 2:
+            assert found["tpr_gap"][stage] == pytest.approx(np.mean(gaps))
+    stale = machines["before"].predict(scale(after[TEST]))
+    assert found["accuracy"]["not_retrained"] == np.mean(stale == y[TEST])
+    assert (found["tpr_gap"] is None) == (n_classes > 2)
+    assert found["majority"] == np.bincount(y[TEST]).max() / 300
+    assert found["converged"]
+
+
+def test_intervals_contain_the_gap_after_and_are_the_same_again() -> None:
+    x, y, groups = planted()
+    found = told(x, x, y, groups)
+    assert found == told(x, x, y, groups)
+    for name in ("tpr_gap", "tpr_gap_rms"):
+        low, high = found[name]["ci95"]
+        assert low <= found[name]["after"] == found[name]["before"] <= high
+
+
+def test_rows_without_a_class_are_left_out_and_those_without_a_group_count_for_accuracy_alone() -> None:
+    x, y, groups = planted()
+    y[::5], groups[1::5] = -1, -1
+    found = told(x, x, y, groups)
+    assert (found["n_train"], found["n_test"]) == (240, 240)
+    assert sum(row["n"] for row in found["tpr"] if row["stage"] == "after") == 180
+    kept = y >= 0
+    x[~kept] = 1e6  # must not be looked at
+    assert told(x, x, y, groups) == found
+
+
+def test_a_class_without_positives_in_a_group_is_named_and_is_no_gap_of_zero() -> None:
+    x, y, groups = planted()
+    x = x[:, :1]
+    groups[y == 1] = 0
+    found = told(x, x, y, groups)
+    assert found["excluded"] == [{"class": "c1", "group": "g1"}]
+    rates = {(row["class"], row["group"]): row["tpr"] for row in found["tpr"] if row["stage"] == "after"}
+    assert ("c1", "g1") not in rates
+    assert found["tpr_gap"]["after"] == pytest.approx(abs(rates["c0", "g0"] - rates["c0", "g1"]))
+    assert found["tpr_gap"]["after"] > 0
+
+
+@pytest.mark.parametrize("group", [0, -1])
+def test_with_fewer_than_two_groups_there_is_no_gap(group: int) -> None:
+    x, y, groups = planted()
+    found = told(x, x, y, np.full_like(groups, group))
+    assert found["tpr_gap"] is found["tpr_gap_rms"] is None
+    assert found["accuracy"]["after"] is not None
+    assert found["excluded"] == []  # a group without rows costs no class its gap
+
+
+def test_three_groups_have_no_gap_of_two_but_a_root_mean_square() -> None:
+    x, y, groups = planted(2, 3)
+    found = told(x, x, y, groups, n_groups=3)
+    assert found["tpr_gap"] is None
+    assert found["tpr_gap_rms"] is not None
+
+
+def test_rows_of_another_width_are_learnt_anew_only() -> None:
+    x, y, groups = planted()
+    found = told(x, x[:, :3] * 1e-3, y, groups)
+    assert found["accuracy"]["not_retrained"] is None
+    assert found["accuracy"]["after"] > 0.5
+
+
+def test_erased_rows_leave_the_majority_and_equal_rates_in_both_groups() -> None:
+    x, y, groups = planted()
+    found = told(x, np.zeros_like(x), y, groups)
+    majority = np.bincount(y[TRAIN]).argmax()
+    assert found["accuracy"]["after"] == np.mean(y[TEST] == majority)
+    assert found["tpr_gap"]["after"] == 0
+    assert not found["excluded"]
+
+
+def test_one_class_to_learn_or_no_row_to_test_gives_nothing() -> None:
+    x, y, groups = planted()
+    one, none = y.copy(), y.copy()
+    one[TRAIN], none[TEST] = 0, -1
+    assert measured(x, x, one, groups) is None
+    assert measured(x, x, none, groups) is None
+
+
+def test_each_guarded_attribute_has_figures_of_its_own() -> None:
+    x, y, groups = planted()
+    other = np.random.default_rng(5).integers(0, 3, 600)
+    guarded = [Guarded("g", groups, ["g0", "g1"]), Guarded("h", other, ["a", "b", "c"])]
+    found = main_task(x, x, y, guarded, TRAIN, TEST, column="job", class_names=["c0", "c1"], seed=0)
+    assert found is not None
+    (second,) = found.to_dict()["others"]
+    of_g, of_h = told(x, x, y, groups), told(x, x, y, other, n_groups=3)
+    assert found.to_dict() == of_g | {"others": [second]}
+    assert second["guarded"] == "h"
+    assert second["tpr_gap_rms"] == of_h["tpr_gap_rms"]
+
+
+def test_where_nothing_is_erased_there_is_no_after() -> None:
+    x, y, groups = planted()
+    found, erased = told(x, None, y, groups), told(x, x, y, groups)
+    assert found["accuracy"] == {"before": erased["accuracy"]["before"], "after": None, "not_retrained": None}
+    assert {row["stage"] for row in found["tpr"]} == {"before"}
+    assert found["tpr_gap"]["before"] == erased["tpr_gap"]["before"]
+    assert found["tpr_gap"]["after"] is None
+    assert found["tpr_gap"]["ci95"] == erased["tpr_gap"]["ci95"]
+
+
+def test_what_is_not_retrained_sees_the_rows_as_another_tool_scaled_them() -> None:
+    x, y, groups = planted()
+    result = main_task(
+        x, 1000 * x, y, [Guarded("g", groups, ["a", "b"])], TRAIN, TEST,
+        column="job", class_names=["c0", "c1"], seed=0, is_foreign=True,
+    )  # fmt: skip
+    assert result is not None
+    assert result.accuracy["before"] == result.accuracy["after"] == result.accuracy["not_retrained"]
+
+
+@pytest.mark.parametrize("doubtful", [0, 1], ids=["before", "after"])
+def test_a_doubt_about_either_classifier_is_one_about_the_task(monkeypatch: pytest.MonkeyPatch, doubtful: int) -> None:
+    x, y, groups = planted()
+    train, trained = LinearProbe.train, []
+
+    def watched(*args: Any, **options: Any) -> LinearProbe:
+        trained.append(dataclasses.replace(train(*args, **options), converged=len(trained) != doubtful))
+        return trained[-1]
+
+    assert told(x, x, y, groups)["converged"]
+    monkeypatch.setattr(LinearProbe, "train", watched)
+    assert not told(x, x, y, groups)["converged"]
+    assert len(trained) == 2

@@ -1,0 +1,91 @@
+"""Bytes that come through a pipe."""
+
+import errno
+import hashlib
+import io
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from salcli.errors import FormatError
+from salcli.formats.files import ByteFile
+from salcli.streaming.hashing import hashing
+
+
+class Failing(io.RawIOBase):
+    """Gives some bytes, then fails."""
+
+    def __init__(self) -> None:
+        self._is_first = True
+
+    def read(self, size: int = -1) -> Any:
+        if not self._is_first:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        self._is_first = False
+        return b"he 1 2\n"
+
+
+def test_a_pipe_that_fails_is_no_fault_of_the_temporary_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Failing()))
+    with pytest.raises(FormatError) as caught:
+        ByteFile.open("-")
+    assert str(caught.value) == "<stdin>: cannot be read: Input/output error"
+
+
+@pytest.mark.parametrize("name", ["read_at", "read_into", "fill", "stream", "sha256"])
+def test_a_disk_that_fails_is_told_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def fail(*_: Any) -> Any:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    (tmp_path / "x").write_bytes(b"he 1 2\n")
+    with closing(ByteFile.open(tmp_path / "x")) as file:
+        monkeypatch.setattr(os, "pread", fail)
+        monkeypatch.setattr(os, "preadv", fail)
+        works: dict[str, Callable[[], object]] = {
+            "read_at": lambda: file.read_at(0, 3),
+            "read_into": lambda: file.read_into(memoryview(bytearray(3)), 0),
+            "fill": lambda: file.filler(0)(memoryview(bytearray(3))),
+            "stream": lambda: file.stream().read(3),
+            "sha256": file.sha256,
+        }
+        with pytest.raises(FormatError) as caught:
+            works[name]()
+    assert str(caught.value) == f"{tmp_path / 'x'}: cannot be read: Input/output error"
+
+
+def test_hashing_ends_when_it_is_no_longer_wanted(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(bytes(8 << 20))
+    answers = iter([True, True, False])
+    with closing(ByteFile.open(tmp_path / "x")) as file:
+        file.sha256(lambda: next(answers))
+        assert next(answers, None) is None
+        assert file.sha256(lambda: True) == file.sha256() == hashlib.sha256(bytes(8 << 20)).hexdigest()
+
+
+def test_a_failure_is_told_before_a_large_file_is_hashed(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"0")
+
+    class Endless:
+        """Is hashed as long as that is wanted, or very long."""
+
+        is_stopped = False
+
+        def sha256(self, is_wanted: Callable[[], bool]) -> str:
+            for _ in range(5_000):
+                if not is_wanted():
+                    self.is_stopped = True
+                    break
+                time.sleep(0.001)
+            return ""
+
+    source = Endless()
+    with pytest.raises(ValueError, match="no such label"), hashing(source, str(tmp_path / "x")):  # type: ignore[arg-type]
+        raise ValueError("no such label")
+    assert source.is_stopped

@@ -1,0 +1,130 @@
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from salcli.errors import FormatError
+from salcli.formats.registry import open_source
+from salcli.formats.sniff import (
+    compression_of,
+    format_of,
+    looks_binary,
+    looks_like_vectors,
+    refusal,
+    word2vec_header,
+)
+
+from .strategies import file_of
+
+
+@pytest.mark.parametrize(
+    ("head", "told"),
+    [
+        (b"", "empty"),
+        (b"\xba\x16\x4f\x2f\x0c\x00", "fastText"),
+        (b"(\xb5/\xfd", "zstd"),
+        (b"PAR1", "Parquet"),
+        (b"version https://git-lfs.github.com/spec/v1\noid", "git lfs pull"),
+        (b"<!DOCTYPE html><html>", "HTML"),
+        (b"\xef\xbb\xbf  <html lang='en'>", "HTML"),
+        (b"<!-- saved -->\n<!doctype HTML>", "HTML"),
+        (b"<?xml version='1.0'?>", "HTML or XML"),
+        (pickle.dumps({"a": 1}, 2), "pickle"),
+        (pickle.dumps({"a": 1}, 4), "pickle"),
+        (pickle.dumps([1], 5), "pickle"),
+        (b"\xff\xfea\x00 \x001\x00", "UTF-16"),
+        (b"%PDF-1.7", "PDF"),
+        (b"SQLite format 3\x00", "SQLite"),
+        (b"x" * 257 + b"ustar", "tar"),
+    ],
+)
+def test_what_is_no_embedding_file_is_named(head: bytes, told: str) -> None:
+    reason = refusal(head)
+    assert reason is not None
+    assert told in reason
+    with file_of(head, "vectors.txt") as path, pytest.raises(FormatError, match=r"vectors\.txt: "):
+        open_source(str(path))
+
+
+@pytest.mark.parametrize(
+    "head", [b"the 0.1 0.2\n", b"2 3\n", b"<unk> 0.1 0.2\n", b"</s> 1 2\n", b"html 1 2\n", b"\x80 1 2\n"]
+)
+def test_words_that_look_odd_are_not_refused(head: bytes) -> None:
+    assert refusal(head) is None
+
+
+def test_compressions_are_told_by_their_first_bytes() -> None:
+    assert [compression_of(head) for head in (b"\x1f\x8b\x08", b"BZh9", b"\xfd7zXZ\x00", b"the")] == [
+        "gzip",
+        "bz2",
+        "xz",
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "header"),
+    [
+        (b"5 4\n", (5, 4)), (b"5\t4\r\n", (5, 4)), (b" 5 4 \n", (5, 4)), (b"0 0\n", (0, 0)), (b"5 4", (5, 4)),
+        (b"-5 4\n", None), (b"5 4 1\n", None), (b"5\n", None), (b"5.0 4\n", None), (b"the 1\n", None),
+        (b"1_0 4\n", None),
+    ],
+)  # fmt: skip
+def test_a_header_is_two_non_negative_integers_and_nothing_else(line: bytes, header: tuple[int, int] | None) -> None:
+    found = word2vec_header(line)
+    assert (found and (found.n, found.d)) == header
+
+
+@given(
+    st.integers(1, 400), st.integers(1, 30), st.integers(0, 10_000), st.sampled_from([0.01, 1.0, 100.0]), st.booleans()
+)
+def test_binary_records_are_told_from_text(d: int, n: int, seed: int, scale: float, has_feeds: bool) -> None:
+    x = (np.random.default_rng(seed).normal(size=(n, d)) * scale).astype("<f4")
+    words = [f"word{i}".encode() for i in range(n)]
+    binary = b"".join(w + b" " + row.tobytes() + b"\n" * has_feeds for w, row in zip(words, x, strict=True))
+    text = b"".join(
+        w + b" " + " ".join(map(repr, row.tolist())).encode() + b"\n" for w, row in zip(words, x, strict=True)
+    )
+    header = f"{n} {d}\n".encode()
+    assert format_of((header + binary)[:65536]) == "word2vec-bin"
+    assert format_of((header + text)[:65536]) == "word2vec-text"
+    assert format_of(text[:65536]) == "glove"
+
+
+@pytest.mark.parametrize(
+    "row", [b"a 0.1 0.2", b"\x01\x02 0.1 0.2", b"a b c 1 2", b"a\t1\t2", b"a nan inf", b"a 1e-5 -.5"]
+)
+def test_a_row_of_text_is_text_whatever_its_word_holds(row: bytes) -> None:
+    assert not looks_binary(row + b"\n" + row, 2)
+    assert not looks_binary(row + b"\n" + row)
+
+
+def test_a_text_row_with_a_fault_is_still_text() -> None:
+    assert not looks_binary(b"bolta 0,125 0,25\n", 2)
+    assert not looks_binary(b"kirun 0.1 0.2 0.3\n", 4)
+
+
+@pytest.mark.parametrize(
+    "text", ["Dear all,\nthis is a letter.\n", "word,g\nhe,1\n", "é\n" * 40_000, "# title\n\nprose\n"]
+)
+def test_prose_is_no_binary(text: str) -> None:
+    assert not looks_binary(text.encode()[:65536])
+
+
+def test_floats_are_no_prose() -> None:
+    x = np.random.default_rng(0).normal(size=(20, 12)).astype("<f4")
+    assert looks_binary(b"".join(b"w%d " % i + row.tobytes() for i, row in enumerate(x)))
+
+
+@pytest.mark.parametrize(
+    ("line", "is_vectors"),
+    [
+        ("the -0.1 0.25 3", True), ("5000 100", True), ('" 1 2 3', True), ("a b c 1 2 3", True),
+        ("label", False), ("group 1", False), ("label of 2", False), ("2024", False), ("", False),
+        ("\udcff 1 2 3", True), ("1 2 3", False), ("a 1 2", False),
+    ],
+)  # fmt: skip
+def test_a_column_name_is_told_from_the_first_row_of_vectors(line: str, is_vectors: bool) -> None:
+    assert looks_like_vectors(line) is is_vectors
