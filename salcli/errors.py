@@ -17,6 +17,14 @@ class UsageError(SalcliError):
     exit_code = 2
 
 
+class ParameterError(UsageError):
+    """A parameter whose value is out of its range, in the caller's words: a name and a value."""
+
+    def __init__(self, name: str, value: object, why: str) -> None:
+        super().__init__(f"{name} = {value}: {why}")
+        self.name, self.value, self.why = name, value, why
+
+
 class ShapeError(SalcliError):
     """An array and its keys or labels disagree."""
 

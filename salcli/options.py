@@ -2,15 +2,20 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from salcli.data.splits import RowRule
 from salcli.errors import UsageError
 
+
+def option(default: Any, *flags: str, help: str, metavar: str = "", parse: Any = None) -> Any:
+    """Return a dataclass field that is an option of the command line."""
+    return field(default=default, metadata={"flags": flags, "help": help, "metavar": metavar, "parse": parse})
+
+
 DEFAULT_FIT_SPLIT = "train"
-DEFAULT_LANDMARKS, ALL_LANDMARKS = 2048, "all"
 DTYPES = ("float16", "float32", "float64")
 SLAB_BYTES = 8 << 20  # big enough to hide what Python takes for each, small enough for a few on every thread
 WIDENED_SLAB_BYTES = 16 << 20
@@ -123,16 +128,10 @@ class FitOptions:
     holdout: float = 0.0
     sample: int | None = None
     seed: int = 0
-    k: int | None = None
-    alpha: float | None = None
-    is_centred: bool = True
     method: str = "sal"
+    parameters: Any = None
+    """An instance of the method's `Parameters`; default: its defaults."""
     hashes_embeddings: bool = True
-    METHODS: ClassVar[tuple[str, ...]] = ("sal",)
-
-    def __post_init__(self) -> None:
-        if self.method not in self.METHODS:
-            raise UsageError(f"--method {self.method}: expected {' or '.join(self.METHODS)}")
 
     def rule(self, *, has_splits: bool) -> RowRule:
         """Say which rows are fitted, now that it is known whether there is a split column."""
@@ -140,35 +139,6 @@ class FitOptions:
         return RowRule(
             (self.fit_split or DEFAULT_FIT_SPLIT) if has_splits else None, self.holdout, self.sample, self.seed
         )
-
-
-@dataclass(frozen=True)
-class KernelFitOptions(FitOptions):
-    """How to fit an eraser in a kernel's feature space."""
-
-    method: str = "ksal"
-    kernel: str = "rbf"
-    gamma: float | None = None
-    degree: int | None = None
-    coef0: float | None = None
-    """The kernel's parameters; default: the paper's (see `Kernel`)."""
-    landmarks: int | None = DEFAULT_LANDMARKS
-    """Rows whose span the eraser works in; None: all fitted rows, exactly, by inner products."""
-    METHODS: ClassVar[tuple[str, ...]] = ("ksal",)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.landmarks is not None and self.landmarks < 2:
-            raise UsageError(f"--landmarks {self.landmarks}: at least 2, or all")
-
-    @staticmethod
-    def parse_landmarks(text: str) -> int | None:
-        """Read a number, or `all`."""
-        if text == ALL_LANDMARKS:
-            return None
-        if not (text.isascii() and text.isdigit()) or len(text) > 18:
-            raise UsageError(f"--landmarks {text}: expected a number of rows, or all")
-        return int(text)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from salcli.erasers.linear import LinearEraser
 from salcli.formats.label_table import read_labels
 from salcli.linalg.blas import add_products
 from salcli.linalg.class_sums import GroupedSums, RowSums
-from salcli.linalg.label_matrix import SparseDesign
+from salcli.linalg.label_matrix import LabelMatrix
 from salcli.options import LabelOptions
 from salcli.streaming.engine import N_THREADS, one_blas_thread, ordered_map
 
@@ -133,9 +133,9 @@ def _in_cache() -> dict[str, tuple[Work, float]]:
     more = np.tile(block, (by_groups.rows_at_once // len(block), 1))
 
     def added(sums: RowSums, rows: NDArray[Any]) -> None:
-        one_hot = SparseDesign((np.arange(len(rows)) % 2).astype(np.int32)[:, None], None, 2, 2)
+        one_hot = LabelMatrix((np.arange(len(rows)) % 2).astype(np.int32)[:, None], None, 2, 2)
         for _ in range(times):
-            sums.add([rows], one_hot)
+            sums.add(rows, one_hot)
 
     n_bytes = float(times * block.nbytes)
     return {

@@ -14,13 +14,14 @@ from salcli.commands import apply as command
 from salcli.commands.apply import stream_through
 from salcli.data.join import LabelledRows
 from salcli.data.labels import Attribute, GuardedLabels
-from salcli.erasers.sal import SpectralFit, fit_rows, fit_sal
+from salcli.erasers.base import Fit
+from salcli.erasers.sal import fit_sal
 from salcli.formats.registry import create, open_source
 from salcli.formats.source import Slab
 from salcli.linalg.moments import CrossMoments
 from salcli.options import ApplyOptions
-from salcli.streaming.engine import one_blas_thread, ordered_map
-from salcli.streaming.passes import fold_moments
+from salcli.streaming.engine import LOCAL, one_blas_thread, ordered_map
+from salcli.streaming.passes import LabelledSource, fold
 from salcli.streaming.progress import Silent
 
 
@@ -40,7 +41,7 @@ class FitPass:
     def __call__(self) -> CrossMoments:
         """Fold the file into moments."""
         with closing(open_source(str(self._path))) as source:
-            return fold_moments(source, self._labels, self._chosen, Silent())
+            return fold(LabelledSource(source, self._labels, self._chosen), CrossMoments, LOCAL, Silent())
 
 
 def warm_up(path: Path, n: int) -> None:
@@ -49,10 +50,10 @@ def warm_up(path: Path, n: int) -> None:
     fit_sal(FitPass(path, n, 2)())
 
 
-def fit_in_memory(x: NDArray[Any], z: NDArray[Any]) -> SpectralFit[Any]:
+def fit_in_memory(x: NDArray[Any], z: NDArray[Any]) -> Fit[Any]:
     """Fit rows that are at hand."""
     with one_blas_thread():
-        return fit_rows(x, z, spread=ordered_map)
+        return fit_sal(CrossMoments.of(x, z))
 
 
 def apply(eraser: Path, path: Path, target: Path | None) -> None:

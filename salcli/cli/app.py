@@ -21,7 +21,7 @@ from salcli.cli.fit import fit
 from salcli.cli.inspect import inspect
 from salcli.cli.kfit import kfit
 from salcli.cli.label import label
-from salcli.errors import OutputError, SalcliError
+from salcli.errors import OutputError, ParameterError, SalcliError
 
 STDOUT_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of writes alone: an input can have other faults
 OUR_BUG, INTERRUPTED, TERMINATED, PIPE_CLOSED = 70, 130, 143, 141
@@ -51,7 +51,7 @@ class ReportingGroup(TyperGroup):
             sys.stdout.flush()
             return value
         except SalcliError as error:
-            console.show_error(str(error))
+            console.show_error(_in_flags(error) if isinstance(error, ParameterError) else str(error))
             raise typer.Exit(error.exit_code) from error
         except OSError as error:
             raise _refused(error) from error
@@ -70,6 +70,10 @@ app = typer.Typer(
     epilog="Exit status: 0 done and every gate passed, 1 a gate failed, 2 usage, 3 an input is not usable, "
     "4 the output could not be written.",
 )
+
+
+def _in_flags(error: ParameterError) -> str:
+    return f"{'-' if len(error.name) == 1 else '--'}{error.name} {error.value}: {error.why}"
 
 
 def _print_version(value: bool) -> None:

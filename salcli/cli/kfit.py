@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from salcli.cli import options as o
+from salcli.errors import UsageError
 
 
 def kfit(
@@ -58,13 +59,16 @@ def kfit(
     """Learn an eraser in a kernel's feature space (kSAL), for what linear removal leaves."""
     from salcli.cli import console
     from salcli.commands import fit as command
-    from salcli.options import KernelFitOptions, LabelOptions, ReadOptions
+    from salcli.erasers.ksal import KSALParameters, parse_landmarks
+    from salcli.options import FitOptions, LabelOptions, ReadOptions
 
-    options = KernelFitOptions(
+    if method != "ksal":
+        raise UsageError(f"--method {method}: expected ksal")
+    given = KSALParameters(k, alpha, center, kernel, gamma, degree, coef0, parse_landmarks(landmarks))
+    options = FitOptions(
         ReadOptions(format, dataset, keys_dataset, keys, batch_rows, allow_nonfinite),
         LabelOptions(tuple(attribute or ()), tuple(numeric or ()), key, by_row, split_column, no_split),
-        fit_split, holdout, sample, seed, k, alpha, center, method, sha256,
-        kernel, gamma, degree, coef0, KernelFitOptions.parse_landmarks(landmarks),
+        fit_split, holdout, sample, seed, method, given, sha256,
     )  # fmt: skip
-    made = command.kfit(embeddings, labels, output, options, console.ConsoleProgress(is_quiet=quiet))
+    made = command.fit(embeddings, labels, output, options, console.ConsoleProgress(is_quiet=quiet))
     console.show_fit(output, made.header, made.singular_values.tolist(), made.n_bytes, is_json=json, is_quiet=quiet)

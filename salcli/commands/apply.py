@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.erasers.artifact import Artifact, read_artifact
-from salcli.erasers.kernel import FeatureEraser, KernelEraser
-from salcli.erasers.kernel_route import explicit
-from salcli.erasers.linear import LinearEraser
+from salcli.erasers.base import Eraser
+from salcli.erasers.kernel import KernelEraser
 from salcli.erasers.precision import erased_dtype
 from salcli.errors import RangeError, RowRangeError, UsageError, warn
 from salcli.formats import atomic
@@ -58,17 +57,16 @@ def apply(
     _require_suited(eraser, artifact, options)
     if options.writes_kernel:
         return _write_kernel(eraser, artifact, embeddings, target, options, progress or Silent())
-    held = artifact.eraser
-    change = explicit(held) if isinstance(held, KernelEraser) else held
+    change = artifact.eraser.to_features()
     wanted = options.output_dtype
-    widened = 8 * change.width if isinstance(change, FeatureEraser) else 0
+    widened = 0 if change.keeps_space else 8 * change.d_out
     read = replace(options.read, widened_bytes=widened, bare_slab_bytes=APPLIED_SLAB_BYTES)
     read = replace(read, text_dtype=np.dtype(np.float64)) if wanted == np.float64 else read
     with closing(open_source(embeddings, read)) as source, one_blas_thread():
         artifact.require_width(eraser, source)
         name = output_format(target, source, source.format if options.in_place else options.output_format)
         dtype = wanted or _kept_dtype(change, artifact, source, options)
-        d = change.width - (change.k if options.reduces else 0)
+        d = change.d_out - (change.k if options.reduces else 0)
 
         def changed(x: np.ndarray, out: np.ndarray | None) -> np.ndarray:
             if options.reduces:
@@ -76,27 +74,23 @@ def apply(
             return change(x, strength=options.strength, dtype=dtype, out=out)
 
         with create(target, source, d=d, dtype=dtype, format_name=name) as writer:
-            at_once = change.rows_at_once if isinstance(change, LinearEraser) else None
             n = stream_through(
-                source, writer, changed, progress or Silent(), at_once=at_once, is_replaced=options.in_place
+                source, writer, changed, progress or Silent(), at_once=change.rows_at_once, is_replaced=options.in_place
             )
     return Applied(target, name, n, d, str(dtype))
 
 
 def _require_suited(eraser: str, artifact: Artifact, options: ApplyOptions) -> None:
-    is_kernel = not isinstance(artifact.eraser, LinearEraser)
-    if options.writes_kernel and not is_kernel:
+    if options.writes_kernel and artifact.eraser.by_inner_products() is None:
         raise UsageError(f"--kernel-matrix: {eraser} is a linear eraser (salcli kfit makes the others)")
-    if options.in_place and is_kernel:
+    if options.in_place and not artifact.eraser.keeps_space:
         raise UsageError(f"--in-place: {eraser} turns rows into vectors of another width: give -o OUT")
 
 
 def _write_kernel(
     eraser: str, artifact: Artifact, embeddings: str, target: str, options: ApplyOptions, progress: Progress
 ) -> Applied:
-    held = artifact.eraser
-    change = held.by_inner_products() if isinstance(held, FeatureEraser) else held
-    assert isinstance(change, KernelEraser)
+    change = artifact.eraser.by_inner_products()
     with closing(open_source(embeddings, options.read)) as source:
         artifact.require_width(eraser, source)
         dtype = options.output_dtype or np.dtype(np.float64 if source.dtype.itemsize > 4 else np.float32)
@@ -123,19 +117,15 @@ def _is_same(one: str, other: str) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)  # another hard link would keep what is there
 
 
-def _kept_dtype(
-    change: LinearEraser | FeatureEraser, artifact: Artifact, source: FiniteSource, options: ApplyOptions
-) -> np.dtype[Any]:
+def _kept_dtype(change: Eraser, artifact: Artifact, source: FiniteSource, options: ApplyOptions) -> np.dtype[Any]:
     """Keep the input's dtype, unless its steps are so coarse that rounding would bring the attribute back."""
-    if isinstance(change, LinearEraser) and (options.strength < 1 or options.reduces):
+    if change.keeps_space and (options.strength < 1 or options.reduces):
         return source.dtype
     dtype = erased_dtype(change, artifact.singular_values, source)
-    if isinstance(change, FeatureEraser):
-        return dtype
-    if dtype != source.dtype:
+    if change.keeps_space and dtype != source.dtype:
         warn(
             f"{source.path}: {source.dtype} is too coarse for values this large: rounding would bring the attribute "
-            f"back; writing {dtype} (--dtype {source.dtype} insists)"
+            f"back; writing {dtype} (force it with --dtype {source.dtype})"
         )
     return dtype
 

@@ -44,9 +44,10 @@ def inspect(path: str, options: InspectOptions) -> dict[str, Any]:
 
 
 def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
-    from salcli.erasers.artifact import FORMAT, read_artifact
+    from salcli.erasers.artifact import read_artifact
     from salcli.erasers.linear import LinearEraser
     from salcli.formats import atomic
+    from salcli.formats.artifact import FORMAT
     from salcli.formats.npy import npy_header
 
     if options.labels or options.similarity:

@@ -1,19 +1,16 @@
 """Measuring again and again: along one parameter of the erasure, and over fits on few labels."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.data.join import LabelledRows
 from salcli.data.labels import GuardedLabels, Index
 from salcli.data.splits import stratified_sample
 from salcli.erasers.artifact import Artifact
-from salcli.erasers.kernel import FeatureEraser
-from salcli.erasers.linear import LinearEraser
-from salcli.erasers.sal import fit_sal
+from salcli.erasers.base import Eraser
 from salcli.errors import LabelError, RankError, UsageError
 from salcli.evaluation import utility as keeping
 from salcli.evaluation.attack import UNCONVERGED, attack, chosen_probes
@@ -22,7 +19,8 @@ from salcli.evaluation.report import Fields
 from salcli.evaluation.stages import Erasure, Stages, stage_rows
 from salcli.formats.finite import FiniteSource
 from salcli.options import SAME_KERNEL, EvaluateOptions
-from salcli.streaming.passes import fold_moments
+from salcli.streaming.engine import LOCAL, Engine
+from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Progress, Silent
 
 Figures = dict[str, float]
@@ -43,6 +41,7 @@ class Again:
     plan: RowPlan
     row_of_label: NDArray[np.int64]
     words: keeping.Words
+    engine: Engine = LOCAL
 
 
 def require_repeatable(
@@ -99,7 +98,7 @@ def sweep(
     steps: list[Fields] = []
     with progress.stage("sweep", len(values), "values") as advance:
         for value in values:
-            erasure = _at(again.erasure, whole, parameter, value)
+            erasure = _at(again, whole, parameter, value)
             stages = replace(again.stages, after=erasure.erased(again.stages.rows), kernel=None)
             steps.append(_measured(again, erasure, stages, again.plan, options))
             steps[-1] |= {"parameter": parameter, "value": value}
@@ -123,12 +122,11 @@ def repeat_fits(
     if options.repeats is None:
         return None, ()
     n, steps = options.repeats, list[Fields]()
-    whole = _written(again.erasure)
-    rule = again.artifact.header["k_rule"]  # "rank" may give another k where a class is missing from a sample
+    _written(again.erasure)
     runs: list[Figures] = []
     with progress.stage("repeat", n, "fits") as advance:
         for index in _samples(again.guarded, again.plan.fitted, options):
-            eraser = _refitted(again, whole, index, Silent(), k=rule.get("given"), alpha=rule.get("alpha"))
+            eraser = _refitted(again, index, Silent())
             changed = replace(again.erasure, eraser=eraser, kernel=None)
             plan = again.plan.fitted_on(index, again.labels, options)
             needed = np.union1d(again.plan.needed, plan.needed)
@@ -161,7 +159,7 @@ def _doubts(name: str, steps: list[Fields]) -> tuple[str, ...]:
     return tuple(told)
 
 
-def _written(erasure: Erasure) -> LinearEraser | FeatureEraser:
+def _written(erasure: Erasure) -> Eraser:
     if erasure.eraser is None:
         raise UsageError("--sweep and --repeats look at written vectors: leave --probes same-kernel out")
     return erasure.eraser
@@ -178,51 +176,42 @@ def _measured(again: Again, erasure: Erasure, stages: Stages, plan: RowPlan, opt
     }
 
 
-def _at(erasure: Erasure, whole: LinearEraser | FeatureEraser, parameter: str, value: float) -> Erasure:
+def _at(again: Again, whole: Eraser, parameter: str, value: float) -> Erasure:
+    erasure = again.erasure
     if parameter == "strength":
         return replace(erasure, strength=value)
     k = int(value)
-    return replace(erasure, strength=0.0) if k == 0 else replace(erasure, eraser=_first(whole, k))
+    if k == 0:
+        return replace(erasure, strength=0.0)
+    return replace(erasure, eraser=whole.truncated(k) or _refitted(again, again.plan.fitted, Silent(), k=k))
 
 
-def _first(whole: LinearEraser | FeatureEraser, k: int) -> LinearEraser | FeatureEraser:
-    """Keep the first k directions."""
-    if isinstance(whole, FeatureEraser):
-        return FeatureEraser(whole.features, _first_of(whole.linear, k))
-    return _first_of(whole, k)
-
-
-def _first_of(whole: LinearEraser, k: int) -> LinearEraser:
-    return LinearEraser(whole.mean, whole.left[:, :k], whole.right[:, :k])
-
-
-def _of_full_rank(
-    again: Again, whole: LinearEraser | FeatureEraser, progress: Progress
-) -> tuple[LinearEraser | FeatureEraser, int]:
+def _of_full_rank(again: Again, whole: Eraser, progress: Progress) -> tuple[Eraser, int]:
     rank = int(again.artifact.header["rank"])
-    if whole.k == rank:
+    if whole.k == rank or whole.truncated(1) is None:
         return whole, rank
-    return _refitted(again, whole, again.plan.fitted, progress, k=rank), rank
+    return _refitted(again, again.plan.fitted, progress, k=rank), rank
 
 
-def _refitted(
-    again: Again,
-    whole: LinearEraser | FeatureEraser,
-    index: Index,
-    progress: Progress,
-    *,
-    k: int | None = None,
-    alpha: float | None = None,
-) -> LinearEraser | FeatureEraser:
-    """Fit as the artifact was fitted, on other rows or with another k."""
-    is_centred = bool(again.artifact.header["is_centred"])
-    features = whole.features if isinstance(whole, FeatureEraser) else None
-    chosen = again.guarded.restricted_to(index).standardised(is_centred=is_centred)
-    moments = fold_moments(
-        again.source, chosen, LabelledRows.of(again.row_of_label[index]), progress, features, is_centred=is_centred
-    )
-    linear = fit_sal(moments, k, alpha=alpha, is_centred=is_centred).eraser
-    return linear if features is None else FeatureEraser(features, linear)
+def _refitted(again: Again, index: Index, progress: Progress, *, k: int | None = None) -> Eraser:
+    """Fit with the artifact's own method and parameters, on other rows or with another k.
+
+    Raises
+    ------
+    UsageError : the method has no k
+    """
+    method, parameters = again.artifact.method, again.artifact.parameters
+    if k is not None:
+        names = {field.name for field in fields(parameters)}
+        if "k" not in names:
+            raise UsageError(f"--sweep k: method {method.name} has no k")
+        others = {"alpha": None} if "alpha" in names else {}
+        parameters = replace(parameters, k=k, **others)
+    chosen = again.guarded.restricted_to(index)
+    rows = LabelledSource.of(again.source, chosen, again.row_of_label[index])
+    seed = again.artifact.rule.seed
+    fit = method.fit(rows, parameters, task=None, seed=seed, engine=again.engine, progress=progress)
+    return fit.eraser.to_features()
 
 
 def _figures(measured: Fields) -> Iterator[tuple[str, float]]:

@@ -2,22 +2,32 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from salcli.erasers.linear import LinearEraser
+from salcli.erasers.base import Eraser
+from salcli.erasers.linear import LinearEraser, require_float64
 from salcli.errors import RangeError, ShapeError
 from salcli.linalg.kernels import Kernel, KernelRow, NystromMap, blocks, counted_from
+from salcli.streaming import memory
 
 Array = NDArray[np.float64]
+FLOATS = (np.float64, np.float32, np.float16)
+WHITENED, LEAST_WHITE = 16, 1e-3
+"""So many features are checked when an artifact is read, and so near must they be to orthonormal."""
+MOST_PRODUCTS = 1 << 33  # of numbers; a check of the features of more landmarks takes seconds
 ORTHONORMAL = 1e-5  # of directions rebuilt from a dual: an ill-conditioned Gram matrix costs digits
 
 
 @dataclass(frozen=True, eq=False)
-class KernelEraser:
+class KernelEraser(Eraser):
     """Removes directions u = Σ wⱼ φ(x̃ⱼ) of feature space, known by inner products alone."""
+
+    kind: ClassVar[str] = "inner products"
+    names: ClassVar[tuple[str, ...]] = ("landmarks", "dual", "offset")
+    keeps_space: ClassVar[bool] = False
 
     kernel: Kernel
     landmarks: NDArray[Any]
@@ -46,6 +56,67 @@ class KernelEraser:
     def k(self) -> int:
         """Directions it removes."""
         return int(self.dual.shape[1])
+
+    @property
+    def is_orthogonal(self) -> bool:
+        """True: directions are orthonormal under the kernel."""
+        return True
+
+    @property
+    def d_out(self) -> int:
+        """Width of the vectors that it would write: at most one feature a landmark."""
+        return len(self.landmarks)
+
+    def __call__(
+        self,
+        x: NDArray[Any],
+        *,
+        strength: float = 1.0,
+        dtype: DTypeLike | None = None,
+        out: NDArray[Any] | None = None,
+    ) -> NDArray[Any]:
+        """Return erased feature vectors of rows `[n, d]` (see `to_features`)."""
+        return self.to_features()(x, strength=strength, dtype=dtype, out=out)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what an artifact holds."""
+        return {"landmarks": self.landmarks, "dual": self.dual, "offset": self.offset}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> Self:
+        """Return the eraser that an artifact holds.
+
+        Raises
+        ------
+        ShapeError, RangeError : the arrays are no such eraser
+        """
+        found = cls(
+            kernel_of(header), arrays["landmarks"], require_float64(arrays, "dual"), require_float64(arrays, "offset")
+        )
+        require_landmarks(header, found.landmarks)
+        if not header["is_centred"] and found.offset.any():
+            raise ShapeError("its header says that it is not centred, its arrays have a mean")
+        return found
+
+    def truncated(self, k: int) -> "KernelEraser":
+        """Return the eraser that removes the first k of its directions only."""
+        return KernelEraser(self.kernel, self.landmarks, self.dual[:, :k], self.offset[:k])
+
+    def by_inner_products(self) -> "KernelEraser":
+        """Return the eraser itself."""
+        return self
+
+    def to_features(self, remedy: str = "fit with fewer landmarks") -> "FeatureEraser":
+        """Return what writes vectors, if the kernel matrix of the landmarks fits into memory.
+
+        Raises
+        ------
+        RoomError : it does not; `remedy` ends the message
+        RangeError : see `explicit`
+        """
+        purpose = f"to write feature vectors, the kernel matrix of the eraser's {len(self.landmarks):,} rows"
+        memory.require_room(self.explicit_bytes, purpose, remedy)
+        return self.explicit()
 
     @property
     def explicit_bytes(self) -> int:
@@ -105,8 +176,13 @@ class KernelEraser:
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureEraser:
+class FeatureEraser(Eraser):
     """A linear eraser behind a feature map: rows go in, erased feature vectors come out."""
+
+    kind: ClassVar[str] = "features"
+    names: ClassVar[tuple[str, ...]] = ("landmarks", "whitener", "feature_mean", "left", "right")
+    keeps_space: ClassVar[bool] = False
+    least_dtype: ClassVar[type[np.floating[Any]]] = np.float32  # a kernel's values fill the range of 16 bits
 
     features: NystromMap
     linear: LinearEraser
@@ -133,8 +209,13 @@ class FeatureEraser:
         return self.linear.k
 
     @property
-    def width(self) -> int:
-        """Width r of the vectors it gives."""
+    def is_orthogonal(self) -> bool:
+        """Whether it is an orthogonal projection of features."""
+        return self.linear.is_orthogonal
+
+    @property
+    def d_out(self) -> int:
+        """Width r of the vectors it returns."""
         return self.linear.d
 
     def __call__(
@@ -142,12 +223,12 @@ class FeatureEraser:
         x: NDArray[Any],
         *,
         strength: float = 1.0,
-        dtype: DTypeLike = np.float64,
+        dtype: DTypeLike | None = None,
         out: NDArray[Any] | None = None,  # noqa: ARG002 (a linear eraser makes use of it)
     ) -> NDArray[Any]:
         """Map rows `[n, d]` to features `[n, r]` and erase those (see `LinearEraser`)."""
-        erased = np.empty((len(x), self.width), dtype)
-        for rows in blocks(len(x), self.width):
+        erased = np.empty((len(x), self.d_out), dtype or np.float64)
+        for rows in blocks(len(x), self.d_out):
             with counted_from(rows.start):
                 erased[rows] = self.linear(self.features(x[rows]), strength=strength, dtype=dtype)
         return erased
@@ -156,12 +237,12 @@ class FeatureEraser:
         self,
         x: NDArray[Any],
         *,
-        dtype: DTypeLike = np.float64,
+        dtype: DTypeLike | None = None,
         out: NDArray[Any] | None = None,  # noqa: ARG002 (a linear eraser makes use of it)
     ) -> NDArray[Any]:
         """Map rows `[n, d]` to the r − k coordinates that remain (see `LinearEraser.reduce`)."""
-        erased = np.empty((len(x), self.width - self.k), dtype)
-        for rows in blocks(len(x), self.width):
+        erased = np.empty((len(x), self.d_out - self.k), dtype or np.float64)
+        for rows in blocks(len(x), self.d_out):
             with counted_from(rows.start):
                 erased[rows] = self.linear.reduce(self.features(x[rows]), dtype=dtype)
         return erased
@@ -169,6 +250,31 @@ class FeatureEraser:
     def residue(self, x: NDArray[Any], dtype: DTypeLike) -> float:
         """Measure what rounding to `dtype` brings back (see `LinearEraser.residue`)."""
         return self.linear.residue(self.features(x), dtype)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what an artifact holds."""
+        features, linear = self.features, self.linear
+        mapped = {"landmarks": features.landmarks, "whitener": features.whitener}
+        return {**mapped, "feature_mean": linear.mean, "left": linear.left, "right": linear.right}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> Self:
+        """Return the eraser that an artifact holds.
+
+        Raises
+        ------
+        ShapeError, RangeError : the arrays are no such eraser
+        """
+        features = NystromMap(kernel_of(header), arrays["landmarks"], require_float64(arrays, "whitener"))
+        linear = {"mean": arrays["feature_mean"], "left": arrays["left"], "right": arrays["right"]}
+        found = cls(features, LinearEraser.from_arrays(linear, header))
+        require_landmarks(header, features.landmarks)
+        require_whitened(features)
+        return found
+
+    def truncated(self, k: int) -> "FeatureEraser":
+        """Return the eraser that removes the first k of its directions only."""
+        return FeatureEraser(self.features, self.linear.truncated(k))
 
     def by_inner_products(self) -> KernelEraser:
         """Give the same directions as combinations of the landmarks: U = Φ̃ (whitener right)."""
@@ -178,4 +284,45 @@ class FeatureEraser:
         )
 
 
-AnyEraser = LinearEraser | FeatureEraser | KernelEraser
+def kernel_of(header: dict[str, Any]) -> Kernel:
+    """Return the kernel that an artifact's header names.
+
+    Raises
+    ------
+    ShapeError : it is not understood
+    """
+    try:
+        return Kernel(**header["kernel"])
+    except (TypeError, KeyError, ValueError, OverflowError) as error:
+        raise ShapeError("its kernel is not understood") from error
+
+
+def require_landmarks(header: dict[str, Any], landmarks: NDArray[Any]) -> None:
+    """Check the landmarks of an artifact.
+
+    Raises
+    ------
+    ShapeError : they are no floats, or not as many as the header says
+    """
+    if landmarks.dtype not in FLOATS:
+        raise ShapeError(f"landmarks is {landmarks.dtype}, expected floats of 16, 32 or 64 bits")
+    n = header.get("landmarks", {}).get("n")
+    if n != len(landmarks):
+        raise ShapeError(f"its header says landmarks = {n}, its arrays {len(landmarks)}")
+
+
+def require_whitened(features: NystromMap) -> None:
+    """Check a few features: rows of other landmarks, or of another kernel, would not be orthonormal in its space.
+
+    Raises
+    ------
+    ShapeError : they are not
+    """
+    landmarks, some = features.landmarks, features.whitener[:, :WHITENED]
+    if landmarks.size * len(landmarks) > MOST_PRODUCTS:
+        return
+    row = features.kernel.against(landmarks)
+    products = np.concatenate([row(landmarks[part]) @ some for part in blocks(len(landmarks), len(landmarks))])
+    error = float(np.max(np.abs(some.T @ products - np.eye(some.shape[1]))))
+    if not error < LEAST_WHITE:
+        raise ShapeError(f"its features are not those of its landmarks ({error:.2g} off)")

@@ -4,19 +4,193 @@ The paper takes the top eigenvectors of Γ. As printed, Γ = K_φ K_ψ; its own 
 Φw a left singular vector of Ω. With K_ψ = ZZᵀ every such eigenvector is w = Zv, where (Zᵀ K_φ Z) v = λ v is c×c.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.erasers.kernel import KernelEraser
-from salcli.erasers.sal import SpectralFit, choose_k
-from salcli.errors import RankError
-from salcli.linalg.kernels import EPS, Kernel, block_rows, blocks
+from salcli.data.labels import Attribute, as_index
+from salcli.data.splits import stratified_sample
+from salcli.erasers.base import Fit, SpectralParameters, choose_k
+from salcli.erasers.kernel import FeatureEraser, KernelEraser
+from salcli.erasers.sal import fit_sal
+from salcli.errors import ParameterError, RankError, warn
+from salcli.linalg.decompositions import column_rank
+from salcli.linalg.kernels import EPS, PARAMETERS, Kernel, NystromMap, block_rows, blocks
+from salcli.linalg.moments import CrossMoments
+from salcli.options import option
+from salcli.streaming import memory
+from salcli.streaming.engine import Engine
+from salcli.streaming.passes import LabelledSource, fold, gather_rows
+from salcli.streaming.progress import Progress
 
 Array = NDArray[np.float64]
 Spread = Callable[[Callable[[slice], Array], Iterable[slice]], Iterable[Array]]
+
+
+ALL_LANDMARKS = "all"
+EIGH_COPIES = 5  # the matrix, its eigenvectors, and what the solver works in
+
+
+def parse_landmarks(text: str) -> int | None:
+    """Return the number of landmarks that a text says; None for `all`.
+
+    Raises
+    ------
+    ParameterError : it is neither
+    """
+    if text == ALL_LANDMARKS:
+        return None
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        raise ParameterError("landmarks", text, "expected a number of rows, or all")
+    return int(text)
+
+
+@dataclass(frozen=True)
+class KSALParameters(SpectralParameters):
+    """How kSAL is fitted."""
+
+    center: bool = option(True, "--center/--no-center", help="Centre X and Z first; the paper does not.")
+    kernel: str = option("rbf", metavar="K", help="rbf, poly or linear.")
+    gamma: float | None = option(None, metavar="γ", help="Of rbf (default 0.1) and poly (default 1).")
+    degree: int | None = option(None, metavar="P", help="Of poly (default 2): (γ xᵀx' + c₀)ᵖ.")
+    coef0: float | None = option(None, metavar="C", help="c₀ of poly (default 1).")
+    landmarks: int | None = option(
+        2048,
+        metavar="M|all",
+        help="Rows (all fitted ones, or a stratified sample) whose span the eraser works in; all: exact kSAL.",
+        parse=parse_landmarks,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.landmarks is not None and self.landmarks < 2:
+            raise ParameterError("landmarks", self.landmarks, "at least 2, or all")
+        self.to_kernel()
+
+    def to_kernel(self) -> Kernel:
+        """Return the kernel.
+
+        Raises
+        ------
+        ParameterError : there is none of that name, or it has no such parameter
+        """
+        asked = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        given = {name: value for name, value in asked.items() if value is not None}
+        for name, value in given.items():
+            if name not in PARAMETERS.get(self.kernel, asked):
+                raise ParameterError(name, value, f"the {self.kernel} kernel has no such parameter")
+        return Kernel(self.kernel, **given)  # type: ignore[arg-type]
+
+
+class KSALMethod:
+    """Removes the directions of a kernel's feature space that covary most with Z."""
+
+    name = "ksal"
+    summary = "against readers with one known kernel (rbf, poly): writes feature vectors instead of the embeddings"
+    Parameters = KSALParameters
+
+    def fit(
+        self,
+        rows: LabelledSource,
+        parameters: KSALParameters,
+        *,
+        task: Attribute | None = None,  # noqa: ARG002 (the protocol has it)
+        seed: int = 0,
+        engine: Engine,
+        progress: Progress,
+    ) -> Fit[KernelEraser | FeatureEraser]:
+        """Fit kSAL to labelled rows: exactly by inner products, or on the features that landmarks give."""
+        rows = rows.standardized(is_centred=parameters.center)
+        if parameters.landmarks is None:
+            return _fit_exactly(rows, parameters, engine, progress)
+        return _fit_nystroem(rows, parameters, seed, engine, progress)
+
+
+METHOD = KSALMethod()
+
+
+def _fit_nystroem(
+    rows: LabelledSource, parameters: KSALParameters, seed: int, engine: Engine, progress: Progress
+) -> Fit[FeatureEraser]:
+    """Fit SAL on the features that landmarks give: all fitted rows, or a stratified sample of them."""
+    most, everyone = parameters.landmarks or len(rows), np.arange(len(rows))
+    if most < len(rows):
+        everyone = stratified_sample(rows.labels, everyone, most, seed)
+    m = len(everyone)
+    memory.require_room(8 * EIGH_COPIES * m * m, f"the kernel matrix of {m:,} landmarks", "give fewer --landmarks")
+    chosen = np.sort(rows.row_of_label[everyone])
+    landmarks = _native(gather_rows(rows.source, chosen, progress)[0])
+    features = NystromMap.of(parameters.to_kernel(), landmarks)
+    moments = fold(rows, CrossMoments, engine, progress, features, is_centred=parameters.center)
+    fit = fit_sal(moments, parameters.k, alpha=parameters.alpha, is_centred=parameters.center)
+    _warn_of_lost(rows, fit.rank, rows.labels.design(everyone), is_centred=parameters.center)
+    rule = "stratified" if m < len(rows) else "every fitted row"
+    header = {"landmarks": {"n": len(landmarks), "rule": rule, "n_features": features.width}}
+    header = {"kernel": features.kernel.to_dict(), **header}
+    eraser = FeatureEraser(features, fit.eraser)
+    return Fit(eraser, fit.singular_values, fit.rank, fit.k_rule, fit.is_centred, header)
+
+
+def _fit_exactly(
+    rows: LabelledSource, parameters: KSALParameters, engine: Engine, progress: Progress
+) -> Fit[KernelEraser]:
+    """Fit kSAL on all rows by their inner products.
+
+    Raises
+    ------
+    RoomError : it would not fit into memory
+    """
+    source, n = rows.source, len(rows)
+    needed = exact_bytes(n, source.d, source.dtype.itemsize, rows.labels.n_columns, engine.n_workers)
+    memory.require_room(needed, f"exact kSAL on {n:,} rows of {source.d} dimensions", "use --landmarks M or --sample N")
+    x = _native(gather_rows(source, as_index(rows.rows.rows), progress)[0])
+    design = rows.labels.design(as_index(rows.rows.index))
+
+    def spread(work: Callable[[slice], Array], blocks: Iterable[slice]) -> Iterator[Array]:
+        with progress.stage(f"kernel matrix block by block, at most {memory.in_gib(needed)}", n) as advance:
+            for part in engine.map(work, blocks):
+                yield part
+                advance(len(part))
+
+    fit = fit_ksal(
+        x,
+        design,
+        parameters.to_kernel(),
+        parameters.k,
+        alpha=parameters.alpha,
+        is_centred=parameters.center,
+        spread=spread,
+    )
+    _warn_of_lost(rows, fit.rank, design, is_centred=parameters.center)
+    free = memory.available_bytes()
+    if free is not None and fit.eraser.explicit_bytes > free:
+        warn(
+            f"to write feature vectors with this eraser, apply will need {memory.in_gib(fit.eraser.explicit_bytes)} "
+            f"for the kernel matrix of its {n:,} rows, more than there is here; --landmarks M needs less"
+        )
+    header = {"kernel": fit.eraser.kernel.to_dict(), "landmarks": {"n": n, "rule": ALL_LANDMARKS}}
+    return replace(fit, header=header)
+
+
+def _warn_of_lost(rows: LabelledSource, rank: int, design: Array, *, is_centred: bool) -> None:
+    """Warn if labels span more directions than were found: inner products hold squares, which lose what is small."""
+    if rank >= min(design.shape[1] - is_centred, rows.source.d):
+        return  # as it should be; the rest takes time where classes are many
+    spanned = column_rank(design, is_centred=is_centred)
+    if rank < min(spanned, rows.source.d):
+        warn(
+            f"{rows.source.path}: the labels span {spanned} directions, of which {rank} rise above rounding in the "
+            "kernel's features: columns much smaller than others (numeric labels too) are lost; "
+            "bring all to one scale first"
+        )
+
+
+def _native(x: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Keep the precision as stored, up to float64, in this machine's byte order: an artifact is the same anywhere."""
+    return np.ascontiguousarray(x, dtype=np.dtype(f"f{min(8, x.dtype.itemsize)}"))
 
 
 def fit_ksal(
@@ -28,7 +202,7 @@ def fit_ksal(
     alpha: float | None = None,
     is_centred: bool = True,
     spread: Spread = map,
-) -> SpectralFit[KernelEraser]:
+) -> Fit[KernelEraser]:
     """Erase the k directions of feature space that covary most with Z; exact, in memory O(block · n).
 
     Parameters
@@ -41,7 +215,7 @@ def fit_ksal(
 
     Returns
     -------
-    SpectralFit, whose eraser's coefficients W [n, k] are orthonormal under K: WᵀKW = I
+    Fit, whose eraser's coefficients W [n, k] are orthonormal under K: WᵀKW = I
 
     Raises
     ------
@@ -69,7 +243,7 @@ def fit_ksal(
     largest = np.argmax(np.abs(dual), axis=0)
     dual *= np.where(dual[largest, np.arange(chosen)] < 0, -1.0, 1.0)
     offset = dual.T @ products[:, -1] if is_centred else np.zeros(chosen)
-    return SpectralFit(KernelEraser(kernel, x, dual, offset), singular_values, rank, rule, is_centred)
+    return Fit(KernelEraser(kernel, x, dual, offset), singular_values, rank, rule, is_centred)
 
 
 def exact_bytes(n: int, d: int, itemsize: int, n_columns: int, n_threads: int) -> int:

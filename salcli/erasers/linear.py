@@ -4,11 +4,12 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from salcli.erasers.base import Eraser
 from salcli.errors import RangeError, RowRangeError, ShapeError, UsageError
 from salcli.linalg.blas import subtract_product
 from salcli.linalg.decompositions import (
@@ -43,8 +44,11 @@ def _scratch(rows: int, d: int) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True, eq=False)
-class LinearEraser:
+class LinearEraser(Eraser):
     """x' = x − ((x − mean) right) leftᵀ. For SAL left = right = U₁..ₖ: the projection off their span."""
+
+    kind: ClassVar[str] = "linear"
+    names: ClassVar[tuple[str, ...]] = ("mean", "left", "right")
 
     mean: Array
     """`[d]` μ of the fitted rows, or zeros when the fit was not centred."""
@@ -71,12 +75,12 @@ class LinearEraser:
         return len(self.mean)
 
     @property
-    def width(self) -> int:
-        """Width of the rows it gives."""
+    def d_out(self) -> int:
+        """Width of the rows it returns."""
         return self.d
 
     @property
-    def rows_at_once(self) -> int:
+    def rows_at_once(self) -> int | None:
         """Batches of how many rows are best: large beside what Python does for each, and in the cache when written."""
         rows = _rows_of_block(self.d)
         return max(1, BATCH_ELEMENTS // (rows * self.d)) * rows
@@ -175,6 +179,29 @@ class LinearEraser:
     def _reflections(self) -> Reflections:
         return completing_reflections(self.left)
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what an artifact holds."""
+        return {"mean": self.mean, "left": self.left, "right": self.right}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> Self:
+        """Return the eraser that an artifact holds.
+
+        Raises
+        ------
+        ShapeError, RangeError : the arrays are no such eraser
+        """
+        found = cls(*(require_float64(arrays, name) for name in cls.names))
+        if header.get("is_orthogonal", True) and not found.is_orthogonal:  # of schema 1, all are
+            raise ShapeError("its directions are not orthonormal")
+        if not header["is_centred"] and found.mean.any():
+            raise ShapeError("its header says that it is not centred, its arrays have a mean")
+        return found
+
+    def truncated(self, k: int) -> "LinearEraser":
+        """Return the eraser that removes the first k of its directions only."""
+        return LinearEraser(self.mean, self.left[:, :k], self.right[:, :k])
+
     def projection(self) -> Array:
         """P `[d, d]` with x' − mean = (x − mean) P. For inspection only: erasing never forms it."""
         projection: Array = self.right @ self.left.T
@@ -224,3 +251,15 @@ def _rows_of_block(d: int) -> int:
     if TILE * d <= MOST_ELEMENTS:
         return whole_tiles(WIDE_ELEMENTS // d)
     return TILE // 4 if TILE // 4 * d <= MOST_ELEMENTS else 1
+
+
+def require_float64(arrays: dict[str, NDArray[Any]], name: str) -> Array:
+    """Return an array of an artifact, which must be float64.
+
+    Raises
+    ------
+    ShapeError : it is another type
+    """
+    if arrays[name].dtype != np.float64:
+        raise ShapeError(f"{name} is {arrays[name].dtype}, expected float64")
+    return arrays[name]

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.erasers.kernel import FeatureEraser
-from salcli.erasers.linear import LinearEraser
+from salcli.erasers.base import Eraser
 from salcli.errors import RowRangeError
 from salcli.formats.finite import FiniteSource
 
@@ -17,15 +16,12 @@ SAMPLE_ROWS = 1 << 12
 COARSE = 5e-3  # rounding that brings back more than this share of the strongest removed direction is too coarse
 
 
-def erased_dtype(
-    eraser: LinearEraser | FeatureEraser, singular_values: NDArray[np.float64], source: FiniteSource
-) -> np.dtype[Any]:
+def erased_dtype(eraser: Eraser, singular_values: NDArray[np.float64], source: FiniteSource) -> np.dtype[Any]:
     """Choose the numbers' type of an erased file: the input's, or a finer one where rounding would undo the work.
 
-    The first rows tell: what rounding leaves in the removed directions is held against the strongest of them.
-    Features are at least float32: a kernel's values fill the range of 16 bits.
+    What rounding leaves in the removed directions of the first rows is compared with the strongest direction.
     """
-    least = np.dtype(np.float32) if isinstance(eraser, FeatureEraser) else source.dtype
+    least = np.dtype(eraser.least_dtype)
     dtype = np.promote_types(source.dtype, least) if least.itemsize > source.dtype.itemsize else source.dtype
     if dtype.itemsize >= 8:
         return dtype
@@ -36,7 +32,7 @@ def erased_dtype(
     return next((dtype for dtype in finer[:-1] if _residue(eraser, first, dtype) <= allowed), finer[-1])
 
 
-def _residue(eraser: LinearEraser | FeatureEraser, x: NDArray[Any], dtype: np.dtype[Any]) -> float:
+def _residue(eraser: Eraser, x: NDArray[Any], dtype: np.dtype[Any]) -> float:
     """Measure what rounding brings back; numbers that `dtype` cannot hold bring back everything."""
     try:
         return eraser.residue(x, dtype)

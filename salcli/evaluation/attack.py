@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels, Index
 from salcli.erasers.artifact import Artifact
-from salcli.erasers.kernel_route import TILE
-from salcli.erasers.linear import LinearEraser
 from salcli.errors import AlignmentError, UsageError
 from salcli.evaluation.attackers import (
     TUNING_ROWS,
@@ -39,6 +37,7 @@ from salcli.streaming.engine import N_THREADS, ordered_map
 from salcli.streaming.memory import require_room
 from salcli.streaming.progress import Progress
 
+TILE = 1024
 LONG = 60.0  # seconds; a probe that will take longer is announced
 FARTHEST = 1e6  # spreads of the rows before
 GROWTH = 2.2  # how a kernel machine's time grows with its rows
@@ -65,7 +64,7 @@ class _Job:
 
 def chosen_probes(artifact: Artifact | None, options: EvaluateOptions) -> tuple[str, ...]:
     """Name the probes: those asked for, else all that suit."""
-    is_kernel = artifact is not None and not isinstance(artifact.eraser, LinearEraser)
+    is_kernel = artifact is not None and artifact.eraser.by_inner_products() is not None
     if SAME_KERNEL in (options.probes or ()) and not is_kernel:
         raise UsageError("--probes same-kernel: only an eraser that `salcli kfit` wrote has a kernel")
     return options.probes or (*VECTOR_PROBES, *((SAME_KERNEL,) if is_kernel else ()))

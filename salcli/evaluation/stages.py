@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from salcli.data.labels import Index
 from salcli.erasers.artifact import Artifact
-from salcli.erasers.kernel import FeatureEraser, KernelEraser
-from salcli.erasers.kernel_route import explicit
-from salcli.erasers.linear import LinearEraser
+from salcli.erasers.base import Eraser
+from salcli.erasers.kernel import KernelEraser
 from salcli.erasers.precision import erased_dtype
 from salcli.errors import AlignmentError
 from salcli.formats.finite import FiniteSource
@@ -23,14 +22,13 @@ from salcli.streaming.passes import gather_rows
 from salcli.streaming.progress import Progress, Silent
 
 Array = NDArray[Any]
-Written = LinearEraser | FeatureEraser
 
 
 @dataclass(frozen=True, eq=False)
 class Erasure:
     """How rows come to their later stage."""
 
-    eraser: Written | None = None
+    eraser: Eraser | None = None
     """What `apply` would write with."""
     kernel: KernelEraser | None = None
     """Of a kernel's eraser, its inner products."""
@@ -44,19 +42,16 @@ class Erasure:
     @classmethod
     def of(cls, artifact: Artifact, source: FiniteSource, options: EvaluateOptions) -> "Erasure":
         """Take what an artifact holds; the features of an exact eraser are found only if something looks at them."""
-        held = artifact.eraser
-        if isinstance(held, KernelEraser):
-            if not options.needs_vectors:
-                return cls(None, held)
-            eraser: Written = explicit(held, "fit with --landmarks M, or ask for --probes same-kernel alone")
-            kernel: KernelEraser | None = held
-        else:
-            eraser, kernel = held, held.by_inner_products() if isinstance(held, FeatureEraser) else None
+        fitted = artifact.eraser
+        kernel: KernelEraser | None = fitted.by_inner_products()
+        if kernel is fitted and not options.needs_vectors:
+            return cls(None, kernel)
+        eraser = fitted.to_features("fit with --landmarks M, or ask for --probes same-kernel alone")
         return cls(eraser, kernel, None, erased_dtype(eraser, artifact.singular_values, source))
 
     def published(self, x: Array) -> Array:
         """Give what would be published if nothing were erased: rows as they are, or their features."""
-        if isinstance(self.eraser, FeatureEraser):
+        if self.eraser is not None and not self.eraser.keeps_space:
             return self.eraser(x, strength=0.0, dtype=self.dtype or np.float64)
         return x
 

@@ -78,7 +78,7 @@ def neighbors(source: FiniteSource, erasure: Erasure, options: EvaluateOptions, 
         return None
     if not source.has_keys:
         raise AlignmentError(f"--neighbors looks words up, but {source.path} has no keys: give --keys FILE")
-    width = source.d if erasure.eraser is None else erasure.eraser.width
+    width = source.d if erasure.eraser is None else erasure.eraser.d_out
     n_bytes = source.n * (source.d * source.dtype.itemsize + 8 * width)
     require_room(n_bytes, f"neighbours among {source.n:,} rows", "evaluate a smaller file")
     rows = source.held_rows()

@@ -2,18 +2,18 @@
 
 import functools
 import math
-from collections.abc import Iterable
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from salcli.linalg.blas import add_products
 from salcli.linalg.decompositions import norm, power_of_two
-from salcli.linalg.label_matrix import SparseDesign
+from salcli.linalg.label_matrix import LabelMatrix
 
 Array = NDArray[np.float64]
 WIDE_ELEMENTS = 1 << 18  # numbers widened to float64 at once: many beside what Python does for them, few for a cache
+SCATTER_ELEMENTS = 1 << 21  # numbers of a block whose scatter is one product: its sum into [d, d] costs little then
 NARROW = 4  # up to so many columns of Z, a dense product is as fast as adding rows to their classes' sums
 LEAST_NARROW_POWER = 1e-30  # float32 squares that underflow are lost beside such a sum, but not in a smaller one
 
@@ -42,69 +42,66 @@ class RowSums:
         # Σ x comes with the classes' sums, if every row has a class; else a column of ones is added to Z.
         self._width, self._n_one_hot = width, n_one_hot
         self._sums = np.zeros((width + (n_one_hot == 0), d))
-        self._anchor = anchor
+        self._anchor, self._rows = anchor, self.best_rows(d)
         self._n, self._n_measured, self._root_x, self._root_z = 0, 0, 0.0, 0.0
         self._sum_z = np.zeros(len(self._sums))
         # Rows wait here, widened, and their rows of Z, until there are enough of them.
         self._room: NDArray[Any] | None = None
-        self._waiting: list[SparseDesign] = []
+        self._waiting: list[LabelMatrix] = []
         self._n_waiting = 0
 
-    @property
-    def rows_at_once(self) -> int:
-        """How many rows are added up at once: batches of so many are not gathered first."""
-        return max(1, WIDE_ELEMENTS // max(1, self._sums.shape[1]))
+    @staticmethod
+    def best_rows(d: int) -> int:
+        """Return how many rows are added up at once: batches of so many are not gathered first."""
+        return max(1, WIDE_ELEMENTS // max(1, d))
 
     @property
-    def _held(self) -> NDArray[Any]:
+    def _block(self) -> NDArray[Any]:
         if self._room is None:
-            self._room = np.empty((self.rows_at_once, self._sums.shape[1]), self._kind)
+            self._room = np.empty((self._rows, self._sums.shape[1]), self._kind)
         return self._room
 
-    def add(self, batches: Iterable[NDArray[Any]], z: SparseDesign) -> None:
-        """Add rows: x `[n, d]` of any float dtype in batches, which may share a buffer, and the design of them all."""
+    def add(self, x: NDArray[Any], z: LabelMatrix) -> None:
+        """Add rows x `[n, d]` of any float dtype, which may be gone afterwards, and their labels."""
         with np.errstate(over="ignore", invalid="ignore"):  # sums that are not finite are refused in the end
             self._n += len(z)
             self._root_z = math.hypot(self._root_z, z.norm)
-            z = z if self._n_one_hot else z.with_ones()
-            self._add_batches(batches, z)
+            self._add(x, z if self._n_one_hot else z.with_ones())
 
-    def _add_batches(self, batches: Iterable[NDArray[Any]], z: SparseDesign) -> None:
+    def _add(self, x: NDArray[Any], z: LabelMatrix) -> None:
         z.add_sums_to(self._sum_z)
-        z, at, held = (z.spelt_out() if z.width <= NARROW else z), 0, self._held
-        for x in batches:
-            if len(x) == len(held) and not self._n_waiting:
-                self._widen(x, held)
-                self._sum_up(held, z.take(slice(at, at + len(x))))
-            else:
-                self._gather(x, z, at)
-            at += len(x)
+        z, block = (z.to_dense() if z.width <= NARROW else z), self._block
+        if len(x) == len(block) and not self._n_waiting:
+            self._widen(x, block)
+            self._sum_up(block, z)
+        else:
+            self._gather(x, z)
 
-    def _widen(self, x: NDArray[Any], held: NDArray[Any]) -> None:
-        """Put rows, measured from the anchor, into memory of ours."""
-        np.copyto(held, x, casting="same_kind")
+    def _widen(self, x: NDArray[Any], out: NDArray[Any]) -> None:
+        """Copy rows, measured from the anchor, into a block."""
+        np.copyto(out, x, casting="same_kind")
         if self._anchor is not None:
-            held -= self._anchor
+            out -= self._anchor
         if self.measures_all:
-            self._measure(x if self._anchor is None else held)
+            self._measure(x if self._anchor is None else out)
 
-    def _gather(self, x: NDArray[Any], z: SparseDesign, at: int) -> None:
-        start, held = 0, self._held
+    def _gather(self, x: NDArray[Any], z: LabelMatrix) -> None:
+        start, block = 0, self._block
         while start < len(x):
-            stop = min(start + len(held) - self._n_waiting, len(x))
-            self._widen(x[start:stop], held[self._n_waiting : self._n_waiting + stop - start])
-            self._waiting.append(z.take(slice(at + start, at + stop)))
+            stop = min(start + len(block) - self._n_waiting, len(x))
+            self._widen(x[start:stop], block[self._n_waiting : self._n_waiting + stop - start])
+            self._waiting.append(z.take(slice(start, stop)))
             self._n_waiting += stop - start
-            if self._n_waiting == len(held):
+            if self._n_waiting == len(block):
                 self._sum_up_waiting()
             start = stop
 
     def _sum_up_waiting(self) -> None:
         if self._n_waiting:
-            self._sum_up(self._held[: self._n_waiting], SparseDesign.concatenated(self._waiting))
+            self._sum_up(self._block[: self._n_waiting], LabelMatrix.concatenated(self._waiting))
             self._waiting, self._n_waiting = [], 0
 
-    def _sum_up(self, x: NDArray[Any], z: SparseDesign) -> None:
+    def _sum_up(self, x: NDArray[Any], z: LabelMatrix) -> None:
         z.add_products_to(self._sums, x)
 
     def _measure(self, x: NDArray[Any]) -> None:
@@ -121,24 +118,6 @@ class RowSums:
             self._sum_up_waiting()
         self._room = None
 
-    def __iadd__(self, other: Self) -> Self:
-        """Add the sums of other rows, about the same anchor."""
-        self._finish()
-        other._finish()
-        with np.errstate(over="ignore", invalid="ignore"):
-            self._sums += other._sums
-        self._sum_z += other._sum_z
-        self._n, self._root_x = self._n + other._n, math.hypot(self._root_x, other._root_x)
-        self._root_z, self._n_measured = math.hypot(self._root_z, other._root_z), self._n_measured + other._n_measured
-        self.most_grouped = max(self.most_grouped, other.most_grouped)
-        return self
-
-    @property
-    def is_finite(self) -> bool:
-        """Whether neither NaN nor Inf was added, nor squares that overflow."""
-        self._finish()
-        return math.isfinite(self._root_x)
-
     def __len__(self) -> int:
         return self._n
 
@@ -152,6 +131,29 @@ class RowSums:
         return Totals(
             self._n, self._anchor, sum_x, self._sum_z[: self._width], of_z, root_x, self._root_z, self.most_grouped
         )
+
+
+class ScatterSums(RowSums):
+    """Σ (x − anchor)(x − anchor)ᵀ beside the class sums, in blocks large enough for BLAS (numpy calls dsyrk)."""
+
+    def __init__(self, d: int, width: int, *, n_one_hot: int = 0, anchor: Array | None = None) -> None:
+        """Begin with nothing (see `RowSums`)."""
+        super().__init__(d, width, n_one_hot=n_one_hot, anchor=anchor)
+        self._scatter, self._d = np.zeros((d, d)), d
+
+    @staticmethod
+    def best_rows(d: int) -> int:
+        """Return how many rows make a block."""
+        return max(1, SCATTER_ELEMENTS // max(1, d))
+
+    def _sum_up(self, x: NDArray[Any], z: LabelMatrix) -> None:
+        super()._sum_up(x, z)
+        self._scatter += x.T @ x
+
+    def scatter(self) -> Array:
+        """Return Σ (x − anchor)(x − anchor)ᵀ `[d, d]` over all rows added so far."""
+        self._finish()
+        return self._scatter
 
 
 class Totals(NamedTuple):
@@ -174,18 +176,8 @@ class Totals(NamedTuple):
     """The most rows that were added up in float32; 0: none."""
 
 
-def anchor_of(x: NDArray[Any]) -> Array | None:
-    """Choose what rows are measured from: the first of them, or zero where float64 is exact enough without.
-
-    Means may be far larger than the signal: a sum of float64 values then loses the signal's digits, unless they are
-    taken from a value near the mean. Values of 32 bits and fewer leave 29 bits of room in a float64.
-    """
-    return None if x.dtype.itemsize <= 4 or not len(x) else x[0].astype(np.float64)
-
-
 GROUP = 64  # about so many rows of a class are added up in float32 before float64 takes over
-BLOCK_ELEMENTS = 1 << 23  # numbers added up at once: Python comes in between seldom enough for two threads
-GATHERED = 4  # rows that must wait first are added up so many times fewer at once
+BLOCK_ELEMENTS = 1 << 21  # numbers added up at once: few enough for a cache, many beside what Python does for them
 BLOCK_ROWS = 1 << 16  # rows, at most: their places take memory too
 GROUPS_ELEMENTS = 1 << 18  # of groups' sums, before they are added up
 LEAST_ELEMENTS = 1 << 25  # fewer numbers take no time in float64 either, and leave it more to lose
@@ -208,18 +200,10 @@ class GroupedSums(RowSums):
     measures_all = False
     _kind = np.float32
 
-    def __init__(self, d: int, width: int, *, gathers: bool = False) -> None:
-        """Begin with nothing.
-
-        Parameters
-        ----------
-        d, width : columns of X and Z
-        gathers : rows come in batches of any size and wait in memory of ours: a quarter of it will do
-        """
-        elements = BLOCK_ELEMENTS // GATHERED if gathers else BLOCK_ELEMENTS
-        self._n_rows_block = max(GROUP, power_of_two(min(elements // d, BLOCK_ROWS)))
+    def __init__(self, d: int, width: int) -> None:
+        """Begin with nothing; d, width : columns of X and Z."""
         super().__init__(d, width, n_one_hot=width)
-        rows = self.rows_at_once
+        rows = self._rows
         # A group has so many rows that each class gets about half of `GROUP` of them.
         self._n_rows_group = min(rows, max(GROUP, power_of_two(width * GROUP * 3 // 4)))
         at_once = rows // self._n_rows_group
@@ -227,31 +211,28 @@ class GroupedSums(RowSums):
         self._at_once, self._n_full, self._n_open, self._n_rows = at_once, 0, 0, 0
         self._starts, self._ones = _single_ones(rows)
 
-    @property
-    def rows_at_once(self) -> int:
-        """How many rows are added up at once: batches of so many are not gathered first."""
-        return self._n_rows_block
+    @staticmethod
+    def best_rows(d: int) -> int:
+        """Return how many rows are added up at once: batches of so many are not gathered first."""
+        return max(GROUP, power_of_two(min(BLOCK_ELEMENTS // max(1, d), BLOCK_ROWS)))
 
-    def _add_batches(self, batches: Iterable[NDArray[Any]], z: SparseDesign) -> None:
-        places, rows, at = _Places(z, self._n_rows_group, self._at_once), self.rows_at_once, 0
-        self._sum_z += places.n_in_classes
-        for x in batches:
-            if len(x) == rows and not self._n_waiting and at % rows == 0:
-                self._add_block(x, *places.of_block(at // rows))
-            else:
-                self._gather(x, z, at)
-            at += len(x)
+    def _add(self, x: NDArray[Any], z: LabelMatrix) -> None:
+        if len(x) == self._rows and not self._n_waiting:
+            self._sum_up(x, z)
+        else:
+            self._gather(x, z)
 
-    def _sum_up(self, x: NDArray[Any], z: SparseDesign) -> None:
-        self._add_block(x, *_Places(z, self._n_rows_group, self._at_once).of_block(0))
-
-    def _add_block(self, x: NDArray[np.float32], places: NDArray[np.int32], most: int) -> None:
-        """Add each row to the sum at its place among the groups; at most so many of them to any."""
-        n = len(x)
+    def _sum_up(self, x: NDArray[Any], z: LabelMatrix) -> None:
+        """Add each row to the sum of its class in its group."""
+        n, codes = len(x), z.columns[:, 0]
         self._measure(x[: -(-n // MEASURED)])
+        places = codes + _first_places(n, self._n_rows_group, z.width)
+        n_groups = -(-n // self._n_rows_group)
+        n_in_sums = np.bincount(places, minlength=n_groups * z.width)
+        self._sum_z += n_in_sums.reshape(-1, z.width).sum(axis=0)
+        most = int(n_in_sums.max(initial=0))
         if self._n_rows + most > GROUP:
             self._begin_groups()
-        n_groups = -(-n // self._n_rows_group)
         sums = self._groups[self._n_full : self._n_full + n_groups].reshape(-1, x.shape[1])
         add_products(sums, self._starts[: n + 1], places, self._ones[:n], x)
         self._n_open, self._n_rows = max(self._n_open, n_groups), self._n_rows + most
@@ -277,29 +258,6 @@ class GroupedSums(RowSums):
         with np.errstate(over="ignore", invalid="ignore"):
             self._add_groups()
 
-    @property
-    def is_finite(self) -> bool:
-        """Whether the sums are: neither NaN nor Inf leaves a sum."""
-        return super().is_finite and bool(np.isfinite(self._sums).all())
-
-
-class _Places:
-    """Which sum each row belongs to: that of its class, in its group of its block."""
-
-    def __init__(self, z: SparseDesign, n_rows_group: int, n_groups_block: int) -> None:
-        codes, of_blocks = z.columns[:, 0], n_groups_block * z.width
-        in_block, in_all = _first_places(len(z), n_rows_group, n_groups_block, z.width)
-        self._of_rows, self._n_rows_block = codes + in_block, n_rows_group * n_groups_block
-        n_blocks = -(-len(z) // self._n_rows_block)
-        n_in_sums = np.bincount(codes + in_all, minlength=n_blocks * of_blocks)
-        self._most = n_in_sums.reshape(n_blocks, of_blocks).max(axis=1, initial=0).tolist()
-        self.n_in_classes = n_in_sums.reshape(-1, z.width).sum(axis=0)
-
-    def of_block(self, block: int) -> tuple[NDArray[np.int32], int]:
-        """Give the places of a block's rows, and how many rows belong to one sum at most."""
-        start = block * self._n_rows_block
-        return self._of_rows[start : start + self._n_rows_block], self._most[block]
-
 
 @functools.lru_cache(maxsize=4)
 def _single_ones(n: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
@@ -308,9 +266,6 @@ def _single_ones(n: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
 
 
 @functools.lru_cache(maxsize=4)  # many calls bring the same number of rows
-def _first_places(
-    n: int, n_rows_group: int, n_groups_block: int, width: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Give each row the place of its group's first class, among those of its block and among all."""
-    group = np.arange(n, dtype=np.int32) // n_rows_group
-    return group % n_groups_block * width, group * width
+def _first_places(n: int, n_rows_group: int, width: int) -> NDArray[np.int32]:
+    """Return for each row the place of its group's first class among the sums of its block."""
+    return np.arange(n, dtype=np.int32) // n_rows_group * width

@@ -129,3 +129,14 @@ def norm(x: NDArray[Any]) -> float:
             return math.sqrt(power)
         raised = np.ldexp(flat, -math.frexp(largest)[1])
         return math.ldexp(math.sqrt(float(raised @ raised)), math.frexp(largest)[1])
+
+
+def symmetric_eigen(matrix: Array) -> tuple[Array, Array]:
+    """Return the eigenvalues `[d]` of a symmetric matrix, descending, and its eigenvectors `[d, d]` as columns.
+
+    The matrix is brought near 1 by a power of two, so that it may hold numbers of any size.
+    """
+    exponent = int(np.frexp(np.max(np.abs(matrix), initial=0.0))[1])
+    scaled = np.ldexp(matrix, -exponent)
+    values, vectors = np.linalg.eigh((scaled + scaled.T) / 2)
+    return np.ldexp(values[::-1], exponent), np.ascontiguousarray(vectors[:, ::-1])

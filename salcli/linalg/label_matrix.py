@@ -1,4 +1,4 @@
-"""`SparseDesign`: rows of Z by the few entries they have, and the sums over them."""
+"""`LabelMatrix`: rows of Z by the few entries they have, and the sums over them."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class SparseDesign:
+class LabelMatrix:
     """Rows of Z `[n, c]` with the same few entries in each: a class sets one 1, a number itself."""
 
     columns: NDArray[np.int32]
@@ -62,7 +62,7 @@ class SparseDesign:
         values = None if self.values is None else np.concatenate([self.values, np.ones((n, 1))], axis=1)
         return type(self)(columns, values, self.width + 1, self.n_one_hot)
 
-    def spelt_out(self) -> Self:
+    def to_dense(self) -> Self:
         """Give every row an entry in every column, most of them 0."""
         every = np.arange(self.width, dtype=np.int32)
         if self.values is None and self.columns.shape[1] == 1:
@@ -73,7 +73,7 @@ class SparseDesign:
         return type(self)(np.broadcast_to(every, values.shape), values, self.width)
 
     @classmethod
-    def concatenated(cls, parts: "Sequence[SparseDesign]") -> "SparseDesign":
+    def concatenated(cls, parts: "Sequence[LabelMatrix]") -> "LabelMatrix":
         """Put rows of designs that differ in nothing else one after the other."""
         if len(parts) == 1:
             return parts[0]

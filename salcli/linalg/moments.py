@@ -1,30 +1,75 @@
 """`CrossMoments`: what fitting needs to know of X and Z, as a monoid that folds over any split of the rows."""
 
+import io
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from salcli.errors import RangeError, ShapeError
-from salcli.linalg.class_sums import GroupedSums, RowSums, anchor_of
+from salcli.linalg.class_sums import GroupedSums, RowSums, ScatterSums, may_group
 from salcli.linalg.decompositions import norm, singular_values
-from salcli.linalg.label_matrix import SparseDesign
+from salcli.linalg.label_matrix import LabelMatrix
 
 Array = NDArray[np.float64]
-SPREAD_ELEMENTS = 1 << 22  # fewer numbers are added up sooner than threads are there
-PART_ELEMENTS, PARTS = 1 << 23, 4  # of rows in memory, added up before they join the others
+Read = Callable[[int], Iterable[tuple[NDArray[Any], LabelMatrix]]]
 CLEARLY = 8.0  # so many times what rounding may be, at the very worst
 EPS, HALF_EPS32 = float(np.finfo(np.float64).eps), 2.0**-24
 
 
-class Spread(Protocol):
-    """Like `map`, perhaps on threads."""
+class Statistics(Protocol):
+    """What a method needs to know of rows x and their labels z: a monoid, so that any split of the rows will do."""
 
-    def __call__(self, work: Callable[[slice], RowSums], parts: Iterable[slice], /) -> Iterable[RowSums]:
-        """Give `work` of each part, in order."""
+    @property
+    def n(self) -> int:
+        """Rows added so far."""
+
+    @classmethod
+    def zero(cls, d: int, c: int) -> Self:
+        """Return the neutral element of `+`, for rows of d dimensions and c columns of labels."""
+
+    @classmethod
+    def of_batches(cls, read: Read, d: int, c: int, *, is_grouped: bool = False) -> Self:
+        """Return the statistics of rows that come in batches, the same to the last bit for any batch sizes.
+
+        Parameters
+        ----------
+        read : called with the most rows a batch should have; returns batches x `[b, d]` (which may share one buffer),
+            each with the labels of its rows
+        d, c : columns of x and of the labels
+        is_grouped : add up in float32 groups first (see `may_group`)
+        """
+
+    @classmethod
+    def may_group(cls, n: int, d: int, z: LabelMatrix, dtype: np.dtype[Any]) -> bool:
+        """Return whether n rows may be added up in float32 groups first (`is_grouped`)."""
+
+    def add(self, x: NDArray[Any], z: NDArray[Any]) -> Self:
+        """Return the statistics with further rows x `[n, d]`, z `[n, c]`."""
+
+    def __add__(self, other: Self) -> Self:
+        """Return the statistics of the rows of both."""
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all sums are finite: NaN and Inf in a row propagate to them."""
+
+    def is_accurate_enough(self, *, is_centred: bool = True) -> bool:
+        """Return whether rounding leaves no doubt; otherwise the rows are added up again without groups."""
+
+    @property
+    def n_sums(self) -> int:
+        """How many numbers are added up: a partition has several times as many, so that `+` costs little."""
+
+    def to_bytes(self) -> bytes:
+        """Return the statistics as bytes that are the same wherever they are made."""
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Return the statistics that `to_bytes` wrote."""
 
 
 def _leg(hypotenuse: float, other: float) -> float:
@@ -57,46 +102,61 @@ class CrossMoments:
         return cls(0, np.zeros(d), np.zeros(c), np.zeros((d, c)), 0.0, 0.0)
 
     @classmethod
-    def of(
-        cls, x: NDArray[Any], z: NDArray[Any] | SparseDesign, *, spread: Spread = map, is_grouped: bool = False
-    ) -> "CrossMoments":
-        """Take the moments of rows.
+    def of(cls, x: NDArray[Any], z: NDArray[Any] | LabelMatrix) -> Self:
+        """Return the moments of rows in memory.
 
         Parameters
         ----------
         x : `[n, d]` of any float dtype
         z : `[n, c]`, dense or by its entries
-        spread : maps parts of the rows to their sums, in order, perhaps on threads
-        is_grouped : by groups in float32 (see `GroupedSums`; x float32, z one-hot)
 
         Raises
         ------
         ShapeError : x and z differ in rows
         """
-        design = z if isinstance(z, SparseDesign) else SparseDesign.of(z)
-        if x.ndim != 2 or len(x) != len(design):
-            raise ShapeError(f"x {x.shape} and z {(len(design), design.width)} are not [n, d] and [n, c]")
-        anchor = anchor_of(x)
+        labels = as_label_matrix(x, z)
+        return cls.of_batches(in_memory(x, labels), x.shape[1], labels.width)
 
-        def zero() -> RowSums:
-            if is_grouped:
-                return GroupedSums(x.shape[1], design.width)
-            return RowSums(x.shape[1], design.width, n_one_hot=design.n_one_hot, anchor=anchor)
+    @classmethod
+    def of_batches(cls, read: Read, d: int, c: int, *, is_grouped: bool = False) -> Self:
+        """Return the moments of rows that come in batches (see `Statistics`)."""
+        sums: RowSums | None = None
+        for x, z in read(RowSums.best_rows(d) if not is_grouped else GroupedSums.best_rows(d)):
+            if sums is None:
+                sums = GroupedSums(d, c) if is_grouped else RowSums(d, c, n_one_hot=z.n_one_hot, anchor=_anchor(x))
+            sums.add(x, z)
+        return cls.zero(d, c) if sums is None else cls.of_sums(sums)
 
-        def sums_of(part: slice) -> RowSums:
-            sums, rows, step = zero(), x[part], at_once
-            sums.add((rows[i : i + step] for i in range(0, len(rows), step)), design.take(part))
-            return sums
+    @classmethod
+    def may_group(cls, n: int, d: int, z: LabelMatrix, dtype: np.dtype[Any]) -> bool:
+        """Return whether n rows of this dtype are enough, and of the kind, to be added up in float32 groups first."""
+        return may_group(n, d, z.width, z.n_one_hot, dtype)
 
-        is_spread, at_once = x.size >= SPREAD_ELEMENTS, zero().rows_at_once
-        wanted = min(PART_ELEMENTS // max(1, x.shape[1]), -(-len(x) // PARTS)) if is_spread else len(x)
-        rows = -(-max(1, wanted) // at_once) * at_once
-        parts = [slice(start, start + rows) for start in range(0, len(x), rows)]
-        every = iter((spread if is_spread else map)(sums_of, parts or [slice(0, 0)]))
-        total = next(every)
-        for sums in every:
-            total += sums
-        return cls.of_sums(total)
+    def add(self, x: NDArray[Any], z: NDArray[Any]) -> Self:
+        """Return the moments with further rows (see `of`)."""
+        return self + self.of(x, z)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all sums are finite."""
+        return math.isfinite(self.root_x) and bool(np.isfinite(self.mean_x).all() and np.isfinite(self.comoment).all())
+
+    @property
+    def n_sums(self) -> int:
+        """Entries of the co-moment."""
+        return self.comoment.size
+
+    def to_bytes(self) -> bytes:
+        """Return the moments as the bytes of an `.npz`."""
+        return _packed({field.name: getattr(self, field.name) for field in fields(CrossMoments)})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Return the moments that `to_bytes` wrote."""
+        values = _unpacked(data)
+        numbers = {"n": int(values["n"]), "most_grouped": int(values["most_grouped"])}
+        values.pop("scatter", None)
+        return cls(**{**values, **numbers, "root_x": float(values["root_x"]), "root_z": float(values["root_z"])})
 
     @classmethod
     def of_sums(cls, sums: RowSums) -> Self:
@@ -168,16 +228,146 @@ class CrossMoments:
             floor += 2 * self.most_grouped * HALF_EPS32 * rms_x * math.sqrt(float(self.mean_z.max()))
         return floor
 
+    def is_accurate_enough(self, *, is_centred: bool = True) -> bool:
+        """Return whether float32 groups in the sums leave no doubt about Ω: its rank, and the directions that count.
 
-def is_settled(moments: CrossMoments, *, is_centred: bool = True) -> bool:
-    """Tell whether float32 groups in the sums leave no doubt about Ω: its rank, and the directions that count.
+        Every singular value must be well above what rounding may have added, or zero to float64's own rounding (as one
+        is for centred classes, which add up to 1).
+        """
+        if not self.most_grouped:
+            return True
+        omega = self.cross_covariance(is_centred=is_centred)
+        if not np.isfinite(omega).all():
+            return False
+        s = singular_values(omega)
+        is_clear = s > CLEARLY * self.rounding_floor()
+        return bool(np.all(is_clear | (s <= self.rounding_floor(of_groups=False))))
 
-    Every singular value must stand well above what rounding may have put there, or be zero to float64's own rounding
-    (as one is for centred classes, which add up to 1).
-    """
-    omega = moments.cross_covariance(is_centred=is_centred)
-    if not np.isfinite(omega).all():
+
+@dataclass(frozen=True, eq=False)
+class SecondMoments:
+    """`CrossMoments` and the scatter matrix of x: all that whitening methods (LEACE) need."""
+
+    cross: CrossMoments
+    scatter: Array
+    """`[d, d]` Σ (x − mean_x)(x − mean_x)ᵀ"""
+
+    @property
+    def n(self) -> int:
+        """Rows added so far."""
+        return self.cross.n
+
+    @classmethod
+    def zero(cls, d: int, c: int) -> Self:
+        """Return the neutral element of `+`."""
+        return cls(CrossMoments.zero(d, c), np.zeros((d, d)))
+
+    @classmethod
+    def of(cls, x: NDArray[Any], z: NDArray[Any] | LabelMatrix) -> Self:
+        """Return the moments of rows in memory (see `CrossMoments.of`)."""
+        labels = as_label_matrix(x, z)
+        return cls.of_batches(in_memory(x, labels), x.shape[1], labels.width)
+
+    @classmethod
+    def of_batches(cls, read: Read, d: int, c: int, *, is_grouped: bool = False) -> Self:
+        """Return the moments of rows that come in batches, always in float64 (see `Statistics`)."""
+        assert not is_grouped
+        sums: ScatterSums | None = None
+        anchor = np.zeros(d)
+        for x, z in read(ScatterSums.best_rows(d)):
+            if sums is None:
+                anchor = x[0].astype(np.float64)
+                sums = ScatterSums(d, c, n_one_hot=z.n_one_hot, anchor=anchor)
+            sums.add(x, z)
+        if sums is None:
+            return cls.zero(d, c)
+        cross = CrossMoments.of_sums(sums)
+        off = cross.mean_x - anchor
+        with np.errstate(over="ignore", invalid="ignore"):
+            return cls(cross, sums.scatter() - cross.n * np.outer(off, off))
+
+    @classmethod
+    def may_group(cls, n: int, d: int, z: LabelMatrix, dtype: np.dtype[Any]) -> bool:  # noqa: ARG003 (the protocol has them)
+        """Return False: squares of rows lose too much in float32."""
         return False
-    s = singular_values(omega)
-    is_clear = s > CLEARLY * moments.rounding_floor()
-    return bool(np.all(is_clear | (s <= moments.rounding_floor(of_groups=False))))
+
+    def add(self, x: NDArray[Any], z: NDArray[Any]) -> Self:
+        """Return the moments with further rows."""
+        return self + self.of(x, z)
+
+    def __add__(self, other: Self) -> Self:
+        """Return the moments of both sets of rows (Chan, Golub & LeVeque 1983)."""
+        if self.scatter.shape != other.scatter.shape:
+            raise ShapeError(f"moments of shape {self.scatter.shape} and {other.scatter.shape} do not add up")
+        if self.n == 0 or other.n == 0:
+            return self if other.n == 0 else other
+        step = other.cross.mean_x - self.cross.mean_x
+        weight = self.n * (other.n / (self.n + other.n))
+        return type(self)(self.cross + other.cross, self.scatter + other.scatter + weight * np.outer(step, step))
+
+    def is_accurate_enough(self, *, is_centred: bool = True) -> bool:  # noqa: ARG002 (the protocol has it)
+        """Return True: all sums are float64."""
+        return True
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all sums are finite."""
+        return self.cross.is_finite and bool(np.isfinite(self.scatter).all())
+
+    @property
+    def n_sums(self) -> int:
+        """Entries of the co-moment and of the scatter matrix."""
+        return self.cross.n_sums + self.scatter.size
+
+    def covariance(self) -> Array:
+        """Return Σ_xx `[d, d]`: (1/n) Σ (x − mean)(x − mean)ᵀ."""
+        return self.scatter / self.n
+
+    def to_bytes(self) -> bytes:
+        """Return the moments as the bytes of an `.npz`."""
+        cross = {field.name: getattr(self.cross, field.name) for field in fields(CrossMoments)}
+        return _packed({**cross, "scatter": self.scatter})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Return the moments that `to_bytes` wrote."""
+        return cls(CrossMoments.from_bytes(data), _unpacked(data)["scatter"])
+
+
+def as_label_matrix(x: NDArray[Any], z: NDArray[Any] | LabelMatrix) -> LabelMatrix:
+    """Return z by its entries, after checking that it has a row for each row of x.
+
+    Raises
+    ------
+    ShapeError : x is no matrix, or x and z differ in rows
+    """
+    labels = z if isinstance(z, LabelMatrix) else LabelMatrix.of(z)
+    if x.ndim != 2 or len(x) != len(labels):
+        raise ShapeError(f"x {x.shape} and z {(len(labels), labels.width)} are not [n, d] and [n, c]")
+    return labels
+
+
+def in_memory(x: NDArray[Any], z: LabelMatrix) -> Read:
+    """Return what reads rows x `[n, d]` in memory and their labels batch by batch."""
+    return lambda rows: ((x[i : i + rows], z.take(slice(i, i + rows))) for i in range(0, len(x), rows))
+
+
+def _anchor(x: NDArray[Any]) -> Array | None:
+    """Return what rows are measured from: the first of them, or None where float64 is exact enough without.
+
+    Means may be far larger than the signal: a sum of float64 values then loses the signal's digits, unless they are
+    measured from a value near the mean. Values of 32 bits and fewer leave 29 bits of room in a float64.
+    """
+    return x[0].astype(np.float64) if x.dtype.itemsize > 4 else None
+
+
+def _packed(values: dict[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **{name: np.asarray(value) for name, value in values.items()})
+    return buffer.getvalue()
+
+
+def _unpacked(data: bytes) -> dict[str, Any]:
+    with np.load(io.BytesIO(data), allow_pickle=False) as held:
+        names = (*(field.name for field in fields(CrossMoments)), "scatter")
+        return {name: held[name] for name in names if name in held.files}

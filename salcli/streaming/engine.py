@@ -1,7 +1,7 @@
-"""Slabs on a small thread pool, results in slab order, one BLAS thread each.
+"""`Engine`: how work is spread; `Threads` spreads it over a small thread pool with one BLAS thread each.
 
-Threaded BLAS spins while it waits and is slower on thin products than one thread; so BLAS is held to one thread and
-slabs run side by side instead. Results are handed out in slab order, so sums do not depend on timing.
+Threaded BLAS busy-waits and is slower on thin products than one thread; so BLAS is limited to one thread and items run
+side by side instead. Results come in item order, so that sums do not depend on timing.
 """
 
 import os
@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from salcli.streaming.memory import keep_freed_memory
 
@@ -24,9 +24,95 @@ _found: "list[tuple[int, ThreadpoolController]]" = []
 N_THREADS = max(1, min(4, os.cpu_count() or 1))
 
 
+class Engine(Protocol):
+    """Where work runs. An engine never changes a result: `map` keeps the order, `fold` is a tree in item order."""
+
+    n_workers: int
+    """Items that run at the same time; memory is asked for as many."""
+
+    def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Return `work` of each item, in item order."""
+
+    def fold(
+        self,
+        work: Callable[[Item], Result],
+        items: Iterable[Item],
+        zero: Result,
+        done: Callable[[Result], None] | None = None,
+    ) -> Result:
+        """Return the sum of `work` of all items, added as `tree_sum` does.
+
+        Parameters
+        ----------
+        work : one item's part of the sum
+        items : in the order of summation
+        zero : the neutral element of `+`
+        done : called with each part, in order
+        """
+
+
+class Threads:
+    """Runs items on threads of this process."""
+
+    def __init__(self, n_workers: int = N_THREADS) -> None:
+        self.n_workers = n_workers
+
+    def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Return `work` of each item, in order, a few items ahead of the caller."""
+        keep_freed_memory()
+        with one_blas_thread(), ThreadPoolExecutor(self.n_workers) as pool:
+            waiting: deque[Future[Result]] = deque()
+            try:
+                for item in items:
+                    waiting.append(pool.submit(work, item))
+                    if len(waiting) > self.n_workers:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            finally:
+                for future in waiting:
+                    future.cancel()
+
+    def fold(
+        self,
+        work: Callable[[Item], Result],
+        items: Iterable[Item],
+        zero: Result,
+        done: Callable[[Result], None] | None = None,
+    ) -> Result:
+        """Return the sum of `work` of all items (see `Engine.fold`)."""
+        return tree_sum(self.map(work, items), zero, done)
+
+
+def tree_sum(parts: Iterable[Result], zero: Result, done: Callable[[Result], None] | None = None) -> Result:
+    """Return the sum of parts, added as a binary tree whose shape depends on their number alone.
+
+    Rounding grows with the logarithm of the number of parts, and at most as many partial sums are kept.
+
+    Parameters
+    ----------
+    parts : in the order of summation; they have `+`
+    zero : the neutral element
+    done : called with each part
+    """
+    sums: list[tuple[int, Any]] = []
+    for part in parts:
+        if done is not None:
+            done(part)
+        level, total = 0, part
+        while sums and sums[-1][0] == level:
+            level, total = level + 1, sums.pop()[1] + total
+        sums.append((level, total))
+    whole: Any = sums.pop()[1] if sums else zero
+    while sums:
+        whole = sums.pop()[1] + whole
+    result: Result = whole
+    return result
+
+
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Hold BLAS to one thread, so that results are the same bytes on any number of cores."""
+    """Limit BLAS to one thread, so that results are the same bytes on any number of cores."""
     from threadpoolctl import ThreadpoolController
 
     if not _found or _found[-1][0] != len(sys.modules):  # a module may have brought a library with it
@@ -36,18 +122,9 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
+LOCAL = Threads()
+
+
 def ordered_map(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Apply `work` to items on threads, a few ahead of whoever takes the results, which come in order."""
-    keep_freed_memory()
-    with one_blas_thread(), ThreadPoolExecutor(N_THREADS) as pool:
-        waiting: deque[Future[Result]] = deque()
-        try:
-            for item in items:
-                waiting.append(pool.submit(work, item))
-                if len(waiting) > N_THREADS:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+    """Return `work` of each item, in order, on the threads of this process."""
+    return LOCAL.map(work, items)

@@ -2,23 +2,23 @@
 
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.join import Join, LabelledRows
-from salcli.data.labels import GuardedLabels, Index, Selection, as_subscript
+from salcli.data.labels import GuardedLabels, Index, Selection, as_index, as_subscript
 from salcli.errors import AlignmentError
 from salcli.formats.finite import FiniteSource
 from salcli.formats.keys import KeyCensus
 from salcli.formats.source import Slab
-from salcli.linalg.class_sums import GroupedSums, RowSums, anchor_of, may_group
 from salcli.linalg.kernels import NystromMap
-from salcli.linalg.label_matrix import SparseDesign
-from salcli.linalg.moments import CrossMoments, is_settled
+from salcli.linalg.label_matrix import LabelMatrix
+from salcli.linalg.moments import Statistics
 from salcli.options import UNIT_ELEMENTS, block_rows
-from salcli.streaming.engine import ordered_map
+from salcli.streaming.engine import Engine, ordered_map
 from salcli.streaming.progress import Progress
 
 JOINING = 8  # a unit has at least so many numbers for each number of its sums
@@ -53,134 +53,136 @@ def join_labels(source: FiniteSource, labels: GuardedLabels) -> Join:
     return join.without_rows(source.dropped)
 
 
-def fold_moments(
-    source: FiniteSource,
-    labels: GuardedLabels,
-    chosen: LabelledRows,
+@dataclass(frozen=True, eq=False)
+class LabelledSource:
+    """Rows of an embedding file with a label each, as methods see them."""
+
+    source: FiniteSource
+    labels: GuardedLabels
+    """Of the rows: each attribute has the classes that occur among them."""
+    rows: LabelledRows
+    """Label i belongs to `rows.rows[rows.index == i]`."""
+
+    @classmethod
+    def of(cls, source: FiniteSource, labels: GuardedLabels, rows: NDArray[np.int64] | range) -> Self:
+        """Return a source whose label i belongs to embedding row `rows[i]`."""
+        return cls(source, labels, LabelledRows.of(rows))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def row_of_label(self) -> Index:
+        """`[n]` embedding row of each label."""
+        rows = np.empty(len(self.rows), np.int64)
+        rows[as_subscript(self.rows.index)] = as_index(self.rows.rows)
+        return rows
+
+    def standardized(self, *, is_centred: bool) -> Self:
+        """Return the same rows with numeric labels in standard deviations (see `Attribute.standardised`)."""
+        return replace(self, labels=self.labels.standardised(is_centred=is_centred))
+
+    def label_matrix(self, index: Selection) -> LabelMatrix:
+        """Return Z of the labels at `index` by its entries."""
+        return LabelMatrix(*self.labels.entries(index), self.labels.n_columns, self.labels.n_one_hot)
+
+
+S = TypeVar("S", bound=Statistics)
+
+
+def fold(
+    rows: LabelledSource,
+    statistics: type[S],
+    engine: Engine,
     progress: Progress,
     features: NystromMap | None = None,
     *,
     is_centred: bool = True,
-) -> CrossMoments:
-    """Fold the chosen rows into moments, slab by slab in file order.
+) -> S:
+    """Return the statistics of all rows: each partition's on the engine, added up as a tree in file order.
 
     Parameters
     ----------
-    labels : of the chosen rows; label i belongs to `chosen.rows[chosen.index == i]`
+    statistics : which (`CrossMoments`, `SecondMoments` …)
     features : map rows through these first
     is_centred : which Ω is wanted: many float32 rows are added up in small groups first, and once more in float64
         throughout if that leaves a doubt about it
     """
-    is_grouped = features is None and may_group(len(chosen), source.d, labels.n_columns, labels.n_one_hot, source.dtype)
-    moments = _folded(source, labels, chosen, progress, features, is_grouped=is_grouped)
-    if is_grouped and not is_settled(moments, is_centred=is_centred):
-        return _folded(source, labels, chosen, progress, features, is_grouped=False)
-    return moments
+    source = rows.source
+    may_group = statistics.may_group(len(rows), source.d, rows.label_matrix(range(0)), source.dtype)
+    if features is None and may_group:
+        found = _folded(rows, statistics, engine, progress, None, is_grouped=True)
+        if found.is_accurate_enough(is_centred=is_centred):
+            return found
+    return _folded(rows, statistics, engine, progress, features, is_grouped=False)
 
 
 def _folded(
-    source: FiniteSource,
-    labels: GuardedLabels,
-    chosen: LabelledRows,
+    rows: LabelledSource,
+    statistics: type[S],
+    engine: Engine,
     progress: Progress,
     features: NystromMap | None,
     *,
     is_grouped: bool,
-) -> CrossMoments:
-    width = source.d if features is None else features.width
-    anchor = _anchor(source, chosen, features)
+) -> S:
+    source, c = rows.source, rows.labels.n_columns
+    d = source.d if features is None else features.width
+    zero = statistics.zero(d, c)
 
-    def zero(*, gathers: bool = True) -> RowSums:
-        if is_grouped:
-            return GroupedSums(width, labels.n_columns, gathers=gathers)
-        return RowSums(width, labels.n_columns, n_one_hot=labels.n_one_hot, anchor=anchor)
+    def of_partitions(slabs: list[Slab]) -> S:
+        def read(n: int) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
+            return _labelled_batches(rows, slabs, n) if features is None else _features_of(rows, slabs, features)
 
-    def sums_of(unit: list[Slab]) -> RowSums:
-        whole = chosen.all_of(unit[0].start, sum(slab.n_rows for slab in unit))
-        sums = zero(gathers=whole is None or unit[0].bare is None)
-        if features is None:
-            _add_rows(sums, unit, source, labels, chosen, whole)
-        else:
-            _add_features(sums, unit, features, labels, chosen)
-        return sums
+        found = statistics.of_batches(read, d, c, is_grouped=is_grouped)
+        if not found.is_finite:
+            for slab in slabs:
+                source.check(slab.read())
+        return found
 
-    total = zero()
-    units = _units(source, chosen, width * labels.n_columns, checks=features is not None, is_grouped=is_grouped)
-    with progress.stage("fit", len(chosen)) as advance:
-        for sums in ordered_map(sums_of, units):
-            total += sums
-            advance(len(sums))
-    return CrossMoments.of_sums(total)
+    items = _partitions(rows, zero.n_sums, checks=features is not None, is_grouped=is_grouped)
+    with progress.stage("fit", len(rows)) as advance:
+        return engine.fold(of_partitions, items, zero, lambda part: advance(part.n))
 
 
-def _design(labels: GuardedLabels, index: Selection) -> SparseDesign:
-    return SparseDesign(*labels.entries(index), labels.n_columns, labels.n_one_hot)
+def _labelled_batches(rows: LabelledSource, slabs: list[Slab], n: int) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
+    """Read the rows that have a label, at most n at a time, and their labels."""
+    for block in itertools.chain.from_iterable(slab.blocks(n) for slab in slabs):
+        x, index = rows.rows.within(block)
+        if len(x) < len(block):
+            rows.source.check(block)
+        if len(x):
+            yield x, rows.label_matrix(index)
 
 
-def _add_rows(
-    sums: RowSums,
-    unit: list[Slab],
-    source: FiniteSource,
-    labels: GuardedLabels,
-    chosen: LabelledRows,
-    whole: Selection | None,
-) -> None:
-    if whole is not None:  # labels are looked up once, and rows are read as many at a time as are added up
-        parts = (slab.vectors(sums.rows_at_once, only_looks=True) for slab in unit)
-        vectors = itertools.chain.from_iterable(parts)
-        sums.add(vectors, _design(labels, whole))
-    else:
-        for block in itertools.chain.from_iterable(slab.blocks(block_rows(source.d)) for slab in unit):
-            x, index = chosen.within(block)
-            if len(x) < len(block):
-                source.check(block)
-            sums.add([x], _design(labels, index))
-    if not sums.is_finite:  # NaN and Inf never leave a sum
-        for slab in unit:
-            source.check(slab.read())
-
-
-def _add_features(
-    sums: RowSums, unit: list[Slab], features: NystromMap, labels: GuardedLabels, chosen: LabelledRows
-) -> None:
+def _features_of(
+    rows: LabelledSource, slabs: list[Slab], features: NystromMap
+) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
     """Map rows many at a time, always the same ones: products of other shapes round otherwise."""
-    parts = [chosen.within(slab.read()) for slab in unit]
-    x, index = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    rows = block_rows(features.width)
-    for start in range(0, len(x), rows):
-        part = slice(start, start + rows)
-        sums.add([features(x[part])], _design(labels, index[part]))
+    parts = [rows.rows.within(slab.read()) for slab in slabs]
+    x, index = np.concatenate([x for x, _ in parts]), np.concatenate([as_index(index) for _, index in parts])
+    n = block_rows(features.width)
+    for start in range(0, len(x), n):
+        part = slice(start, start + n)
+        yield features(x[part]), rows.label_matrix(index[part])
 
 
-def _units(
-    source: FiniteSource, chosen: LabelledRows, n_sums: int, *, checks: bool, is_grouped: bool
-) -> Iterator[list[Slab]]:
-    """Give the slabs that hold chosen rows, unit by unit: sums of a unit are added up before they join the others.
+def _partitions(rows: LabelledSource, n_sums: int, *, checks: bool, is_grouped: bool) -> Iterator[list[Slab]]:
+    """Return the slabs that hold labelled rows, partition by partition: the sums of one are complete before `+`.
 
-    Joining takes its time for each unit, so with many classes a unit is several of the source's.
+    Adding sums takes time, so with many of them a partition is several of the source's.
     """
+    source = rows.source
     joined = 1 + JOINING * n_sums // UNIT_ELEMENTS
     grouped = max(joined, min(GROUPED_UNITS, GROUPED_ROWS // source.unit)) if is_grouped else joined
     slabs_of = source.slabs if checks else source.unchecked_slabs
-    touched = (slab for slab in slabs_of() if chosen.touch(slab.start, slab.n_rows))
+    touched = (slab for slab in slabs_of() if rows.rows.touch(slab.start, slab.n_rows))
 
-    def unit_of(slab: Slab) -> int:  # where slabs hold what they will give, many at once would take much memory
+    def partition_of(slab: Slab) -> int:  # where slabs hold what they will give, many at once would take much memory
         return slab.start // (source.unit * (joined if slab.bare is None else grouped))
 
-    for _, slabs in itertools.groupby(touched, unit_of):
+    for _, slabs in itertools.groupby(touched, partition_of):
         yield list(slabs)
-
-
-def _anchor(source: FiniteSource, chosen: LabelledRows, features: NystromMap | None) -> NDArray[np.float64] | None:
-    """Take what sums are measured from: the first chosen row, if any must be."""
-    if features is None and source.dtype.itemsize <= 4:
-        return None
-    slabs = (slab for slab in source.slabs() if chosen.touch(slab.start, slab.n_rows))
-    held = (chosen.within(block)[0] for slab in slabs for block in slab.blocks(block_rows(source.d)))
-    first = next((x[:1] for x in held if len(x)), None)
-    if first is None:
-        return None
-    return anchor_of(first if features is None else features(first))
 
 
 def gather_rows(source: FiniteSource, rows: NDArray[np.int64], progress: Progress) -> tuple[NDArray[Any], Index]:

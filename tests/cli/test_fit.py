@@ -72,7 +72,7 @@ def test_the_artifact_holds_the_directions_of_the_dense_svd(folder: Path, tmp_pa
     told = succeed("fit", folder / "x.npy", folder / "rows.csv", "-o", tmp_path / "e.npz", "--json").json()
     assert_fitted(tmp_path / "e.npz", rows_of(folder), one_hot(labels), 2)
     header = header_of(tmp_path / "e.npz")
-    assert header["schema"] == "salcli.eraser/1"
+    assert header["schema"] == "salcli.eraser/2"
     assert (header["method"], header["k"], header["d"], header["rank"]) == ("sal", 2, D, 2)
     (attribute,) = header["attributes"]
     assert (attribute["name"], attribute["classes"]) == ("group", ["c0", "c1", "c2"])

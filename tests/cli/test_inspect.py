@@ -235,7 +235,7 @@ def test_a_projection_that_memory_cannot_hold_is_refused_before_it_is_made(tmp_p
 
 def test_an_artifact_of_another_schema_is_refused_with_its_version(eraser: Path, tmp_path: Path) -> None:
     held = load_eraser(eraser)
-    text = str(held["header"]).replace("salcli.eraser/1", "salcli.eraser/9")
+    text = str(held["header"]).replace("salcli.eraser/2", "salcli.eraser/9")
     np.savez(tmp_path / "e.npz", **{**held, "header": np.array(text)})
     done = refuse(3, "inspect", tmp_path / "e.npz", says="salcli.eraser/9")
     assert "written by salcli 0." in done.err

@@ -12,10 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from salcli.erasers.artifact import LINEAR, SCHEMA, Artifact, read_artifact, write_artifact
+from salcli.erasers.artifact import Artifact, read_artifact, write_artifact
 from salcli.erasers.kernel import FeatureEraser, KernelEraser
 from salcli.erasers.linear import LinearEraser
 from salcli.errors import FormatError
+from salcli.formats.artifact import SCHEMA
 from salcli.formats.npz import is_artifact
 from salcli.linalg.kernels import Kernel, NystromMap
 from salcli.options import LabelOptions
@@ -25,7 +26,8 @@ def artifact(d: int = 6, k: int = 2) -> Artifact:
     rng = np.random.default_rng(0)
     u = np.linalg.qr(rng.normal(size=(d, k)))[0]
     header = {
-        "method": "sal", "d": d, "k": k, "rank": k, "is_centred": True, "k_rule": {"rank": True},
+        "method": "sal", "parameters": {"k": None, "alpha": None, "center": True}, "eraser": "linear",
+        "is_orthogonal": True, "d": d, "k": k, "rank": k, "is_centred": True, "k_rule": {"rank": True},
         "inputs": {"embeddings": {"sha256": "0"}, "labels": {"sha256": "0"}},
         "attributes": [{"name": "géndre", "classes": ["F", "M\udcff"], "counts": [3, 3], "sha256": ""}],
         "rows": {
@@ -45,7 +47,7 @@ def kernel_artifacts() -> list[Artifact]:
     features = NystromMap.of(Kernel("poly", 2.0, 3, 0.5), landmarks)
     header = artifact().header | {"d": 3, "method": "ksal", "landmarks": {"n": 7, "rule": "all"}}
     return [
-        replace(artifact(), eraser=eraser, header=header | {"kernel": kernel.to_dict()})
+        replace(artifact(), eraser=eraser, header=header | {"kernel": kernel.to_dict(), "eraser": eraser.kind})
         for eraser, kernel in (
             (exact, exact.kernel),
             (FeatureEraser(features, artifact(features.width).eraser), features.kernel),
@@ -182,7 +184,10 @@ def test_a_file_cut_or_damaged_anywhere_is_refused_or_unchanged_in_its_numbers(p
         ({"header_fields": {"is_centred": False}}, "not centred, its arrays have a mean"),
         ({"left": 3 * U, "right": U / 3}, "not orthonormal"),
         ({"left": U + 5 * V}, "not orthonormal"),
-        ({"right": None}, "expected the arrays"),
+        ({"right": None}, "the arrays right are missing"),
+        ({"singular_values": None}, "expected the arrays"),
+        ({"header_fields": {"eraser": "magic"}}, "eraser of kind 'magic'; this salcli reads linear"),
+        ({"header_fields": {"parameters": None}}, "has None for 'parameters'"),
     ],
 )
 def test_what_does_not_hold_together_is_refused(
@@ -197,7 +202,7 @@ class Bomb:
         return Path.touch, (Path("exploded"),)
 
 
-@pytest.mark.parametrize("name", [*LINEAR, "singular_values", "header"])
+@pytest.mark.parametrize("name", [*LinearEraser.names, "singular_values", "header"])
 def test_nothing_is_ever_unpickled(path: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     bomb = np.empty(1, dtype=object)

@@ -11,15 +11,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
 from salcli.commands.apply import apply
-from salcli.commands.fit import fit, kfit
+from salcli.commands.fit import fit
+from salcli.erasers.base import Fit
 from salcli.erasers.ksal import fit_ksal
 from salcli.erasers.linear import LinearEraser
-from salcli.erasers.sal import SpectralFit, fit_sal
+from salcli.erasers.sal import fit_sal
 from salcli.errors import LabelError, RangeError, RankError, SalcliError
 from salcli.linalg.kernels import Kernel
 from salcli.linalg.moments import CrossMoments
 from salcli.linalg.seeds import direction_scores, seed_direction
-from salcli.options import ApplyOptions, FitOptions, KernelFitOptions, LabelOptions
+from salcli.options import ApplyOptions, FitOptions, LabelOptions
 
 Array = NDArray[Any]
 FLOATS = (np.float32, np.float64)
@@ -38,7 +39,7 @@ def drawn(n: int = 120, d: int = 6, c: int = 3, seed: int = 0) -> tuple[Array, A
     return rng.normal(size=(n, d)) + 2 * rng.normal(size=(c, d))[labels], np.eye(c)[labels]
 
 
-def fitted(x: Array, z: Array, **options: Any) -> SpectralFit[LinearEraser]:
+def fitted(x: Array, z: Array, **options: Any) -> Fit[LinearEraser]:
     return fit_sal(CrossMoments.of(x, z), **options)
 
 
@@ -254,7 +255,7 @@ def test_the_output_has_the_numbers_of_the_input(tmp_path: Path, dtype: str) -> 
 def test_labels_that_are_all_unique_are_said_and_not_attempted(tmp_path: Path) -> None:
     x, _ = drawn()
     paths = saved(tmp_path, x, [f"name {i}" for i in range(len(x))])
-    for run, options in ((fit, FitOptions()), (kfit, KernelFitOptions())):
+    for run, options in ((fit, FitOptions()), (fit, FitOptions(method="ksal"))):
         with pytest.raises(LabelError, match="every label is unique"):
             run(*paths, str(tmp_path / "e.npz"), options)  # type: ignore[operator]
     assert not (tmp_path / "e.npz").exists()

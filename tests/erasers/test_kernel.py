@@ -44,7 +44,7 @@ def test_reduced_vectors_have_the_inner_products_of_the_papers_null_space(kernel
     x, z = planted(120, 4)
     written = fit_ksal(x, z, kernel, is_centred=is_centred).eraser.explicit()
     rows, reduced = written(x), written.reduce(x)
-    assert reduced.shape[1] == written.width - written.k
+    assert reduced.shape[1] == written.d_out - written.k
     mean = written.linear.mean
     close(reduced @ reduced.T, (rows - mean) @ (rows - mean).T, 8)
 
@@ -88,7 +88,7 @@ def test_repeated_and_collinear_rows_have_features_as_wide_as_their_span() -> No
     x, z = planted(80, 5)
     x[10:40] = x[0]
     written = fit_ksal(x, z, Kernel("linear")).eraser.explicit()
-    assert written.width == 5
+    assert written.d_out == 5
     close(written(x) @ written(x).T, fit_ksal(x, z, Kernel("linear")).eraser.erased_gram(x, x), 9)
     spanned = NystromMap.spanning(Kernel("rbf"), x)
     assert spanned.width == 50

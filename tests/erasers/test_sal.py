@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
-from salcli.erasers.sal import SpectralFit, choose_k, fit_sal
+from salcli.erasers.base import Fit, choose_k
+from salcli.erasers.sal import fit_sal
 from salcli.errors import RangeError, RankError, UsageError
 from salcli.linalg.moments import CrossMoments
 
@@ -14,11 +15,11 @@ from ..linalg.strategies import Rows, labelled_rows
 Array = NDArray[np.float64]
 
 
-def fitted(x: Array, z: Array, **options: object) -> SpectralFit:
+def fitted(x: Array, z: Array, **options: object) -> Fit:
     return fit_sal(CrossMoments.of(x, z), **options)  # type: ignore[arg-type]
 
 
-def projector(fit: SpectralFit) -> Array:
+def projector(fit: Fit) -> Array:
     """Compare projectors, never directions: signs and rotations inside tied σ are free."""
     return fit.eraser.left @ fit.eraser.left.T
 

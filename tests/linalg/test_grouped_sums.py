@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salcli.erasers.sal import fit_rows
 from salcli.linalg import class_sums as grouped_sums
 from salcli.linalg.class_sums import GROUP, NARROW, GroupedSums
-from salcli.linalg.label_matrix import SparseDesign
-from salcli.linalg.moments import CrossMoments, is_settled
+from salcli.linalg.label_matrix import LabelMatrix
+from salcli.linalg.moments import CrossMoments
 
 KINDS = ("normal", "shifted", "constant", "outliers", "tiny")
 
@@ -34,12 +33,11 @@ def rows_of(kind: str, n: int, d: int, seed: int) -> np.ndarray:
 def grouped(
     x: np.ndarray, codes: np.ndarray, c: int, batches: list[int] | None = None, calls: list[int] | None = None
 ) -> CrossMoments:
-    """Add rows up, cut into batches, and these into calls."""
+    """Add rows up, cut into batches at `batches` and `calls`."""
     sums = GroupedSums(x.shape[1], c)
-    design = SparseDesign(codes.astype(np.int32)[:, None], None, c, c)
-    for a, b in pairwise(calls or [0, len(x)]):
-        within = [a, *(cut for cut in batches or [] if a < cut < b), b]
-        sums.add((x[i:j] for i, j in pairwise(within)), design.take(slice(a, b)))
+    design = LabelMatrix(codes.astype(np.int32)[:, None], None, c, c)
+    for a, b in pairwise(sorted({0, *(batches or []), *(calls or []), len(x)})):
+        sums.add(x[a:b], design.take(slice(a, b)))
     return CrossMoments.of_sums(sums)
 
 
@@ -87,7 +85,7 @@ def test_rows_add_up_to_the_same_bits_in_any_batches(
         patch.object(grouped_sums, "BLOCK_ELEMENTS", elements),
         patch.object(grouped_sums, "GROUPS_ELEMENTS", elements),
     ):
-        rows = GroupedSums(d, c).rows_at_once
+        rows = GroupedSums.best_rows(d)
         if is_fitting:  # as they are read, but that calls do not begin where they do
             batches = sorted({*range(0, n, rows), n, *range(calls[len(calls) // 2], n, rows)})
         one, other = grouped(x, codes, c), grouped(x, codes, c, batches, calls)
@@ -105,7 +103,7 @@ def test_rows_add_up_to_the_same_bits_in_any_batches(
 @pytest.mark.parametrize("c", [2, 9])
 def test_full_batches_behind_others_are_not_taken_out_of_turn(c: int) -> None:
     with patch.multiple(grouped_sums, BLOCK_ELEMENTS=128 * 5):
-        rows = GroupedSums(5, c).rows_at_once
+        rows = GroupedSums.best_rows(5)
         n = 4 * rows
         x, codes = rows_of("shifted", n, 5, 1), np.random.default_rng(1).integers(0, c, n)
         plain = grouped(x, codes, c)
@@ -117,18 +115,13 @@ def test_full_batches_behind_others_are_not_taken_out_of_turn(c: int) -> None:
         assert np.array_equal(other.mean_x, plain.mean_x)
 
 
-def test_groups_that_join_make_the_sums_of_all_rows() -> None:
+def test_groups_of_parts_add_up_to_those_of_all_rows() -> None:
     x, codes = rows_of("normal", 5000, 6, 0), np.arange(5000) % 3
-    design = SparseDesign(codes.astype(np.int32)[:, None], None, 3, 3)
     with patch.multiple(grouped_sums, BLOCK_ELEMENTS=64 * 6):
-        *parts, total = (GroupedSums(6, 3) for _ in range(4))
-    for part, (a, b) in zip(parts, ((0, 1999), (1999, 2000), (2000, 5000)), strict=True):
-        part.add([x[a:b]], design.take(slice(a, b)))
-    for part in parts:
-        total += part
-    moments, plain = CrossMoments.of_sums(total), CrossMoments.of(x.astype(np.float64), np.eye(3)[codes])
+        parts = [grouped(x[a:b], codes[a:b], 3) for a, b in ((0, 1999), (1999, 2000), (2000, 5000))]
+    moments, plain = parts[0] + parts[1] + parts[2], CrossMoments.of(x.astype(np.float64), np.eye(3)[codes])
     np.testing.assert_allclose(moments.comoment, plain.comoment, atol=1e-3)
-    assert moments.n == len(total) == 5000
+    assert moments.n == 5000
     assert moments.root_x == pytest.approx(plain.root_x, rel=0.05)  # by some of the rows
 
 
@@ -141,7 +134,7 @@ def signal(n: int = 6000, d: int = 4, mean: float = 0.0, strength: float = 0.3) 
 def test_a_signal_well_above_rounding_is_settled_and_its_direction_right() -> None:
     x, codes = signal()
     moments = grouped(x, codes, 2)
-    assert is_settled(moments)
+    assert (moments).is_accurate_enough()
     exact = x.astype(np.float64)
     difference = exact[codes == 1].mean(0) - exact[codes == 0].mean(0)
     ours = np.linalg.svd(moments.cross_covariance())[0][:, 0]
@@ -152,8 +145,8 @@ def test_a_signal_well_above_rounding_is_settled_and_its_direction_right() -> No
 @pytest.mark.parametrize("mean", [1e4, 1e5])
 def test_means_far_above_the_signal_are_not_settled_by_groups(mean: float) -> None:
     x, codes = signal(mean=mean)
-    assert not is_settled(grouped(x, codes, 2))
-    assert is_settled(CrossMoments.of(x, np.eye(2)[codes]))
+    assert not (grouped(x, codes, 2)).is_accurate_enough()
+    assert (CrossMoments.of(x, np.eye(2)[codes])).is_accurate_enough()
 
 
 @pytest.mark.parametrize("mean", [0.0, 10.0])
@@ -161,43 +154,26 @@ def test_labels_that_carry_nothing_are_not_settled_by_groups(mean: float) -> Non
     half, _ = signal(mean=mean, strength=0)
     x, codes = np.concatenate([half, half]), np.repeat([0, 1], [len(half)] * 2)
     order = np.random.default_rng(0).permutation(len(x))
-    assert not is_settled(grouped(x[order], codes[order], 2))
+    assert not (grouped(x[order], codes[order], 2)).is_accurate_enough()
 
 
 def test_sums_that_float32_cannot_hold_are_not_settled_and_not_taken_for_finite() -> None:
     x = np.full((GROUP, 2), 3e38, np.float32)
     codes = np.arange(GROUP) % 2
     sums = GroupedSums(2, 2)
-    sums.add([x], SparseDesign(codes.astype(np.int32)[:, None], None, 2, 2))
-    assert not sums.is_finite
-    assert not is_settled(CrossMoments.of_sums(sums))
-
-
-@pytest.mark.parametrize("c", [2, 9])
-def test_rows_in_memory_are_fitted_by_groups_if_that_settles_it_and_in_float64_if_not(c: int) -> None:
-    n = 6000
-    rng = np.random.default_rng(5)
-    codes = np.arange(n) % c
-    x = (rng.normal(size=(n, 12)) + rng.normal(size=(c, 12))[codes]).astype(np.float32)
-    z = np.eye(c)[codes]
-    plain, far = fit_rows(x, z), fit_rows(x + np.float32(1e5), z)
-    with patch.object(grouped_sums, "LEAST_ELEMENTS", 0):
-        by_groups, still_far = fit_rows(x, z), fit_rows(x + np.float32(1e5), z)
-    assert by_groups.rank == plain.rank == c - 1
-    np.testing.assert_allclose(by_groups.eraser.projection(), plain.eraser.projection(), atol=1e-5)
-    assert not np.array_equal(by_groups.singular_values, plain.singular_values)  # the control: it was by groups
-    assert np.array_equal(still_far.singular_values, far.singular_values)
+    sums.add(x, LabelMatrix(codes.astype(np.int32)[:, None], None, 2, 2))
+    assert not CrossMoments.of_sums(sums).is_finite
+    assert not (CrossMoments.of_sums(sums)).is_accurate_enough()
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("c", [2, 9])
 def test_a_number_that_is_not_finite_never_leaves_the_sums(value: float, c: int) -> None:
     x = rows_of("normal", 100_000, 8, 0)
-    with patch.object(grouped_sums, "BLOCK_ELEMENTS", 1 << 17):
-        sums = GroupedSums(8, c)
-    x[2 * sums.rows_at_once - 5, 3] = value  # among rows that are not measured
-    sums.add([x], SparseDesign((np.arange(len(x)) % c).astype(np.int32)[:, None], None, c, c))
-    assert not sums.is_finite
+    sums = GroupedSums(8, c)
+    x[GroupedSums.best_rows(8) - 5, 3] = value  # among rows that are not measured
+    sums.add(x, LabelMatrix((np.arange(len(x)) % c).astype(np.int32)[:, None], None, c, c))
+    assert not CrossMoments.of_sums(sums).is_finite
 
 
 def test_a_class_gathers_rows_of_several_blocks_up_to_a_group_before_float64_takes_over() -> None:

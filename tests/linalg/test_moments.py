@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from salcli.errors import ShapeError
-from salcli.linalg.class_sums import WIDE_ELEMENTS, RowSums, anchor_of
-from salcli.linalg.label_matrix import SparseDesign
+from salcli.linalg.class_sums import WIDE_ELEMENTS
+from salcli.linalg.label_matrix import LabelMatrix
 from salcli.linalg.moments import CrossMoments
 
 from .strategies import Rows, labelled_rows
@@ -66,6 +66,21 @@ def test_zero_is_neutral_and_addition_is_associative_and_commutative(rows: Rows)
     close(a + b, b + a)
 
 
+@given(labelled_rows())
+def test_moments_survive_bytes_and_are_the_same_bytes_again(rows: Rows) -> None:
+    moments = CrossMoments.of(*rows)
+    found = CrossMoments.from_bytes(moments.to_bytes())
+    close(found, moments, rtol=0)
+    assert found.most_grouped == moments.most_grouped
+    assert found.to_bytes() == moments.to_bytes()
+
+
+@given(labelled_rows(), st.integers(0, 60))
+def test_rows_that_are_added_are_those_of_one_call(rows: Rows, cut: int) -> None:
+    x, z = rows
+    close(CrossMoments.zero(x.shape[1], z.shape[1]).add(x[:cut], z[:cut]).add(x[cut:], z[cut:]), CrossMoments.of(x, z))
+
+
 @given(labelled_rows(), st.randoms(use_true_random=False))
 def test_the_order_of_rows_does_not_matter(rows: Rows, random: object) -> None:
     x, z = rows
@@ -100,19 +115,22 @@ def test_rows_add_up_to_the_same_bits_in_any_batches(
     if not is_one_hot:  # a class and a number
         numbers = np.linspace(-1, 2, len(x))
         codes = np.column_stack([z.argmax(axis=1), np.full(len(x), z.shape[1])]).astype(np.int32)
-        design = SparseDesign(codes, np.column_stack([np.ones(len(x)), numbers]), z.shape[1] + 1, z.shape[1])
+        design = LabelMatrix(codes, np.column_stack([np.ones(len(x)), numbers]), z.shape[1] + 1, z.shape[1])
         z = np.column_stack([z, numbers])
     else:
         codes = (np.arange(len(x), dtype=np.int32) ** 2 % n_classes)[:, None]  # up to 4 in a dense product, or more
         z = np.eye(n_classes)[codes[:, 0]]
-        design = SparseDesign(codes, None, n_classes, n_classes)
+        design = LabelMatrix(codes, None, n_classes, n_classes)
     borders = sorted({0, *(cut for cut in cuts if cut < len(x)), len(x)})
     with patch("salcli.linalg.class_sums.WIDE_ELEMENTS", at_once):
-        whole, parts = (RowSums(x.shape[1], z.shape[1], n_one_hot=design.n_one_hot, anchor=anchor_of(x)) for _ in "ab")
-    whole.add([x], design)
-    for a, b in pairwise(borders):
-        parts.add([x[a:b]], design.take(slice(a, b)))
-    one, other = CrossMoments.of_sums(whole), CrossMoments.of_sums(parts)
+        one, other = (
+            CrossMoments.of_batches(
+                lambda _, cuts=cuts: ((x[a:b], design.take(slice(a, b))) for a, b in pairwise(cuts)),
+                x.shape[1],
+                z.shape[1],
+            )
+            for cuts in ([0, len(x)], borders)
+        )
     assert one.n == other.n
     for name in ("mean_x", "mean_z", "comoment"):
         assert np.array_equal(getattr(one, name), getattr(other, name)), name

@@ -1,3 +1,4 @@
+import itertools
 import sys
 import threading
 import time
@@ -5,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from salcli.streaming.engine import N_THREADS, one_blas_thread, ordered_map
+from salcli.streaming.engine import N_THREADS, Threads, one_blas_thread, ordered_map, tree_sum
 
 
 def test_results_come_in_order_though_work_ends_out_of_order() -> None:
@@ -88,3 +89,23 @@ def test_libraries_are_looked_for_again_only_where_a_module_came_in_between(monk
         with one_blas_thread():
             pass
         assert len(searches) == expected
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 8, 100])
+def test_a_fold_is_a_tree_in_item_order_whatever_the_threads(n: int) -> None:
+    class Word(str):
+        def __add__(self, other: str) -> "Word":
+            return Word(f"({self}{other})")
+
+    def work(i: int) -> Word:
+        time.sleep(0.002 * (i % 3))
+        return Word(chr(ord("a") + i % 26))
+
+    done: list[str] = []
+    found = [Threads(workers).fold(work, range(n), Word(""), done.append) for workers in (1, 4)]
+    assert found[0] == found[1] == tree_sum(map(work, range(n)), Word(""))
+    assert done[:n] == [work(i) for i in range(n)]
+    letters = "".join(c for c in found[0] if c not in "()")
+    assert letters == "".join(done[:n])
+    depth = max(itertools.accumulate((c == "(") - (c == ")") for c in found[0])) if n else 0
+    assert depth <= max(1, n).bit_length()

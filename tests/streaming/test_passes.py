@@ -7,23 +7,20 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
 
 from salcli import options
-from salcli.data.join import LabelledRows
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.errors import FormatError
-from salcli.formats import npy, pages
 from salcli.formats.registry import open_source
 from salcli.linalg import class_sums as grouped_sums
 from salcli.linalg.moments import CrossMoments
 from salcli.options import ReadOptions
 from salcli.streaming import passes
-from salcli.streaming.passes import fold_moments
+from salcli.streaming.engine import LOCAL
+from salcli.streaming.passes import LabelledSource, fold
 from salcli.streaming.progress import Silent
 
 from ..cli.helpers import write_embeddings
-from ..formats.test_pages import require_mapping
 
 N, D = 157, 5
 NAMES = ("x.npy", "x.npz", "x.h5", "x.txt", "x.glove.txt", "x.bin", "x.txt.gz", "x.bin.gz")
@@ -43,7 +40,7 @@ def labels(rng: np.random.Generator, n: int) -> GuardedLabels:
 
 def folded(path: Path, given: GuardedLabels, rows: np.ndarray, batch_rows: int | None) -> CrossMoments:
     with closing(open_source(str(path), ReadOptions(batch_rows=batch_rows))) as source:
-        return fold_moments(source, given, LabelledRows.of(rows), Silent())
+        return fold(LabelledSource.of(source, given, rows), CrossMoments, LOCAL, Silent())
 
 
 @pytest.mark.parametrize(
@@ -177,38 +174,3 @@ def test_slabs_end_at_units_whatever_their_rows(tmp_path: Path) -> None:
             assert sum(slab.n_rows for slab in slabs) == N
             assert all(slab.start // 32 == (slab.start + slab.n_rows - 1) // 32 for slab in slabs), (name, batch_rows)
             assert all(slab.n_rows <= (batch_rows or N) for slab in slabs)
-
-
-@pytest.mark.parametrize("name", ["x.npy", "x.h5"])
-@pytest.mark.parametrize("c", [2, 7])
-def test_sums_over_a_files_own_pages_are_those_over_what_is_read(
-    tmp_path: Path, name: str, c: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(grouped_sums, "LEAST_ELEMENTS", 0)
-    monkeypatch.setattr(options, "UNIT_ELEMENTS", 1 << 17)
-    monkeypatch.setattr(grouped_sums, "BLOCK_ELEMENTS", 1 << 17)
-    rng = np.random.default_rng(6)
-    n = 70_000
-    x, codes = rng.normal(size=(n, D)).astype(np.float32), rng.integers(0, c, n).astype(np.int32)
-    given = GuardedLabels("generated", (Attribute("g", codes, tuple("abcdefg"[:c])),), None)
-    path = write_embeddings(tmp_path / name, x, [b"w%d" % i for i in range(n)])
-    require_mapping(path)
-    looked_at: list[int] = []
-    mapped = pages.mapped
-
-    def counted(handle: int, offset: int, size: int) -> memoryview | None:
-        held = mapped(handle, offset, size)
-        looked_at.append(0 if held is None else len(held))
-        return held
-
-    monkeypatch.setattr(npy, "mapped", counted)
-    results = []
-    for least in (1 << 12, 1 << 60):
-        monkeypatch.setattr(pages, "LEAST_BYTES", least)
-        looked_at.clear()
-        results.append(folded(path, given, np.arange(n), None))
-        assert (sum(looked_at) > 0.9 * x.nbytes) == (least == 1 << 12)
-    assert results[0].most_grouped > 0
-    assert_array_equal(results[0].comoment, results[1].comoment)
-    assert_array_equal(results[0].mean_x, results[1].mean_x)
-    assert_allclose(results[0].mean_x, x.mean(0, dtype=np.float64), atol=1e-6)

@@ -1,15 +1,140 @@
-"""The artifact's header: JSON text in, a record whose fields are there and of their types out."""
+"""The artifact as a file: a checked header and arrays in an `.npz` without pickle, byte-identical for equal content.
+
+What the arrays mean is known to the erasers (`salcli.erasers.artifact`).
+"""
 
 import json
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
 
 from salcli.data.splits import RowRule
 from salcli.errors import FormatError, SalcliError, first_line
+from salcli.formats import atomic, sniff
+from salcli.formats.files import ByteFile
+from salcli.formats.npy import read_header, strings
+from salcli.formats.npz import Archive
+from salcli.formats.sniff import HEAD_BYTES
 from salcli.linalg.kernels import PARAMETERS
 
-SCHEMA = "salcli.eraser/1"
+FORMAT = "salcli eraser"
+SCHEMA, SCHEMA_1 = "salcli.eraser/2", "salcli.eraser/1"
+FLOATS = (np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16))
+MAX_UNCHECKED, MAX_GROWTH = 64 << 20, 100
+MOST_ARRAYS = 32
+KINDS_1 = {
+    "linear": {"mean", "left", "right"},
+    "features": {"landmarks", "whitener", "feature_mean", "left", "right"},
+    "inner products": {"landmarks", "dual", "offset"},
+}
+"""Erasers by their arrays, for files of the first schema, which do not name them."""
+
+
+@dataclass(frozen=True, eq=False)
+class ArtifactFile:
+    """What an artifact holds."""
+
+    header: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
+    """All but the header, `singular_values` among them."""
+    sha256: str
+
+
+def write_file(path: str, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Write an artifact, whole or not at all.
+
+    Raises
+    ------
+    OutputError : it cannot be written
+    """
+    text = json.dumps({**header, "schema": SCHEMA}, sort_keys=True)
+    members = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    with atomic.replacing(path) as temporary, open(temporary, "wb") as handle:
+        np.savez(handle, allow_pickle=False, **members, header=np.array(text))
+
+
+def read_file(path: str) -> ArtifactFile:
+    """Read an artifact, of this schema or an earlier one.
+
+    Raises
+    ------
+    FormatError : not an artifact, of another schema, or damaged
+    """
+    file = ByteFile.open(path)
+    try:
+        arrays, digest = _arrays(path, file), file.sha256()
+        header = checked_header(path, str(arrays.pop("header")))
+    finally:
+        file.close()
+    if "eraser" not in header:
+        header = upgraded(path, header, set(arrays))
+    if not np.all(np.isfinite(arrays["singular_values"])) or arrays["singular_values"].ndim != 1:
+        raise FormatError(f"{path}: damaged artifact: singular values must be a finite list")
+    return ArtifactFile(header, arrays, digest)
+
+
+def upgraded(path: str, header: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    """Return the header of schema 1 with the fields of schema 2: the kind of eraser, and the method's parameters."""
+    kind = next((kind for kind, parts in KINDS_1.items() if parts <= names), None)
+    if kind is None:
+        raise FormatError(f"{path}: not a salcli eraser: expected the arrays mean, left, right and a header")
+    rule = header["k_rule"]
+    parameters = {"k": rule.get("given"), "alpha": rule.get("alpha"), "center": header["is_centred"]}
+    if "kernel" in header:
+        kernel, landmarks = header["kernel"], header["landmarks"]
+        parameters |= {"kernel": kernel["name"], **{name: kernel[name] for name in PARAMETERS.get(kernel["name"], ())}}
+        parameters["landmarks"] = None if landmarks["rule"] == "all" else landmarks["n"]
+    return {**header, "eraser": kind, "is_orthogonal": True, "parameters": parameters}
+
+
+def _arrays(path: str, file: ByteFile) -> dict[str, NDArray[Any]]:
+    if not file.head().startswith(sniff.ZIP_MAGIC):
+        raise FormatError(f"{path}: not a salcli eraser: expected the .npz that `salcli fit` writes")
+    archive = Archive(file)
+    names = [name.removesuffix(".npy") for name in archive.names]
+    if not {"singular_values", "header"} <= set(names) or not 3 <= len(names) <= MOST_ARRAYS:
+        raise FormatError(f"{path}: not a salcli eraser: expected the arrays mean, left, right and a header")
+    arrays = {name: _array(path, archive, name) for name in names}
+    archive.close()
+    return arrays
+
+
+def _array(path: str, archive: Archive, name: str) -> NDArray[Any]:
+    """Read one array, after its header was found to announce what is there."""
+    member = f"{name}.npy"
+    fault = f"{path}: not a salcli eraser, or damaged"
+    if member not in archive.names:
+        raise FormatError(f"{fault}: {name} is no .npy")
+    stream, size = archive.stream(member, f"{fault}: {name}"), archive.size(member)
+    header = read_header(stream.read(min(size, HEAD_BYTES)), f"{fault}: {name}")
+    is_text = header.dtype.kind == "U" and header.shape == ()
+    is_known = is_text if name == "header" else header.dtype in FLOATS
+    if header.dtype.hasobject:
+        raise FormatError(f"{fault}: {name} is an object array (a Python pickle inside), which is never opened")
+    if not is_known:
+        wanted = "one string" if name == "header" else "floats"
+        raise FormatError(f"{path}: damaged artifact: {name} is {header.dtype}, expected {wanted}")
+    if header.offset + header.n_bytes != size:
+        raise FormatError(
+            f"{path}: damaged artifact: {name} is {header.n_items} numbers, which do not take the {size} bytes it has"
+        )
+    if size > MAX_UNCHECKED and archive.growth(member) > MAX_GROWTH:
+        raise FormatError(f"{path}: damaged artifact: {name} would unpack to {size} bytes")
+    stream.close()
+    data = archive.stream(member, f"{fault}: {name}").read(size + 1)
+    if len(data) != size:
+        raise FormatError(f"{fault}: {name} ends {size - len(data)} bytes early")
+    if name == "header":
+        strings(data[header.offset :], header.dtype, f"{fault}: {name}")
+    shape = (header.shape[::-1], header.shape)[not header.is_fortran]
+    array = np.frombuffer(data, header.dtype, offset=header.offset).reshape(shape)
+    return array.T if header.is_fortran else array
+
+
 MAX_DEPTH = 8
 Check = Callable[[Any], bool]
 
@@ -74,6 +199,7 @@ FIELDS: dict[str, Check] = {
     "inputs": _are_inputs,
     "versions": _are_versions,
 }
+FIELDS_2: dict[str, Check] = {"eraser": _is_text, "is_orthogonal": _is_flag, "parameters": _is_record}
 ROWS: dict[str, Check] = {
     "rule": _is_record,
     "joined_by": lambda value: value in ("key", "row"),
@@ -112,16 +238,18 @@ def checked_header(path: str, text: str) -> dict[str, Any]:
         raise FormatError(f"{path}: damaged artifact: its header is no JSON ({first_line(error)})") from error
     if not isinstance(header, dict):
         raise FormatError(f"{path}: damaged artifact: its header is no JSON object")
-    if header.get("schema") != SCHEMA:
+    if header.get("schema") not in (SCHEMA, SCHEMA_1):
         versions = header.get("versions")
         made_by = versions.get("salcli", "unknown") if isinstance(versions, dict) else "unknown"
         raise FormatError(
             f"{path}: schema {_shown(header.get('schema'))} (written by salcli {_shown(made_by).strip(chr(39))}), "
-            f"this salcli reads {SCHEMA!r}"
+            f"this salcli reads {SCHEMA!r} and {SCHEMA_1!r}"
         )
     if not _is_plain(header):
         raise FormatError(f"{path}: damaged artifact: its header holds a number out of range, or is nested too deeply")
     _require(path, "header", header, FIELDS)
+    if header["schema"] == SCHEMA:
+        _require(path, "header", header, FIELDS_2)
     _require(path, "record of fitted rows", header["rows"], ROWS)
     _require_rule(path, header["rows"]["rule"])
     _require_attributes(path, header["attributes"])

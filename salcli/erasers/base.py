@@ -1,0 +1,275 @@
+"""`Method`, `Eraser` and `Fit`: what every method has in common, and the registry `METHODS`.
+
+A method is one file: a frozen record of parameters and a `fit` that turns labelled rows into an eraser.
+"""
+
+import importlib
+from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from salcli.data.labels import Attribute
+from salcli.errors import ParameterError, RankError, UsageError
+from salcli.options import option
+from salcli.streaming.engine import Engine
+from salcli.streaming.passes import LabelledSource
+from salcli.streaming.progress import Progress
+
+Array = NDArray[np.float64]
+
+
+class Eraser(Protocol):
+    """A fitted change of rows; frozen. Members subclass it for the defaults of what only some of them have."""
+
+    kind: ClassVar[str]
+    """Its name in artifacts (see `ERASERS`)."""
+    names: ClassVar[tuple[str, ...]]
+    """The arrays that an artifact holds of it."""
+    keeps_space: ClassVar[bool] = True
+    """Whether rows stay in their own space: with strength 0 they do not change."""
+    least_dtype: ClassVar[type[np.floating[Any]]] = np.float16
+    """The narrowest dtype that holds its rows well."""
+
+    @property
+    def d(self) -> int:
+        """Width of the rows it takes."""
+
+    @property
+    def d_out(self) -> int:
+        """Width of the rows it returns."""
+
+    @property
+    def k(self) -> int:
+        """Number of directions it removes."""
+
+    @property
+    def is_orthogonal(self) -> bool:
+        """Whether it is an orthogonal projection of rows (or of their features)."""
+        return False
+
+    def __call__(
+        self,
+        x: NDArray[Any],
+        *,
+        strength: float = 1.0,
+        dtype: DTypeLike | None = None,
+        out: NDArray[Any] | None = None,
+    ) -> NDArray[Any]:
+        """Return erased rows.
+
+        Parameters
+        ----------
+        x : `[n, d]`
+        strength : λ ∈ [0, 1], the share of the way
+        dtype : of the result
+        out : memory that may be used for the result
+
+        Returns
+        -------
+        `[n, d_out]`
+        """
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what an artifact holds, by the names in `names`."""
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> Self:
+        """Return the eraser that an artifact holds, after checking it (the inverse of `arrays`).
+
+        Raises
+        ------
+        SalcliError : the arrays are no such eraser
+        """
+
+    def truncated(self, k: int) -> "Eraser | None":  # noqa: ARG002 (members use it)
+        """Return the eraser that removes the first k of its directions only; None if the method must fit again."""
+        return None
+
+    def reduce(
+        self,
+        x: NDArray[Any],  # noqa: ARG002 (members use them)
+        *,
+        dtype: DTypeLike | None = None,  # noqa: ARG002
+        out: NDArray[Any] | None = None,  # noqa: ARG002
+    ) -> NDArray[Any]:
+        """Return the coordinates of rows `[n, d]` in the complement of what is removed: `[n, d_out − k]`.
+
+        Raises
+        ------
+        UsageError : it is no orthogonal projection
+        """
+        raise UsageError("--reduce needs an orthogonal projection; this eraser's method is oblique")
+
+    def residue(self, x: NDArray[Any], dtype: DTypeLike) -> float:  # noqa: ARG002 (members use them)
+        """Return what rounding erased rows to `dtype` brings back, as a root mean square; 0 where that is not known."""
+        return 0.0
+
+    def to_features(self, remedy: str = "") -> "Eraser":  # noqa: ARG002 (a kernel's eraser may need memory)
+        """Return what writes vectors: the eraser itself, or for inner products an eraser of features."""
+        return self
+
+    def by_inner_products(self) -> Any:
+        """Return the same eraser by inner products (`KernelEraser`), or None without a kernel."""
+        return None
+
+    @property
+    def rows_at_once(self) -> int | None:
+        """Rows of the best batches, for erasers whose arithmetic does not depend on batches; None: any."""
+        return None
+
+
+E = TypeVar("E", bound=Eraser, covariant=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Fit(Generic[E]):
+    """What a method's `fit` returns: an eraser and the spectrum that it was cut from."""
+
+    eraser: E
+    singular_values: Array
+    """`[min(d, c)]` of the matrix whose directions are removed, descending."""
+    rank: int
+    """How many of them are more than rounding."""
+    k_rule: dict[str, Any] = field(default_factory=lambda: {"rank": True})
+    """How k was chosen: {"given": k}, {"alpha": α} or {"rank": true}."""
+    is_centred: bool = True
+    """Whether the moments were centred."""
+    header: dict[str, Any] = field(default_factory=dict)
+    """Further plain values for the artifact's header."""
+
+
+class Method(Protocol):
+    """A way to fit an eraser."""
+
+    name: str
+    summary: str
+    """When to use it, in one line."""
+    Parameters: type
+    """A frozen dataclass of `option` fields, from which the command line is made."""
+
+    def fit(
+        self,
+        rows: LabelledSource,
+        parameters: Any,
+        *,
+        task: Attribute | None,
+        seed: int,
+        engine: Engine,
+        progress: Progress,
+    ) -> Fit[Eraser]:
+        """Fit an eraser, in one pass over the rows, several, or with the rows in memory.
+
+        Parameters
+        ----------
+        rows : labelled rows
+        parameters : an instance of `Parameters`
+        task : classes of the main task, of the same rows, for methods that keep it
+        seed : of every random choice
+        engine : where the passes run
+        progress : hears of stages
+        """
+
+
+T = TypeVar("T")
+
+
+class Registry(MutableMapping[str, T]):
+    """Members by name; those given as `module:attribute` are imported when they are first used."""
+
+    def __init__(self, members: dict[str, str]) -> None:
+        self._members: dict[str, Any] = dict(members)
+
+    def __getitem__(self, name: str) -> T:
+        member = self._members[name]
+        if isinstance(member, str):
+            module, _, attribute = member.partition(":")
+            member = self._members[name] = getattr(importlib.import_module(module), attribute)
+        found: T = member
+        return found
+
+    def __setitem__(self, name: str, member: T) -> None:
+        self._members[name] = member
+
+    def __delitem__(self, name: str) -> None:
+        del self._members[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+
+METHODS: Registry[Method] = Registry(
+    {
+        "sal": "salcli.erasers.sal:METHOD",
+        "leace": "salcli.erasers.leace:METHOD",
+        "ksal": "salcli.erasers.ksal:METHOD",
+    }
+)
+ERASERS: Registry[type[Eraser]] = Registry(
+    {
+        "linear": "salcli.erasers.linear:LinearEraser",
+        "features": "salcli.erasers.kernel:FeatureEraser",
+        "inner products": "salcli.erasers.kernel:KernelEraser",
+    }
+)
+
+
+@dataclass(frozen=True)
+class SpectralParameters:
+    """How many directions of a spectrum are removed."""
+
+    k: int | None = option(None, "-k", metavar="N", help="Directions to remove; default: all of the rank.")
+    alpha: float | None = option(None, "--alpha", metavar="A", help="Instead of -k: the least k with σ₁/σₖ₊₁ > A.")
+
+    def __post_init__(self) -> None:
+        if self.k is not None and self.alpha is not None:
+            raise ParameterError("alpha", self.alpha, "k chooses the number of directions too: give one of both")
+        if self.alpha is not None and not 1 <= self.alpha < float("inf"):
+            raise ParameterError("alpha", self.alpha, "expected a finite number of at least 1")
+        if self.k is not None and self.k < 1:
+            raise ParameterError("k", self.k, "at least one direction must be removed")
+
+
+def choose_k(singular_values: Array, rank: int, k: int | None, alpha: float | None) -> tuple[int, dict[str, Any]]:
+    """Return how many directions to remove: k as given, the least with σ₁/σₖ₊₁ > alpha, or all of the rank.
+
+    Parameters
+    ----------
+    singular_values : `[m]`, descending
+    rank : how many of them are more than rounding
+
+    Returns
+    -------
+    k, and how it was chosen
+
+    Raises
+    ------
+    RankError : k above the rank; the message states the rank and the spectrum
+    ParameterError : k < 1, alpha < 1, or both given
+    """
+    SpectralParameters(k, alpha)
+    if k is not None and k > rank:
+        raise RankError(
+            f"k = {k}, but the cross-covariance has rank {rank}: only {rank} "
+            f"direction{'s carry' if rank > 1 else ' carries'} the labels (singular values {_shown(singular_values)})"
+        )
+    rule: dict[str, Any] = {"rank": True} if k is None else {"given": k}
+    chosen = rank if k is None else k
+    if alpha is not None:
+        chosen, rule = _by_threshold(singular_values, rank, alpha), {"alpha": alpha}
+    return chosen, rule
+
+
+def _by_threshold(singular_values: Array, rank: int, alpha: float) -> int:
+    kept = singular_values[1:rank]  # beyond the rank σ counts as 0, and σ₁/0 is above every alpha
+    above = np.flatnonzero(singular_values[0] > alpha * kept)
+    return int(above[0]) + 1 if len(above) else rank
+
+
+def _shown(singular_values: Array) -> str:
+    return ", ".join(f"{s:.3g}" for s in singular_values[:6]) + (" …" if len(singular_values) > 6 else "")
