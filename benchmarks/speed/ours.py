@@ -15,10 +15,11 @@ from salcli.commands.apply import stream_through
 from salcli.data.join import LabelledRows
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.erasers.base import Fit
+from salcli.erasers.leace import fit_leace
 from salcli.erasers.sal import fit_sal
 from salcli.formats.registry import create, open_source
 from salcli.formats.source import Slab
-from salcli.linalg.moments import CrossMoments
+from salcli.linalg.moments import CrossMoments, SecondMoments
 from salcli.options import ApplyOptions
 from salcli.streaming.engine import LOCAL, one_blas_thread, ordered_map
 from salcli.streaming.passes import LabelledSource, fold
@@ -39,9 +40,15 @@ class FitPass:
         self._chosen = LabelledRows.of(np.arange(n))
 
     def __call__(self) -> CrossMoments:
-        """Fold the file into moments."""
+        """Return the moments of the file."""
         with closing(open_source(str(self._path))) as source:
             return fold(LabelledSource(source, self._labels, self._chosen), CrossMoments, LOCAL, Silent())
+
+    def leace(self) -> Fit[Any]:
+        """Fit LEACE to the file."""
+        with closing(open_source(str(self._path))) as source, one_blas_thread():
+            rows = LabelledSource(source, self._labels, self._chosen)
+            return fit_leace(fold(rows, SecondMoments, LOCAL, Silent()))
 
 
 def warm_up(path: Path, n: int) -> None:

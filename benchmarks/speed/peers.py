@@ -23,6 +23,7 @@ PAPER_ROWS, PAPER_D, MACHINES = 7_350, 300, 35
 WHOLE_ROWS, WHOLE_D, CLASSES = 200_000, 768, (2, 30)
 COPIES = 4  # of the rows that a peer may hold at once: as they are, widened to float64, and on their way to a file
 AGREEMENT = 1e-5
+PEER_BATCH = 8_192
 RECIPE = "the paper's recipe in numpy"
 WINS = 1.0  # the target of every peer: ours is the faster
 APPLY_BOUNDS = ("float32 → float64 in a cached block", "copy into a fresh array (page faults)")
@@ -74,6 +75,7 @@ def rows(bench: Bench) -> Iterator[Row]:
     for name, n, d, n_classes in shapes:
         yield from _fits(bench, name, *files.separated(n, d, n_classes))
     yield from _from_file(bench)
+    yield _leace(bench)
     yield _inlp(bench)
     yield from _applied(bench)
 
@@ -124,6 +126,39 @@ def _from_file(bench: Bench) -> Iterator[Row]:
             section="peers", size=files.size_of(n, d), target=WINS, bounds=("float32 → float64 in a cached block",),
         )  # fmt: skip
     path.unlink()
+
+
+def _leace(bench: Bench) -> Row:
+    """Measure LEACE from a file against concept-erasure's fitter on the same rows in memory."""
+    n, d = bench.sized(WHOLE_ROWS, 2000), WHOLE_D
+    path = files.write_npy(bench.folder / "x.npy", n, d)
+    works: dict[str, Work] = {"ours": FitPass(path, n, 2).leace}
+    if (peer := concept_erasure_leace(np.load(path), np.eye(2, dtype=np.float32)[np.arange(n) % 2])) is not None:
+        works["peer"] = peer
+    seconds = bench.timed(works, touches=COPIES * path.stat().st_size)
+    path.unlink()
+    note = "ours: from .npy, float64; the peer: rows in memory, float32, batches of 8,192 rows, threaded BLAS"
+    return Row.times("LEACE fit from .npy", "concept-erasure, LeaceFitter", seconds["ours"], seconds.get("peer"),
+                     section="peers", size=files.size_of(n, d), target=WINS,
+                     note=MISSING if peer is None else note)  # fmt: skip
+
+
+def concept_erasure_leace(x: Array, z: Array) -> Work | None:
+    """Return what fits concept-erasure's LEACE to rows in memory; None if it is not installed."""
+    if find_spec("concept_erasure") is None:
+        return None
+    import torch
+    from concept_erasure import LeaceFitter
+
+    rows, labels = torch.from_numpy(x), torch.from_numpy(z)
+
+    def fit() -> None:
+        fitter = LeaceFitter(x.shape[1], z.shape[1], dtype=torch.float32)
+        for start in range(0, len(x), PEER_BATCH):
+            fitter.update(rows[start : start + PEER_BATCH], labels[start : start + PEER_BATCH])
+        assert fitter.eraser.proj_left is not None
+
+    return fit
 
 
 def _fold_and_fit(fold: FitPass) -> None:

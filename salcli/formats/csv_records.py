@@ -1,23 +1,27 @@
-"""CSV records with the line each began on: UTF-8, RFC 4180 quoting, rows that end at LF alone, bounded memory."""
+"""CSV records with the line each began on: UTF-8, RFC 4180 quoting, rows that end at LF alone, bounded memory.
+
+Large files without quotes are cut by pyarrow, block by block; the csv module reads the rest, and owns the messages.
+"""
 
 import csv
 import itertools
 import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from functools import partial
-from typing import NamedTuple
+from functools import cached_property, partial
+from typing import Any, NamedTuple, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from salcli.errors import FormatError
-from salcli.formats.csv_cells import FEED, Cells, PlainLines
 from salcli.formats.files import ByteFile
 from salcli.formats.sniff import format_of
 
 DELIMITERS = ",;\t"
 MAX_LINE = 1 << 20
-READ_BYTES = 1 << 18  # cells of a few letters take many times as much as strings
+READ_BYTES = 1 << 20  # cells of a few letters take many times as much as strings
+LEAST_BYTES = 1 << 20  # of a file, for which it pays to import pyarrow
 RECORDS_AT_ONCE = 4096
 BOM = b"\xef\xbb\xbf"
 QUOTED = re.compile(rb'(?:^|(?<=[,;\t]))"(?:[^"]|"")*(?:"|\Z)')  # a quote opens a cell only where one begins
@@ -32,14 +36,60 @@ class Batch(NamedTuple):
     """Their fields, column by column."""
 
 
+class ArrowColumn(Sequence[str]):
+    """One column of a block that pyarrow cut."""
+
+    def __init__(self, array: Any) -> None:
+        """Take a `pyarrow.BinaryArray`."""
+        self._array = array
+
+    @cached_property
+    def _strings(self) -> list[str]:
+        import pyarrow as pa
+
+        try:
+            found: list[str] = self._array.cast(pa.string()).to_numpy(zero_copy_only=False).tolist()
+        except pa.ArrowInvalid:  # not UTF-8
+            return [_text(cell) for cell in self._array.to_pylist()]
+        return found
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        """Return a cell, or a list of some."""
+        return self._strings[index]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._strings)
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def encoded(self) -> tuple[list[str], NDArray[np.int32]]:
+        """Return each distinct cell once, in order of appearance, and the number `[n]` of each row's cell."""
+        found = self._array.dictionary_encode()
+        return [_text(cell) for cell in found.dictionary.to_pylist()], found.indices.to_numpy()
+
+
+def _text(cell: bytes) -> str:
+    return cell.decode("utf-8", "surrogateescape")
+
+
 NO_TEXT = ("npy", "npz", "h5")
 
 
-def csv_batches(path: str) -> Generator[Batch]:
+def csv_batches(path: str, least_bytes: int = LEAST_BYTES) -> Generator[Batch]:
     """Read a CSV; a blank line in one of several columns may only stand at the end.
 
-    Without quotes and carriage returns a record is a line, cut at delimiters. From the first block of lines that has
-    some, the csv module reads the rest.
+    From the first block of lines that has quotes, carriage returns or a row of another length, the csv module reads
+    the rest.
+
+    Parameters
+    ----------
+    path : the file; may be compressed
+    least_bytes : smaller files are read by the csv module alone
 
     Raises
     ------
@@ -53,17 +103,44 @@ def csv_batches(path: str) -> Generator[Batch]:
         if first is None:
             return
         delimiter = max(DELIMITERS, key=partial(_count, _first_line(first)))
+        is_large = file.size is None or file.size >= least_bytes
         number = n_columns = 0
         for block in itertools.chain([first], blocks):
             n_columns = n_columns or _count(_first_line(first), delimiter) + 1
-            lines = PlainLines.of(block, delimiter, n_columns)
-            if lines is None:
+            columns = _cut(block, delimiter, n_columns) if is_large else None
+            if columns is None:
                 rest = _by_module(path, itertools.chain([block], blocks), delimiter, number, n_columns if number else 0)
                 yield from _batched(path, rest, n_columns if number else 0)
                 return
-            numbers = range(number + 1, number + 1 + lines.n)
-            yield Batch(numbers, [Cells(lines, i) for i in range(n_columns)])
-            number += lines.n
+            numbers = range(number + 1, number + 1 + len(columns[0]))
+            yield Batch(numbers, columns)
+            number = numbers.stop - 1
+
+
+def _cut(block: bytes, delimiter: str, n_columns: int) -> list[Sequence[str]] | None:
+    """Cut complete lines into columns; None if they need more than that, or have other numbers of fields."""
+    if b'"' in block or b"\r" in block or block.startswith(BOM):  # pyarrow would drop a BOM in front of any block
+        return None
+    if n_columns > 1 and (block.startswith(b"\n") or b"\n\n" in block):  # to pyarrow, a row of empty cells
+        return None
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    names = [str(i) for i in range(n_columns)]
+    read = arrow_csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=names)
+    parse = arrow_csv.ParseOptions(
+        delimiter=delimiter, quote_char=False, escape_char=False, newlines_in_values=False, ignore_empty_lines=False
+    )
+    types = dict.fromkeys(names, pa.binary())
+    convert = arrow_csv.ConvertOptions(column_types=types, null_values=[], strings_can_be_null=False)
+    try:
+        table = arrow_csv.read_csv(pa.BufferReader(block), read, parse, convert)
+    except pa.ArrowInvalid:  # a row of another length
+        return None
+    n_lines = block.count(b"\n") + (not block.endswith(b"\n"))
+    if len(table) != n_lines:
+        return None
+    return [ArrowColumn(column.combine_chunks()) for column in table.columns]
 
 
 def _first_line(block: bytes) -> bytes:
@@ -89,7 +166,7 @@ def _blocks(path: str, file: ByteFile) -> Iterator[bytes]:
     while data := stream.read(READ_BYTES):
         whole, feed, held = (held + data).rpartition(b"\n")
         if feed:
-            n_lines += int(np.count_nonzero(np.frombuffer(whole, np.uint8) == FEED)) + 1
+            n_lines += whole.count(b"\n") + 1
             whole += feed
             if is_first:
                 end = whole.index(b"\n") + 1

@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import smallest_code
-from salcli.formats.csv_cells import Cells, cell_of
+from salcli.formats.csv_records import ArrowColumn
 
 AT_ONCE = 1 << 16  # rows
-FEWEST = 8  # distinct cells, up to which it is fastest to look for one after the other
-FEW = 1 << 10  # distinct cells, up to which looking for their numbers is faster than for their strings
 
 
 class Trimmed(dict[str, str]):
@@ -38,45 +36,17 @@ class ClassColumn:
     def __init__(self) -> None:
         self.cells = _Codes()
         self._held, self._kind = bytearray(), smallest_code(0)  # grows in place: there is no second copy of it
-        self._words, self._codes_of_words = np.zeros(0, np.uint64), np.zeros(0, np.int32)  # by size
 
     def add(self, cells: Sequence[str]) -> None:
         """Take the next rows' cells."""
-        words = cells.words if isinstance(cells, Cells) and len(self.cells) <= FEW else None
-        if words is None:
-            codes = np.fromiter(map(self.cells.__getitem__, cells), np.int32, len(cells))
+        if isinstance(cells, ArrowColumn):
+            distinct, numbers = cells.encoded()
+            codes = np.array([self.cells[cell] for cell in distinct], np.int32)[numbers]
         else:
-            codes = self._looked_up(words)
+            codes = np.fromiter(map(self.cells.__getitem__, cells), np.int32, len(cells))
         if (kind := smallest_code(len(self.cells))) != self._kind:
             self._held, self._kind = bytearray(self.codes.astype(kind).data.cast("B")), kind
         self._held += codes.astype(kind).data.cast("B")
-
-    def _looked_up(self, words: NDArray[np.uint64]) -> NDArray[np.signedinteger[Any]]:
-        """Find the codes of cells that are numbers: no string is made for a row."""
-        if 0 < len(self._words) <= FEWEST and (codes := self._compared(words)) is not None:
-            return codes
-        at, last = np.searchsorted(self._words, words), len(self._words) - 1
-        is_known = self._words[np.minimum(at, last)] == words if last >= 0 else np.zeros(len(words), np.bool_)
-        if not is_known.all():
-            new, first = np.unique(words[~is_known], return_index=True)
-            codes = np.zeros(len(new), np.int32)
-            for i in np.argsort(first):  # as they came
-                codes[i] = self.cells[cell_of(new[i])]
-            every = np.concatenate([self._words, new])
-            order = np.argsort(every)
-            self._words, self._codes_of_words = every[order], np.concatenate([self._codes_of_words, codes])[order]
-            at = np.searchsorted(self._words, words)
-        return self._codes_of_words[at]
-
-    def _compared(self, words: NDArray[np.uint64]) -> NDArray[np.signedinteger[Any]] | None:
-        """Find codes by comparing; None if a cell is new."""
-        kind = smallest_code(len(self.cells))
-        codes, n_found = np.zeros(len(words), kind), 0
-        for word, code in zip(self._words, self._codes_of_words.tolist(), strict=True):
-            is_same = words == word
-            n_found += int(np.count_nonzero(is_same))
-            codes += is_same.view(np.int8) * kind.type(code)
-        return codes if n_found == len(words) else None
 
     @property
     def codes(self) -> NDArray[np.signedinteger[Any]]:

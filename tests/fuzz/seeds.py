@@ -13,9 +13,10 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.erasers.artifact import SCHEMA, Artifact, _parts
+from salcli.erasers.artifact import Artifact
 from salcli.erasers.kernel import FeatureEraser, KernelEraser
 from salcli.erasers.linear import LinearEraser
+from salcli.formats.artifact import SCHEMA
 from salcli.linalg.kernels import Kernel, NystromMap
 
 BOM = b"\xef\xbb\xbf"
@@ -74,7 +75,8 @@ def zipped(members: Iterable[tuple[str, bytes]], compression: int = zipfile.ZIP_
 def artifact_header(**more: Any) -> dict[str, Any]:
     """Give the header of a valid linear eraser."""
     return {
-        "schema": SCHEMA, "method": "sal", "d": 3, "k": 1, "rank": 1, "is_centred": True, "k_rule": {"given": 1},
+        "schema": SCHEMA, "method": "sal", "parameters": {"k": 1}, "eraser": "linear", "is_orthogonal": True,
+        "d": 3, "k": 1, "rank": 1, "is_centred": True, "k_rule": {"given": 1},
         "attributes": [{"name": "y", "classes": ["F", "M"], "counts": [2, 2], "sha256": "0"}],
         "rows": {
             "rule": {"fit_split": None, "holdout": 0.0, "sample": None, "seed": 0}, "n_fitted": 4, "sha256": "0",
@@ -97,9 +99,12 @@ def _artifacts() -> tuple[Artifact, ...]:
         (linear, artifact_header()),
         (
             KernelEraser(Kernel("rbf", 0.5), X, dual, np.zeros(1)),
-            artifact_header(kernel={"name": "rbf", "gamma": 0.5}, **exact),
+            artifact_header(kernel={"name": "rbf", "gamma": 0.5}, eraser="inner products", **exact),
         ),
-        (FeatureEraser(features, linear), artifact_header(kernel=features.kernel.to_dict(), **kernel)),
+        (
+            FeatureEraser(features, linear),
+            artifact_header(kernel=features.kernel.to_dict(), eraser="features", **kernel),
+        ),
     )
     return tuple(Artifact(eraser, np.array([1.0, 0.0]), header) for eraser, header in erasers)
 
@@ -108,7 +113,7 @@ def artifact_members(which: int = 0) -> dict[str, bytes]:
     """Give the arrays of a valid artifact (linear, by inner products, by features) as `.npy` bytes."""
     held = _artifacts()[which]
     arrays = {"header": np.array(json.dumps(held.header)), "singular_values": held.singular_values}
-    return {name: npy(np.asarray(array)) for name, array in (arrays | _parts(held.eraser)).items()}
+    return {name: npy(np.asarray(array)) for name, array in (arrays | held.eraser.arrays()).items()}
 
 
 def hdf5(**arrays: Any) -> bytes:
