@@ -10,7 +10,7 @@ from salcli.data.labels import GuardedLabels
 from salcli.data.splits import RowRule
 from salcli.erasers.base import ERASERS, METHODS, Eraser, Method
 from salcli.errors import AlignmentError, FormatError, ParameterError, SalcliError
-from salcli.formats.artifact import read_file, write_file
+from salcli.formats.artifact import SCHEMA_1, read_file, write_file
 from salcli.formats.finite import FiniteSource
 from salcli.linalg.blas import blas_product
 from salcli.options import LabelOptions
@@ -38,6 +38,11 @@ class Artifact:
     def rule(self) -> RowRule:
         """Which rows were fitted."""
         return RowRule.from_dict(self.header["rows"]["rule"])
+
+    @property
+    def spells_numbers(self) -> bool:
+        """Whether its digests are of row numbers as text (see `salcli.data.digests`)."""
+        return bool(self.header.get("schema") == SCHEMA_1)
 
     @property
     def method(self) -> Method:

@@ -103,7 +103,7 @@ def _require_same_rows(artifact: Artifact | None, labels: GuardedLabels, rows: E
     if artifact is None:
         return
     told = artifact.header["rows"]
-    if rows_digest(labels, rows.fitted) != told["sha256"]:
+    if rows_digest(labels, rows.fitted, spells_numbers=artifact.spells_numbers) != told["sha256"]:
         raise AlignmentError(
             f"{labels.path}: these labels lead to {len(rows.fitted)} fitted rows, not to the {told['n_fitted']} rows "
             "that the eraser was fitted on, so nobody can say which rows are fresh: "
@@ -121,7 +121,10 @@ def require_same_labels(artifact: Artifact, labels: GuardedLabels, index: Index)
     """
     fitted = {held["name"]: held["sha256"] for held in artifact.header["attributes"]}
     for attribute in labels.attributes:
-        if attribute.name in fitted and labels_digest(labels, attribute, index) != fitted[attribute.name]:
+        if attribute.name not in fitted:
+            continue
+        found = labels_digest(labels, attribute, index, spells_numbers=artifact.spells_numbers)
+        if found != fitted[attribute.name]:
             raise AlignmentError(
                 f"{labels.path}: column {attribute.name!r} has other labels on the fitted rows than those "
                 "the eraser was fitted with: give the labels of the fit"

@@ -14,12 +14,14 @@ from salcli.formats.csv_records import ArrowColumn
 AT_ONCE = 1 << 16  # rows
 
 
-class Trimmed(dict[str, str]):
-    """One copy of each distinct cell, without the spaces around it."""
-
-    def __missing__(self, cell: str) -> str:
-        self[cell] = cell.strip()
-        return self[cell]
+def stripped(cells: Sequence[str]) -> list[str]:
+    """Return cells without the spaces around them; equal ones are one string."""
+    if isinstance(cells, ArrowColumn):
+        distinct, numbers = cells.encoded()
+        found: list[str] = np.array([cell.strip() for cell in distinct], object)[numbers].tolist()
+        return found
+    distinct_cells: dict[str, str] = {cell: cell.strip() for cell in set(cells)}
+    return [distinct_cells[cell] for cell in cells]
 
 
 class _Codes(dict[str, int]):

@@ -16,7 +16,7 @@ import numpy as np
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.errors import FormatError, LabelError, UsageError, warn
 from salcli.formats.csv_records import Batch, csv_batches
-from salcli.formats.label_columns import ClassColumn, Lines, Trimmed
+from salcli.formats.label_columns import ClassColumn, Lines, stripped
 from salcli.formats.sniff import looks_like_vectors
 from salcli.options import LabelOptions
 
@@ -154,13 +154,12 @@ def _only_column(path: str, names: Sequence[str], taken: set[int | None]) -> int
 
 def _read_rows(path: str, batches: Iterable[Batch], columns: _Columns) -> _Rows:
     rows = _Rows(classes=[ClassColumn() for _ in columns.classes], numbers=[array("d") for _ in columns.numeric])
-    trimmed = Trimmed()
     for lines, cells in batches:
         rows.lines.extend(lines)
         if columns.key is not None:
             rows.keys.extend(cells[columns.key])
         if columns.split is not None:
-            rows.splits.extend(map(trimmed.__getitem__, cells[columns.split]))
+            rows.splits.extend(stripped(cells[columns.split]))
         for held, column in zip(rows.classes, columns.classes, strict=True):
             held.add(cells[column])
         for numbers, column in zip(rows.numbers, columns.numeric, strict=True):
@@ -225,7 +224,7 @@ def _tell_empty(path: str, name: str, is_empty: np.ndarray, rows: _Rows) -> None
 
 def _without_repeats(labels: GuardedLabels, lines: Lines) -> GuardedLabels:
     """Keep the first of equal labels for one key; two different labels for one key cannot both be right."""
-    if labels.keys is None or len(set(labels.keys)) == len(labels.keys):
+    if labels.keys is None or _are_distinct(labels.keys):
         return labels
     first: dict[str, int] = {}
     kept = []
@@ -258,6 +257,12 @@ def _without_repeats(labels: GuardedLabels, lines: Lines) -> GuardedLabels:
         labels.key_column,
         None if task is None else Attribute(task.name, task.values[index], task.classes),
     )
+
+
+def _are_distinct(keys: Sequence[str]) -> bool:
+    """Return whether no key occurs twice; sorting their hashes is faster than filling a set with millions of them."""
+    hashes = np.sort(np.fromiter(map(hash, keys), np.int64, len(keys)))
+    return bool(np.all(hashes[1:] != hashes[:-1])) or len(set(keys)) == len(keys)
 
 
 def _shown(attribute: Attribute, index: int) -> str:
