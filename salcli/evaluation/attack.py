@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels, Index
 from salcli.erasers.artifact import Artifact
-from salcli.erasers.kernel_route import TILE
 from salcli.erasers.linear import LinearEraser
 from salcli.errors import AlignmentError, UsageError
 from salcli.evaluation.attackers import (
@@ -19,7 +18,6 @@ from salcli.evaluation.attackers import (
     VALIDATION,
     Attacker,
     KernelProbe,
-    ProbeResult,
     Scaling,
     Settings,
     balanced_accuracy,
@@ -30,9 +28,9 @@ from salcli.evaluation.attackers import (
     untold,
     wilson,
 )
-from salcli.evaluation.deviation import deviation
 from salcli.evaluation.gates import Asked
 from salcli.evaluation.plan import RowPlan
+from salcli.evaluation.report import ProbeResult
 from salcli.evaluation.stages import Stages
 from salcli.options import SAME_KERNEL, VECTOR_PROBES, EvaluateOptions
 from salcli.streaming.engine import N_THREADS, ordered_map
@@ -134,23 +132,6 @@ def _doubts(attribute: Attribute, adversary: str, y_train: NDArray[Any], y_test:
             "was not trained on"
         )
     return told
-
-
-def measure_deviation(stages: Stages, index: Index) -> dict[str, Any] | None:
-    """Measure γ/ρ of a kernel's eraser on the rows at `index`, tile by tile; None without a kernel."""
-    if stages.kernel is None:
-        return None
-    eraser, x = stages.kernel, stages.rows[stages.at(index)]
-    at = eraser.coordinates(x)
-    parts = [slice(start, start + TILE) for start in range(0, len(x), TILE)]
-
-    def tile(pair: tuple[slice, slice]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        rows, columns = pair
-        gram = eraser.kernel.gram(x[rows], x[columns])
-        return gram, eraser.erase_gram(np.zeros_like(gram), at[rows], at[columns])
-
-    tiles = ordered_map(tile, ((rows, columns) for rows in parts for columns in parts))
-    return {"value": deviation(tiles), "n": len(x)}
 
 
 def _answers_by_vectors(job: _Job, stages: Stages, seed: int, progress: Progress, only: str | None) -> Answers:
