@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.erasers.sal import fit_sal
-from salcli.evaluation.task import main_task
+from salcli.evaluation.report import to_json
+from salcli.evaluation.task import Guarded, main_task
 from salcli.linalg.moments import CrossMoments
 
 SHARES, DRAWS = (0.5, 0.6, 0.7, 0.8), 3
@@ -55,17 +56,15 @@ def main() -> None:
                 x,
                 erased,
                 sentiment,
-                dialect,
+                [Guarded("dialect", dialect, ("sae", "aae"))],
                 chosen,
                 test,
                 column="sentiment",
-                guarded="dialect",
                 class_names=("negative", "positive"),
-                group_names=("sae", "aae"),
                 seed=seed,
             )
             assert result is not None
-            told = result.to_dict()
+            told = to_json(result)
             figures.append(
                 [told[name][stage] for name in ("accuracy", "tpr_gap", "tpr_gap_rms") for stage in ("before", "after")]
             )

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from salcli.errors import SalcliWarning
+from salcli.evaluation.text import visible as plain
 
 if TYPE_CHECKING:  # rich takes tens of milliseconds, and a quiet command has no use for it
     from rich.console import Console
@@ -75,11 +76,6 @@ def _say(what: str, style: str, message: str) -> None:
     talk().print(Text.assemble((what, style), " ", told))
 
 
-def plain(text: str) -> str:
-    """Keep text from files on one line, free of control characters (our consoles take no markup from it)."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
 def print_json(record: dict[str, Any]) -> None:
     """Print one JSON object: sorted keys, full-precision numbers, ASCII."""
     print(json.dumps(record, sort_keys=True, allow_nan=False))
@@ -115,10 +111,9 @@ class ConsoleProgress:
 
 def print_table(table: "Table") -> None:
     """Print a table without the blanks that rich pads lines with."""
-    console = results()
-    with console.capture() as drawn:
-        console.print(table, crop=False)  # a line that is too long goes on in the next: no digit is left out
-    print("\n".join(line.rstrip() for line in drawn.get().splitlines()))
+    from salcli.render.terminal import table_text
+
+    print(table_text(table, results()))
 
 
 def print_fields(fields: dict[str, Any]) -> None:

@@ -175,8 +175,8 @@ def evaluate(
 ) -> None:
     """Train attackers before and after erasure, and gate on what they read."""
     from salcli.cli import console
-    from salcli.cli.report_table import print_report
     from salcli.commands import evaluate as command
+    from salcli.evaluation.report import to_json
     from salcli.options import EvaluateOptions, LabelOptions, Limit, ReadOptions, Sweep
 
     options = EvaluateOptions(
@@ -203,9 +203,11 @@ def evaluate(
     )
     made = command.evaluate(embeddings, labels, eraser, options, console.ConsoleProgress(is_quiet=quiet))
     if json:
-        console.print_json(made.to_dict())
+        console.print_json(to_json(made))
     else:
-        print_report(made.to_dict())
+        from salcli.render.terminal import terminal
+
+        print(terminal(made, console.results()), end="")
     if made.verdict == "fail":
         raise typer.Exit(GATE_FAILED)
 

@@ -5,18 +5,20 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from salcli.commands.sweep import Again, repeat_fits, require_repeatable, sweep
 from salcli.data.labels import GuardedLabels, as_index
 from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.errors import located, warn
-from salcli.evaluation import utility as keeping
-from salcli.evaluation.attack import asked_for, attack, chosen_probes, measure_deviation
-from salcli.evaluation.gates import Asked, Gate, accuracy_gate, gain_gate, similarity_gate, tpr_gap_gate
-from salcli.evaluation.plan import RowPlan, capped, plan_rows, require_same_labels
-from salcli.evaluation.report import Fields, Report, judged_stage
-from salcli.evaluation.stages import Erasure, Stages, opened_against, stage_rows
+from salcli.evaluation.attack import asked_for, attack, chosen_probes
+from salcli.evaluation.base import BeforeAfter, Labelled
+from salcli.evaluation.gates import Asked, accuracy_gate, gain_gate, similarity_gate, tpr_gap_gate
+from salcli.evaluation.measures import MEASURES, run_measures
+from salcli.evaluation.plan import plan_rows, require_same_labels
+from salcli.evaluation.report import ErasedFile, EraserSummary, Gate, InputFile, Report, to_json
+from salcli.evaluation.similarity import SIMILARITY
+from salcli.evaluation.stages import Erasure, opened_against, stage_rows
+from salcli.evaluation.task import TASK
 from salcli.formats import atomic
 from salcli.formats.finite import FiniteSource
 from salcli.formats.label_table import read_labels
@@ -43,7 +45,7 @@ class Subject:
     against: FiniteSource | None
     guarded: GuardedLabels | None
     """The labels of the attributes that the eraser was fitted for, if others are evaluated."""
-    eraser: Fields | None
+    eraser: EraserSummary | ErasedFile | None
     """What the report says of the eraser, or of the file that was erased elsewhere."""
 
 
@@ -77,21 +79,17 @@ def evaluate(
         if artifact is not None:
             artifact.require_width(str(eraser), source)
 
-        def inputs() -> dict[str, dict[str, Any]]:
-            found = {"embeddings": {"path": embeddings, "sha256": digests[0].result(), "n": source.n, "d": source.d}}
+        def inputs() -> dict[str, InputFile]:
+            found = {"embeddings": InputFile(embeddings, digests[0].result(), source.n, source.d)}
             if table is not None:
-                found["labels"] = {"path": str(labels), "sha256": digests[1].result(), "n": len(table)}
+                found["labels"] = InputFile(str(labels), digests[1].result(), len(table))
             return found
 
-        about = None if artifact is None else {"path": eraser, "sha256": artifact.sha256, **artifact.summary()}
-        if against is not None:
-            about = {
-                "path": options.against,
-                "sha256": against.sha256(),
-                "method": "against",
-                "n": against.n,
-                "d": against.d,
-            }
+        about: EraserSummary | ErasedFile | None = None
+        if artifact is not None:
+            about = EraserSummary.of(str(eraser), artifact)
+        elif against is not None:
+            about = ErasedFile(str(options.against), against.sha256(), against.n, against.d)
         with located(embeddings):
             subject = Subject(source, table, artifact, against, guarded, about)
             report = assess(subject, inputs, options, progress or Silent())
@@ -100,25 +98,22 @@ def evaluate(
 
 
 def assess(
-    subject: Subject, inputs: Callable[[], dict[str, Fields]], options: EvaluateOptions, progress: Progress
+    subject: Subject, inputs: Callable[[], dict[str, InputFile]], options: EvaluateOptions, progress: Progress
 ) -> Report:
-    """Measure all that was asked for, and judge the gates.
+    """Return all that was measured, with the gates judged.
 
     Parameters
     ----------
-    inputs : what the report says of them, asked last: they are hashed on the way
+    inputs : called last, since the input files are hashed in the background
     """
     source, labels, artifact = subject.source, subject.labels, subject.artifact
     probes = chosen_probes(artifact, options)
     erasure = Erasure(against=subject.against) if artifact is None else Erasure.of(artifact, source, options)
-    words = keeping.gather_words(source, options)
     notes: list[str] = []
-    # What needs no attackers comes first: a word that is not there is told before they are trained.
-    found: dict[str, Any] = {
-        "similarity": keeping.similarity(words, erasure, options),
-        "neighbors": keeping.neighbors(source, erasure, options, progress),
-    }
-    asked = Asked()
+    rows = BeforeAfter(source, erasure, options, progress=progress, note=notes.append)
+    # Measures that need no labels come first: they are cheap, and fail early where a word is missing.
+    measures = dict.fromkeys(MEASURES) | run_measures(rows, needs_labels=False)
+    report, asked = Report(eraser=subject.eraser, measures=measures), Asked()
     if labels is not None:
         join = join_labels(source, labels)
         row_of_label = as_index(join.row_of_label)
@@ -129,50 +124,43 @@ def assess(
                 require_same_labels(artifact, guarded, plan.fitted)
             require_repeatable(artifact, erasure, guarded, plan, options)
         stages = stage_rows(source, erasure, row_of_label, plan.needed, progress)
+        rows = replace(rows, labelled=Labelled(labels, plan, stages))
         notes += plan.notes
         if subject.against is not None:
             notes.append(UNKNOWN_FIT.format(subject.against.path))
-        results, told = attack(stages, labels, plan, probes, options, progress)
-        notes += told
+        results, found = attack(stages, labels, plan, probes, options, progress)
+        notes += found
         asked = asked_for(labels, options, probes)
-        of_task, told = keeping.task(stages, labels, plan, options)
-        notes += told
-        found |= {"probes": results, "task": of_task, **_of_labels(stages, labels, plan, options)}
+        report = replace(report, probes=results, measures=measures | run_measures(rows, needs_labels=True))
         if artifact is not None:
-            again = Again(source, labels, guarded, artifact, erasure, stages, plan, row_of_label, words)
-            found["sweep"], told = sweep(again, options, progress)
-            notes += told
-            found["repeats"], told = repeat_fits(again, options, progress)
-            notes += told
+            again = Again(source, labels, guarded, artifact, erasure, stages, plan, row_of_label, rows)
+            steps, found = sweep(again, options, progress)
+            notes += found
+            repeats, found = repeat_fits(again, options, progress)
+            notes += found
+            report = replace(report, sweep=steps, repeats=repeats)
     notes = list(dict.fromkeys(notes))
     for note in notes:
         warn(note)
-    told_of = inputs()
-    report = Report(told_of, subject.eraser, **found, notes=(*notes, *_told_of_inputs(artifact, told_of)))
+    files = inputs()
+    report = replace(report, inputs=files, notes=(*notes, *_notes_on_inputs(artifact, files)))
     return replace(report, gates=tuple(_gates(report, asked, options)))
 
 
-def _of_labels(stages: Stages, labels: GuardedLabels, plan: RowPlan, options: EvaluateOptions) -> dict[str, Any]:
-    return {
-        "geometry": keeping.geometry(stages, labels, plan),
-        "scatter": keeping.scatter(stages, labels, plan, options),
-        "deviation": measure_deviation(stages, capped(labels, plan.test, options.probe_rows, options.seed)),
-    }
-
-
 def _gates(report: Report, asked: Asked, options: EvaluateOptions) -> list[Gate]:
-    stage = judged_stage(report.eraser)
+    stage = report.judged_stage
     gates = [accuracy_gate(g.limit, g.probe, asked, report.probes, stage) for g in options.max_accuracy]
     gates += [gain_gate(g.limit, g.probe, asked, report.probes, stage) for g in options.max_gain]
     if options.max_tpr_gap is not None:
-        gates.append(tpr_gap_gate(options.max_tpr_gap, report.task, stage))
+        gates.append(tpr_gap_gate(options.max_tpr_gap, report.of(TASK), stage))
     if options.min_similarity_kept is not None:
-        gates.append(similarity_gate(options.min_similarity_kept, report.similarity))
+        changes = report.of(SIMILARITY)
+        gates.append(similarity_gate(options.min_similarity_kept, changes or ()))
     return gates
 
 
-def _told_of_inputs(artifact: Artifact | None, inputs: dict[str, Fields]) -> list[str]:
-    """Note files that are not those of the fit: the test rows may then have other vectors, or other labels."""
+def _notes_on_inputs(artifact: Artifact | None, inputs: dict[str, InputFile]) -> list[str]:
+    """Return notes on files that are not those of the fit: the test rows may have other vectors, or other labels."""
     if artifact is None:
         return []
     fitted = artifact.header["inputs"]
@@ -181,7 +169,7 @@ def _told_of_inputs(artifact: Artifact | None, inputs: dict[str, Fields]) -> lis
         known = fitted[name]["sha256"]
         if known is None:
             notes.append(f"whether the {name} are the file that the eraser was fitted on is not known (--no-sha256)")
-        elif name in inputs and known != inputs[name]["sha256"]:
+        elif name in inputs and known != inputs[name].sha256:
             notes.append(f"the {name} are not the file that the eraser was fitted on (another SHA-256)")
     return notes
 
@@ -193,24 +181,23 @@ def write_reports(report: Report, paths: tuple[str, ...]) -> None:
     ------
     OutputError : one cannot be written
     """
-    fields = report.to_dict()
     for path in paths:
-        text = _rendered(fields, Path(path).suffix.lower())
+        text = _rendered(report, Path(path).suffix.lower())
         with atomic.replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as handle:
             handle.write(text)
 
 
-def _rendered(fields: dict[str, object], suffix: str) -> str:
+def _rendered(report: Report, suffix: str) -> str:
     if suffix == ".md":
         from salcli.render.markdown import markdown
 
-        return markdown(fields)
+        return markdown(report)
     if suffix == ".html":
         from salcli.render.html import html
 
-        return html(fields)
+        return html(report)
     if suffix == ".xml":
         from salcli.render.junit import junit
 
-        return junit(fields)
-    return json.dumps(fields, sort_keys=True, allow_nan=False, indent=1) + "\n"
+        return junit(report)
+    return json.dumps(to_json(report), sort_keys=True, allow_nan=False, indent=1) + "\n"

@@ -220,6 +220,8 @@ def _spellings(gold: "SimilaritySet") -> set[str]:
 
 
 def _score(gold: "SimilaritySet", look: _Look) -> dict[str, Any]:
+    from salcli.evaluation.report import to_json
     from salcli.evaluation.similarity import similarity_score
 
-    return similarity_score(gold.name, gold.pairs, gold.scores, look.vectors).to_dict()
+    found: dict[str, Any] = to_json(similarity_score(gold.name, gold.pairs, gold.scores, look.vectors))
+    return found

@@ -1,8 +1,7 @@
 """Measuring again and again: along one parameter of the erasure, and over fits on few labels."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,18 +11,18 @@ from salcli.data.splits import stratified_sample
 from salcli.erasers.artifact import Artifact
 from salcli.erasers.base import Eraser
 from salcli.errors import LabelError, RankError, UsageError
-from salcli.evaluation import utility as keeping
 from salcli.evaluation.attack import UNCONVERGED, attack, chosen_probes
+from salcli.evaluation.base import BeforeAfter, Labelled
+from salcli.evaluation.measures import recorded, run_swept
 from salcli.evaluation.plan import RowPlan
-from salcli.evaluation.report import Fields
+from salcli.evaluation.report import Measurement, RepeatedFigure, Repeats, SweepStep
 from salcli.evaluation.stages import Erasure, Stages, stage_rows
+from salcli.evaluation.task import TASK
 from salcli.formats.finite import FiniteSource
 from salcli.options import SAME_KERNEL, EvaluateOptions
 from salcli.streaming.engine import LOCAL, Engine
 from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Progress, Silent
-
-Figures = dict[str, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +39,8 @@ class Again:
     stages: Stages
     plan: RowPlan
     row_of_label: NDArray[np.int64]
-    words: keeping.Words
+    rows: BeforeAfter
+    """What the measures were given."""
     engine: Engine = LOCAL
 
 
@@ -79,12 +79,12 @@ def sweep(
     again: Again,
     options: EvaluateOptions,
     progress: Progress,
-) -> tuple[tuple[Fields, ...], tuple[str, ...]]:
-    """Measure everything that was asked for at each value of `--sweep`; moments are folded once.
+) -> tuple[tuple[SweepStep, ...], tuple[str, ...]]:
+    """Measure attackers and swept measures at each value of `--sweep`; moments are folded once.
 
     Returns
     -------
-    a record for each value, and notes
+    a step for each value, and notes
     """
     if options.sweep is None:
         return (), ()
@@ -95,13 +95,13 @@ def sweep(
         if values[-1] > rank:
             notes.append(f"--sweep k: the rank is {rank}, so the sweep ends there")
         values = tuple(value for value in values if value <= rank)
-    steps: list[Fields] = []
+    steps: list[SweepStep] = []
     with progress.stage("sweep", len(values), "values") as advance:
         for value in values:
             erasure = _at(again, whole, parameter, value)
             stages = replace(again.stages, after=erasure.erased(again.stages.rows), kernel=None)
-            steps.append(_measured(again, erasure, stages, again.plan, options))
-            steps[-1] |= {"parameter": parameter, "value": value}
+            found = _measured(again, erasure, stages, again.plan, options)
+            steps.append(SweepStep(probes=found.probes, measures=found.measures, parameter=parameter, value=value))
             advance(1)
     return tuple(steps), (*notes, *_doubts("sweep", steps))
 
@@ -110,53 +110,51 @@ def repeat_fits(
     again: Again,
     options: EvaluateOptions,
     progress: Progress,
-) -> tuple[Fields | None, tuple[str, ...]]:
-    """Fit on `--repeats` stratified subsets of `--sample` fitted rows; give mean and standard deviation of everything.
+) -> tuple[Repeats | None, tuple[str, ...]]:
+    """Fit on `--repeats` stratified subsets of `--sample` fitted rows, and measure each fit.
 
     In-sample attackers are trained on the rows of each fit, the main task on all fitted rows.
 
     Returns
     -------
-    what was found (None: nothing was asked for), and notes
+    mean and standard deviation of every figure (None: no repeats were asked for), and notes
     """
     if options.repeats is None:
         return None, ()
-    n, steps = options.repeats, list[Fields]()
+    found: list[Measurement] = []
     _written(again.erasure)
-    runs: list[Figures] = []
-    with progress.stage("repeat", n, "fits") as advance:
+    with progress.stage("repeat", options.repeats, "fits") as advance:
         for index in _samples(again.guarded, again.plan.fitted, options):
             eraser = _refitted(again, index, Silent())
             changed = replace(again.erasure, eraser=eraser, kernel=None)
             plan = again.plan.fitted_on(index, again.labels, options)
             needed = np.union1d(again.plan.needed, plan.needed)
             stages = stage_rows(again.source, changed, again.row_of_label, needed, Silent())
-            steps.append(_measured(again, changed, stages, plan, options))
-            runs.append(dict(_figures(steps[-1])))
+            found.append(_measured(again, changed, stages, plan, options))
             advance(1)
-    figures = [
-        {
-            "name": name,
-            "mean": float(np.mean([run[name] for run in runs])),
-            "std": float(np.std([run[name] for run in runs], ddof=1)),
-            "values": [run[name] for run in runs],
-        }
-        for name in runs[0]
-        if all(name in run for run in runs)
-    ]
-    return {"n": n, "sample": options.sample or 0, "figures": figures}, _doubts("repeats", steps)
+    repeats = Repeats(options.repeats, options.sample or 0, repeated_figures(found))
+    return repeats, _doubts("repeats", found)
 
 
-def _doubts(name: str, steps: list[Fields]) -> tuple[str, ...]:
-    """Say how many attackers and main tasks of all steps are not to be trusted."""
-    attackers = [probe["converged"] for step in steps for probe in step["probes"]]
-    tasks = [step["task"]["converged"] for step in steps if step["task"]]
-    told = []
+def repeated_figures(found: Sequence[Measurement]) -> tuple[RepeatedFigure, ...]:
+    """Return mean and sample standard deviation of the figures that every measurement has."""
+    runs = [dict(_figures(each)) for each in found]
+    values = {name: [run[name] for run in runs] for name in runs[0] if all(name in run for run in runs)}
+    return tuple(
+        RepeatedFigure(name, float(np.mean(of)), float(np.std(of, ddof=1)), tuple(of)) for name, of in values.items()
+    )
+
+
+def _doubts(name: str, found: Sequence[Measurement]) -> tuple[str, ...]:
+    """Return how many attackers and main tasks did not converge."""
+    attackers = [probe.converged for each in found for probe in each.probes]
+    tasks = [task.converged for each in found if (task := each.of(TASK)) is not None]
+    notes = []
     if not all(attackers):
-        told.append(f"{name}: {UNCONVERGED.format(attackers.count(False), len(attackers))}")
+        notes.append(f"{name}: {UNCONVERGED.format(attackers.count(False), len(attackers))}")
     if not all(tasks):
-        told.append(f"{name}: the main task did not converge in {tasks.count(False)} of {len(tasks)} steps")
-    return tuple(told)
+        notes.append(f"{name}: the main task did not converge in {tasks.count(False)} of {len(tasks)} steps")
+    return tuple(notes)
 
 
 def _written(erasure: Erasure) -> Eraser:
@@ -165,15 +163,13 @@ def _written(erasure: Erasure) -> Eraser:
     return erasure.eraser
 
 
-def _measured(again: Again, erasure: Erasure, stages: Stages, plan: RowPlan, options: EvaluateOptions) -> Fields:
-    """Measure the later stage of an erasure: attackers by the plan of its fit, the task by the first plan."""
+def _measured(again: Again, erasure: Erasure, stages: Stages, plan: RowPlan, options: EvaluateOptions) -> Measurement:
+    """Measure the later stage of an erasure: attackers by the plan of its fit, measures by the first plan."""
     probes = tuple(name for name in chosen_probes(again.artifact, options) if name != SAME_KERNEL)
     results, _ = attack(stages, again.labels, plan, probes, options, Silent(), "after")
-    return {
-        "probes": [result.to_dict() for result in results],
-        "similarity": list(keeping.similarity(again.words, erasure, options)),
-        "task": keeping.task(stages, again.labels, again.plan, options)[0],
-    }
+    labelled = Labelled(again.labels, again.plan, stages)
+    rows = BeforeAfter(again.source, erasure, options, labelled, cache=again.rows.cache)
+    return Measurement(probes=results, measures=run_swept(rows))
 
 
 def _at(again: Again, whole: Eraser, parameter: str, value: float) -> Erasure:
@@ -214,19 +210,10 @@ def _refitted(again: Again, index: Index, progress: Progress, *, k: int | None =
     return fit.eraser.to_features()
 
 
-def _figures(measured: Fields) -> Iterator[tuple[str, float]]:
-    """Name each number of a measurement that is defined."""
-    for probe in measured["probes"]:
-        yield f"{probe['attribute']}, {probe['probe']}, {probe['adversary']}: accuracy", probe["accuracy"]
-    for score in measured["similarity"]:
-        yield from _defined(f"similarity {score['set']}", score["after"])
-    if task := measured["task"]:
-        yield from _defined(f"task {task['column']}: accuracy", task["accuracy"]["after"])
-        for of, aside in ((task, ""), *((other, f", {other['guarded']}") for other in task["others"])):
-            for name in ("tpr_gap", "tpr_gap_rms"):
-                yield from _defined(f"task {task['column']}: {name}{aside}", of[name] and of[name]["after"])
-
-
-def _defined(name: str, value: Any) -> Iterator[tuple[str, float]]:
-    if value is not None:
-        yield name, float(value)
+def _figures(found: Measurement) -> Iterator[tuple[str, float]]:
+    """Yield name and value of each figure that is defined."""
+    for probe in found.probes:
+        yield f"{probe.attribute}, {probe.probe}, {probe.adversary}: accuracy", probe.accuracy
+    for measure, record in recorded(found):
+        for figure in measure.figures(record):
+            yield figure.name, figure.value

@@ -17,7 +17,6 @@ from salcli.evaluation.attackers import (
     VALIDATION,
     Attacker,
     KernelProbe,
-    ProbeResult,
     Scaling,
     Settings,
     balanced_accuracy,
@@ -28,16 +27,15 @@ from salcli.evaluation.attackers import (
     untold,
     wilson,
 )
-from salcli.evaluation.deviation import deviation
 from salcli.evaluation.gates import Asked
 from salcli.evaluation.plan import RowPlan
+from salcli.evaluation.report import ProbeResult
 from salcli.evaluation.stages import Stages
 from salcli.options import SAME_KERNEL, VECTOR_PROBES, EvaluateOptions
 from salcli.streaming.engine import N_THREADS, ordered_map
 from salcli.streaming.memory import require_room
 from salcli.streaming.progress import Progress
 
-TILE = 1024
 LONG = 60.0  # seconds; a probe that will take longer is announced
 FARTHEST = 1e6  # spreads of the rows before
 GROWTH = 2.2  # how a kernel machine's time grows with its rows
@@ -133,23 +131,6 @@ def _doubts(attribute: Attribute, adversary: str, y_train: NDArray[Any], y_test:
             "was not trained on"
         )
     return told
-
-
-def measure_deviation(stages: Stages, index: Index) -> dict[str, Any] | None:
-    """Measure γ/ρ of a kernel's eraser on the rows at `index`, tile by tile; None without a kernel."""
-    if stages.kernel is None:
-        return None
-    eraser, x = stages.kernel, stages.rows[stages.at(index)]
-    at = eraser.coordinates(x)
-    parts = [slice(start, start + TILE) for start in range(0, len(x), TILE)]
-
-    def tile(pair: tuple[slice, slice]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        rows, columns = pair
-        gram = eraser.kernel.gram(x[rows], x[columns])
-        return gram, eraser.erase_gram(np.zeros_like(gram), at[rows], at[columns])
-
-    tiles = ordered_map(tile, ((rows, columns) for rows in parts for columns in parts))
-    return {"value": deviation(tiles), "n": len(x)}
 
 
 def _answers_by_vectors(job: _Job, stages: Stages, seed: int, progress: Progress, only: str | None) -> Answers:

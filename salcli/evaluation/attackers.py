@@ -8,7 +8,7 @@ import itertools
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,64 +16,12 @@ from numpy.typing import NDArray
 
 from salcli.data.splits import stratified_parts
 from salcli.errors import RangeError
-from salcli.evaluation.shares import difference
 
 Array = NDArray[np.float64]
 Z95 = 1.959963984540054  # standard normal quantile of .975
 MOST_STEPS = 10_000
 TOLERANCE = 1e-2
 TIE = 1e-4  # of the margin: above what float32 rounding of erased rows leaves
-
-
-@dataclass(frozen=True)
-class ProbeResult:
-    """One attacker's result on the test rows."""
-
-    attribute: str
-    probe: str
-    adversary: str
-    """in-sample (trained on the fitted rows) or fresh (on rows that took no part in the fit)."""
-    stage: str
-    """before or after erasure."""
-    accuracy: float
-    ci95: tuple[float, float]
-    """Wilson interval of the accuracy."""
-    balanced_accuracy: float
-    """Mean over classes of the share that was recognised."""
-    majority: float
-    """Share of the most frequent class among the test rows: what a blind guess reaches."""
-    n_train: int
-    n_test: int
-    converged: bool
-    capped: bool
-    """Whether the training rows were cut down to --probe-rows."""
-    n_classes: int
-    hyperparameters: dict[str, float] = field(default_factory=dict, hash=False)
-    """C, and γ where there is one; the same before and after."""
-
-    @property
-    def leakage(self) -> float:
-        """What a gate judges: accuracy, and for two classes also that of the flipped answers."""
-        return max(self.accuracy, difference(1, self.accuracy)) if self.n_classes == 2 else self.accuracy
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give the fields of the report's JSON."""
-        return {
-            "attribute": self.attribute,
-            "probe": self.probe,
-            "adversary": self.adversary,
-            "stage": self.stage,
-            "accuracy": self.accuracy,
-            "ci95": list(self.ci95),
-            "balanced_accuracy": self.balanced_accuracy,
-            "majority": self.majority,
-            "n_train": self.n_train,
-            "n_test": self.n_test,
-            "converged": self.converged,
-            "capped": self.capped,
-            "hyperparameters": self.hyperparameters,
-            "leakage": self.leakage,
-        }
 
 
 @dataclass(frozen=True)

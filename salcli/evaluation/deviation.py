@@ -1,15 +1,73 @@
 """How far erasure moves a kernel: γ/ρ = mean|K̂ − K| / std(K) (Shao, Ziser & Cohen 2023)."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.evaluation.base import BeforeAfter, Measure
+from salcli.evaluation.plan import capped
+from salcli.evaluation.section import Section
+from salcli.evaluation.text import count, decimal
+from salcli.streaming.engine import ordered_map
+
 Array = NDArray[np.float64]
+TILE = 1024  # rows and columns of one product
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """γ/ρ of a kernel's eraser."""
+
+    value: float | None
+    """None where the kernel does not vary."""
+    n: int
+    """Rows whose inner products were compared."""
+
+
+class KernelDeviation(Measure[Deviation]):
+    """γ/ρ of a kernel's eraser on the test rows."""
+
+    name: ClassVar[str] = "deviation"
+
+    def run(self, rows: BeforeAfter) -> Deviation | None:
+        """Return γ/ρ, summed tile by tile; None without a kernel."""
+        stages, options = rows.stages, rows.options
+        if stages.kernel is None:
+            return None
+        eraser = stages.kernel
+        x = stages.rows[stages.at(capped(rows.labels, rows.plan.test, options.probe_rows, options.seed))]
+        at = eraser.coordinates(x)
+        parts = [slice(start, start + TILE) for start in range(0, len(x), TILE)]
+
+        def tile(pair: tuple[slice, slice]) -> tuple[Array, Array]:
+            one, other = pair
+            gram = eraser.kernel.gram(x[one], x[other])
+            return gram, eraser.erase_gram(np.zeros_like(gram), at[one], at[other])
+
+        tiles = ordered_map(tile, ((one, other) for one in parts for other in parts))
+        return Deviation(deviation(tiles), len(x))
+
+    def section(self, record: Deviation) -> Section:
+        """Return a sentence of the geometry's section."""
+        value = "undefined" if record.value is None else decimal(record.value)
+        line = f"deviation of the kernel, mean|K̂ − K| / std(K): {value} on {count(record.n)} test rows"
+        if record.value is None:
+            return Section("geometry", "Geometry", line=line)
+        told = (
+            f"Inner products move by {value} of their standard deviation, "
+            f"on average over the pairs of {count(record.n)} rows."
+        )
+        return Section("geometry", "Geometry", (told,), line=line)
+
+
+DEVIATION = KernelDeviation()
 
 
 def deviation(tiles: Iterable[tuple[Array, Array]]) -> float | None:
-    """Accumulate γ/ρ over tiles of a kernel matrix.
+    """Return γ/ρ, accumulated over tiles of a kernel matrix.
 
     Parameters
     ----------

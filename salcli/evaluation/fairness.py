@@ -1,6 +1,5 @@
 """True positive rates by class and group, and the gap between groups (De-Arteaga et al. 2019)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -16,20 +15,20 @@ RESAMPLES = 1_000
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """How often each (true class, predicted class, group) came up."""
+    """How often each (true class, predicted class, group) occurs."""
 
     counts: NDArray[np.int64]
-    """`[c, c, g]`; groups without a single row are compared with none."""
+    """`[c, c, g]`; groups without rows are not compared."""
 
     @classmethod
     def of(cls, true: Codes, predicted: Codes, groups: Codes, n_classes: int, n_groups: int) -> "Outcomes":
-        """Count rows: codes `[n]`, from 0."""
+        """Return the counts of rows with these codes `[n]`, from 0."""
         joint = (true.astype(np.int64) * n_classes + predicted) * n_groups + groups
         shape = (n_classes, n_classes, n_groups)
         return cls(np.bincount(joint, minlength=int(np.prod(shape))).reshape(shape))
 
     def rates(self) -> tuple[Array, NDArray[np.int64]]:
-        """Give the true positive rate of each class in each group, NaN where it has no rows, and those rows' number.
+        """Return the true positive rate of each class in each group, NaN where it has no rows, and its number of rows.
 
         Returns
         -------
@@ -43,7 +42,7 @@ class Outcomes:
         return self.counts[..., self.counts.sum(axis=(0, 1)) > 0]
 
     def gap(self) -> float | None:
-        """Give the mean over classes of |TPR₁ − TPR₂|; None if no class has positives in every group, of two or more.
+        """Return the mean over classes of |TPR₁ − TPR₂|; None if no class has positives in every group, of two or more.
 
         A class that lacks them in a group is left out, as it is from `rms_gap`.
         """
@@ -55,11 +54,11 @@ class Outcomes:
         return float(sum(gaps) / len(gaps)) if gaps else None  # a limit such as 0.05 is met to the last digit
 
     def rms_gap(self) -> float | None:
-        """Give the root mean square over classes of the gap between the highest and the lowest rate."""
+        """Return the root mean square over classes of the gap between the highest and the lowest rate."""
         return _defined(_rms_gap(_gaps(_rates(self._compared))))
 
     def intervals(self, seed: int) -> tuple[tuple[float, float] | None, tuple[float, float] | None]:
-        """Bound `gap` and `rms_gap` with 95% confidence: percentiles of 1,000 resamples of the rows.
+        """Return 95% intervals of `gap` and `rms_gap`: percentiles over `RESAMPLES` resamples of the rows.
 
         Resampling adds noise to a gap near 0, which only grows by it: the interval then begins at the gap itself.
         """
@@ -72,10 +71,10 @@ class Outcomes:
         return _bounds(_mean_gap(gaps), self.gap()), _bounds(_rms_gap(gaps), self.rms_gap())
 
 
-def excluded(rates: Array, class_names: Sequence[str], group_names: Sequence[str]) -> list[dict[str, str]]:
-    """Name the cells that have no positives, and so no rate, of the groups that have any."""
+def excluded(rates: Array) -> list[tuple[int, int]]:
+    """Return the (class, group) pairs that have no positives, and so no rate, of the groups that have any."""
     is_empty = np.isnan(rates) & ~np.isnan(rates).all(axis=0)
-    return [{"class": class_names[i], "group": group_names[j]} for i, j in np.argwhere(is_empty).tolist()]
+    return [(i, j) for i, j in np.argwhere(is_empty).tolist()]
 
 
 def _rates(counts: NDArray[np.int64]) -> Array:
@@ -86,7 +85,7 @@ def _rates(counts: NDArray[np.int64]) -> Array:
 
 
 def _gaps(rates: Array) -> Array:
-    """Give max − min over groups; NaN where one has no rate, or there are no two."""
+    """Return max − min over groups; NaN where one has no rate, or there are no two."""
     if rates.shape[-1] < 2:
         return np.full(rates.shape[:-1], np.nan)
     gaps: Array = rates.max(axis=-1) - rates.min(axis=-1)  # NaN stays NaN
@@ -102,7 +101,7 @@ def _rms_gap(gaps: Array) -> Array:
 
 
 def _mean(values: Array) -> Array:
-    """Average along the last axis what is not NaN; NaN if nothing is left."""
+    """Return the mean along the last axis of what is not NaN; NaN if nothing is left."""
     is_there = ~np.isnan(values)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean: Array = np.where(is_there, values, 0).sum(axis=-1) / is_there.sum(axis=-1)

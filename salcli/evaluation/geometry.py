@@ -1,28 +1,29 @@
 """The shape of the embeddings before and after: cosines within and between classes, and the variance removed."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.cosine import PLACES, unit_rows
+from salcli.evaluation.section import Section, Table, filled, names, numbers
+from salcli.evaluation.text import decimal, percent, visible
 
 BLOCK_ROWS = 4096
+MANY_ROWS = 12
+"""Rows of the table above which it is folded."""
 Codes = NDArray[np.integer[Any]]
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Stage:
+class Change:
     """A number before and after erasure; None where it is undefined."""
 
     before: float | None
     after: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give the fields of the report's JSON."""
-        return {"before": self.before, "after": self.after}
 
 
 @dataclass(frozen=True)
@@ -31,56 +32,89 @@ class Cluster:
 
     attribute: str
     task_class: str | None
-    """The class of the main task that both rows of a pair are of; None: any."""
-    within: Stage
-    between: Stage
+    """The class of the main task that both rows of a pair have; None: any."""
+    within: Change
+    between: Change
+    ratio: Change = field(init=False)
+    """Within over between; None where that is undefined or between is 0."""
 
-    @property
-    def ratio(self) -> Stage:
-        """Within over between; None where that is undefined or between is 0."""
-        return Stage(
-            _ratio(self.within.before, self.between.before),
-            _ratio(self.within.after, self.between.after),
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give the fields of the report's JSON."""
-        return {
-            "attribute": self.attribute,
-            "task_class": self.task_class,
-            "within": self.within.to_dict(),
-            "between": self.between.to_dict(),
-            "ratio": self.ratio.to_dict(),
-        }
+    def __post_init__(self) -> None:
+        within, between = self.within, self.between
+        ratio = Change(_ratio(within.before, between.before), _ratio(within.after, between.after))
+        object.__setattr__(self, "ratio", ratio)
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """Cluster similarity of a guarded attribute, and how much variance erasure took."""
+    """Cluster similarity of guarded attributes, and the share of the variance that erasure removed."""
 
     clusters: tuple[Cluster, ...]
-    """Over all rows first, then within each class of the task."""
+    """Of each attribute over all rows first, then within each class of the task."""
     variance_removed: float | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Give the fields of the report's JSON."""
-        return {
-            "clusters": [cluster.to_dict() for cluster in self.clusters],
-            "variance_removed": self.variance_removed,
-        }
+
+class ClassGeometry(Measure[Geometry]):
+    """Cosines within and between classes on the test rows, and the variance removed."""
+
+    name: ClassVar[str] = "geometry"
+
+    def run(self, rows: BeforeAfter) -> Geometry | None:
+        """Return the geometry; None where nothing was erased, or no guarded attribute has classes."""
+        stages, task = rows.stages, rows.labels.task
+        if stages.after is None or not rows.classified:
+            return None
+        at = stages.at(rows.plan.test)
+        before, after, index = stages.before[at], stages.after[at], stages.labels[at]
+        task_codes, task_names = (None, ()) if task is None else (task.codes(index), task.classes or ())
+        found: list[Cluster] = []
+        for attribute in rows.classified:
+            found += clusters(before, after, attribute.codes(index), attribute.name, task_codes, task_names)
+        # rows after may be in units of their own, in which they vary neither more nor less than those before
+        return Geometry(tuple(found), None if stages.is_foreign else variance_removed(before, after))
+
+    def section(self, record: Geometry) -> Section:
+        """Return the clusters of each attribute."""
+        told = []
+        if record.variance_removed is not None:
+            told.append(f"Erasure removes {percent(record.variance_removed)} of the variance.")
+        told.append(
+            "Mean cosines of pairs of rows within a class and of different classes (larger is nearer), and their "
+            "ratio: the nearer they are to each other, the less the classes form clusters."
+        )
+        kinds = ("within", "between", "ratio")
+        rows = tuple(
+            (
+                visible(cluster.attribute),
+                "all" if cluster.task_class is None else visible(cluster.task_class),
+                *(
+                    decimal(value)
+                    for change in (cluster.within, cluster.between, cluster.ratio)
+                    for value in (change.before, change.after)
+                ),
+            )
+            for cluster in record.clusters
+        )
+        columns = (
+            *names("attribute", "task class"),
+            *numbers(*(f"{kind} {stage}" for kind in kinds for stage in ("before", "after"))),
+        )
+        caption = "Clusters of the attribute's classes"
+        table = Table(caption, columns, rows, is_detail=len(rows) > MANY_ROWS)
+        return Section(self.name, "Geometry", (" ".join(told),), filled([table]))
 
 
-def geometry(
+GEOMETRY = ClassGeometry()
+
+
+def clusters(
     before: NDArray[Any],
     after: NDArray[Any],
     codes: Codes,
     attribute: str,
     task_codes: Codes | None = None,
     task_names: tuple[str, ...] = (),
-    *,
-    is_foreign: bool = False,
-) -> Geometry:
-    """Compare cosines within and between the classes of a guarded attribute, from sums of unit vectors.
+) -> tuple[Cluster, ...]:
+    """Return mean cosines within and between the classes of a guarded attribute, from sums of unit vectors.
 
     Rows without a class, and rows that are zero in either stage, are left out of both.
 
@@ -89,8 +123,7 @@ def geometry(
     before, after : `[n, d]` and `[n, d']`
     codes : `[n]` classes of the attribute, -1: none
     attribute : its name
-    task_codes : `[n]` positions in `task_names`, -1: none; each class of the task is then looked at by itself too
-    is_foreign : the rows after may be in units of their own, in which they do not vary more or less than those before
+    task_codes : `[n]` positions in `task_names`, -1: none; each class of the task is then measured by itself too
     """
     n_classes = int(codes.max(initial=-1)) + 1
     tasks = np.full(len(codes), -1) if task_codes is None else task_codes.astype(np.int64)
@@ -99,14 +132,14 @@ def geometry(
     shape = (len(task_names) + 1, n_classes)
     stages = [each.reshape(*shape, each.shape[1]) for each in sums]
     n_rows = counts.reshape(shape)
-    clusters = [_cluster(attribute, None, [each.sum(axis=0) for each in stages], n_rows.sum(axis=0))]
+    found = [_cluster(attribute, None, [each.sum(axis=0) for each in stages], n_rows.sum(axis=0))]
     for i, name in enumerate(task_names, 1):
-        clusters.append(_cluster(attribute, name, [each[i] for each in stages], n_rows[i]))
-    return Geometry(tuple(clusters), None if is_foreign else variance_removed(before, after))
+        found.append(_cluster(attribute, name, [each[i] for each in stages], n_rows[i]))
+    return tuple(found)
 
 
 def variance_removed(before: NDArray[Any], after: NDArray[Any]) -> float | None:
-    """Give 1 − tr cov(after) / tr cov(before) over all rows.
+    """Return 1 − tr cov(after) / tr cov(before) over all rows.
 
     Negative if erasure added variance. None if nothing varied before, and if the widths differ: other coordinates may
     be on another scale, which makes the traces incomparable.
@@ -121,7 +154,7 @@ def variance_removed(before: NDArray[Any], after: NDArray[Any]) -> float | None:
 
 
 def _scatter(x: NDArray[Any], unit: float) -> float:
-    """Sum squared distances from the mean; `unit` is taken out first, so that no square overflows."""
+    """Return the sum of squared distances from the mean; values are divided by `unit`, so that no square overflows."""
     blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, len(x), BLOCK_ROWS)]
     origin = x[0].astype(np.float64) / unit  # equal rows then vary by exactly nothing
     mean = sum((x[at].astype(np.float64) / unit - origin).sum(axis=0) for at in blocks) / len(x)
@@ -147,7 +180,7 @@ def _unit_sums(
 
 def _cluster(attribute: str, task_class: str | None, sums: list[Array], counts: NDArray[np.int64]) -> Cluster:
     means = [_mean_cosines(each, counts) for each in sums]
-    within, between = (Stage(*pair) for pair in zip(*means, strict=True))
+    within, between = (Change(*pair) for pair in zip(*means, strict=True))
     return Cluster(attribute, task_class, within, between)
 
 

@@ -2,16 +2,32 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from salcli.errors import AlignmentError
+from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.cosine import cosines, unit_rows
+from salcli.evaluation.section import Section, Table, filled, names, numbers
+from salcli.evaluation.stages import gather_same
+from salcli.evaluation.text import count, decimal, percent, visible
+from salcli.streaming.memory import require_room
+from salcli.streaming.passes import gather_rows
 
 OVERLAP_AT = 10
-Near = tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Neighbor:
+    """A near row."""
+
+    key: str
+    cosine: float
+
+
+Near = tuple[Neighbor, ...]
 
 
 @dataclass(frozen=True)
@@ -20,35 +36,21 @@ class WordNeighbors:
 
     key: str
     before: Near
-    """Keys and cosines, nearest first; empty for a zero vector."""
+    """Nearest first; empty for a zero vector."""
     after: Near
     overlap: float | None
     """Share of the neighbours that are the same rows; None if either stage has none."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Give the fields of the report's JSON."""
-        stages = {"before": self.before, "after": self.after}
-        lists = {stage: [{"key": key, "cosine": cosine} for key, cosine in near] for stage, near in stages.items()}
-        return {"key": self.key, **lists, "overlap": self.overlap}
-
 
 @dataclass(frozen=True)
 class Neighbors:
-    """What erasure did to who is near whom."""
+    """How erasure changed the nearest rows."""
 
     words: tuple[WordNeighbors, ...]
     mean_overlap_at_10: float | None
     """Mean share of the ten nearest rows that stay, over the sample; None if no row of it has neighbours."""
     n_sampled: int
     """Sampled rows with neighbours in both stages."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give the fields of the report's JSON."""
-        return {
-            "words": [word.to_dict() for word in self.words],
-            "mean_overlap_at_10": self.mean_overlap_at_10,
-            "n_sampled": self.n_sampled,
-        }
 
 
 def neighbors(
@@ -109,7 +111,7 @@ def _positions(keys: Sequence[str], words: Sequence[str]) -> NDArray[np.int64]:
 
 def _named(keys: Sequence[str], positions: NDArray[np.int64], cosines: NDArray[np.float64]) -> Near:
     pairs = zip(positions.tolist(), cosines.tolist(), strict=True)
-    return tuple((keys[position], cosine) for position, cosine in pairs if position != NOWHERE)
+    return tuple(Neighbor(keys[position], cosine) for position, cosine in pairs if position != NOWHERE)
 
 
 def _overlap(one: NDArray[np.int64], other: NDArray[np.int64]) -> float | None:
@@ -210,3 +212,58 @@ def _candidates(products: NDArray[np.float32], least: Array, count: int, toleran
         floor[is_open] = np.partition(products[:, is_open], at, axis=0)[at] - 2 * tolerance
     is_candidate: NDArray[np.bool_] = products >= floor.astype(np.float32) - np.float32(FLOAT32_UNIT)
     return is_candidate & (products > -np.inf)
+
+
+class NearestNeighbors(Measure[Neighbors]):
+    """The neighbours of given words, and the share of neighbours that a sample of rows keeps."""
+
+    name: ClassVar[str] = "neighbors"
+    needs_labels: ClassVar[bool] = False
+
+    def run(self, rows: BeforeAfter) -> Neighbors | None:
+        """Return the neighbours among all rows of the file; None if no word was asked for.
+
+        Raises
+        ------
+        AlignmentError : the file has no keys, or not one that was asked for
+        RoomError : both stages of all rows do not fit into memory
+        """
+        source, erasure, options = rows.source, rows.erasure, rows.options
+        if not options.neighbors:
+            return None
+        if not source.has_keys:
+            raise AlignmentError(f"--neighbors looks words up, but {source.path} has no keys: give --keys FILE")
+        width = source.d if erasure.eraser is None else erasure.eraser.d_out
+        n_bytes = source.n * (source.d * source.dtype.itemsize + 8 * width)
+        require_room(n_bytes, f"neighbours among {source.n:,} rows", "evaluate a smaller file")
+        index = source.held_rows()
+        before, held = gather_rows(source, index, rows.progress)
+        after = (
+            erasure.erased(before)
+            if erasure.against is None
+            else gather_same(source, erasure.against, index, held, rows.progress)
+        )
+        assert after is not None
+        return neighbors(list(source.held_keys()), before, after, options.neighbors, seed=options.seed)
+
+    def section(self, record: Neighbors) -> Section:
+        """Return the neighbours of each word, before and after."""
+        lead = (
+            f"Of the 10 nearest neighbours, {percent(record.mean_overlap_at_10)} stay the same, "
+            f"on average over {count(record.n_sampled)} sampled rows."
+        )
+        rows = tuple(
+            (visible(word.key), decimal(word.overlap), _listed(word.before), _listed(word.after))
+            for word in record.words
+        )
+        columns = (*names("word"), *numbers("overlap"), *names("nearest before", "nearest after"))
+        table = Table("Nearest neighbours and their cosine", columns, rows)
+        return Section(self.name, "Neighbours", (lead,), filled([table]))
+
+
+def _listed(near: Near) -> str:
+    told = (f"{visible(row.key)} {row.cosine:.2f}".replace("-", "−") for row in near)
+    return ", ".join(told) or "none"
+
+
+NEIGHBORS = NearestNeighbors()

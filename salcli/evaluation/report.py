@@ -1,69 +1,223 @@
-"""`Report`: everything an evaluation found, in one frozen record that every rendering draws from."""
+"""`Report`: everything an evaluation found, in frozen records that every rendering draws from."""
 
-from dataclasses import dataclass
-from typing import Any
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
 
-from salcli.evaluation.attackers import ProbeResult
-from salcli.evaluation.gates import Gate
+from salcli.erasers.artifact import Artifact
+from salcli.evaluation.base import Measure
+from salcli.evaluation.shares import difference
 
 SCHEMA = "salcli.report/1"
-Fields = dict[str, Any]
+R = TypeVar("R")
+Scalars = Mapping[str, str | float | bool | None]
+INLINE = {"inline": True}
+"""Of a field whose keys become keys of the record that has it."""
+OPTIONAL = {"optional": True}
+"""Of a field that is left out where it is None or empty."""
+UNWRITTEN = {"unwritten": True}
+"""Of a field that is no part of the JSON."""
+
+
+def named(key: str) -> dict[str, str]:
+    """Return the metadata of a field whose key in the JSON is not its name."""
+    return {"key": key}
+
+
+def to_json(value: object) -> Any:
+    """Return a record as plain dicts, lists, strings and numbers: field names are the keys, tuples become lists.
+
+    Raises
+    ------
+    TypeError : a value is neither a dataclass nor a mapping, list, tuple, string, number, bool or None
+    """
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [to_json(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, type) or not dataclasses.is_dataclass(value):
+        raise TypeError(f"no JSON for a {type(value).__name__}")
+    found: dict[str, Any] = {}
+    for each in dataclasses.fields(value):
+        item, how = getattr(value, each.name), each.metadata
+        if how.get("inline"):
+            found |= to_json(item)
+        elif not (how.get("unwritten") or (how.get("optional") and item in (None, ""))):
+            found[how.get("key", each.name)] = to_json(item)
+    return found
 
 
 @dataclass(frozen=True)
-class Report:
+class InputFile:
+    """A file that was read."""
+
+    path: str
+    sha256: str | None
+    """None where the file was not hashed."""
+    n: int
+    """Rows of embeddings, or labels."""
+    d: int | None = field(default=None, metadata=OPTIONAL)
+    """Dimensions of embeddings."""
+
+
+@dataclass(frozen=True)
+class EraserSummary:
+    """The eraser that was applied, in the words of its artifact's header."""
+
+    path: str
+    sha256: str
+    method: str
+    d: int
+    k: int
+    rank: int
+    is_centred: bool
+    k_rule: Scalars
+    """How k was chosen."""
+    attributes: tuple[str, ...]
+    kernel: Scalars | None = field(default=None, metadata=OPTIONAL)
+    landmarks: Scalars | None = field(default=None, metadata=OPTIONAL)
+
+    @classmethod
+    def of(cls, path: str, artifact: Artifact) -> "EraserSummary":
+        """Return the summary of an artifact that was read from `path`."""
+        told = artifact.summary()
+        return cls(path, artifact.sha256, **told | {"attributes": tuple(told["attributes"])})
+
+
+@dataclass(frozen=True)
+class ErasedFile:
+    """A file of the same rows that was erased elsewhere."""
+
+    path: str
+    sha256: str
+    n: int
+    d: int
+    method: str = field(default="against", init=False)
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """One attacker's result on the test rows."""
+
+    attribute: str
+    probe: str
+    adversary: str
+    """in-sample (trained on the fitted rows) or fresh (on rows that took no part in the fit)."""
+    stage: str
+    """before or after erasure."""
+    accuracy: float
+    ci95: tuple[float, float]
+    """Wilson interval of the accuracy."""
+    balanced_accuracy: float
+    """Mean recall over the classes."""
+    majority: float
+    """Share of the most frequent class among the test rows: the accuracy of a constant prediction."""
+    n_train: int
+    n_test: int
+    converged: bool
+    capped: bool
+    """Whether the training rows were cut down to the greatest number allowed."""
+    n_classes: int = field(metadata=UNWRITTEN)
+    hyperparameters: dict[str, float] = field(default_factory=dict, hash=False)
+    """C, and γ where there is one; the same before and after."""
+    leakage: float = field(init=False)
+    """What a gate judges: the accuracy, or for two classes that of the flipped predictions if it is higher."""
+
+    def __post_init__(self) -> None:
+        flipped = difference(1, self.accuracy) if self.n_classes == 2 else self.accuracy
+        object.__setattr__(self, "leakage", max(self.accuracy, flipped))
+
+    @property
+    def is_flipped(self) -> bool:
+        """Whether the flipped predictions have the higher accuracy."""
+        return self.leakage > self.accuracy
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A limit, and whether it was kept."""
+
+    name: str
+    """What is judged; it begins with max- or min-."""
+    limit: float
+    value: float | None
+    """The worst value found; None where there was nothing valid to judge, which fails."""
+    passed: bool
+    reason: str = field(default="", metadata=OPTIONAL)
+    """Why it failed, when the value alone does not say."""
+
+    def __post_init__(self) -> None:
+        assert not (self.passed and self.value is None), "a gate without a value does not pass"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """What attackers read and what was kept, of one erasure."""
+
+    probes: tuple[ProbeResult, ...] = ()
+    measures: Mapping[str, object] = field(default_factory=dict, metadata=INLINE)
+    """Records by the name of their measure; None where there is nothing to say."""
+
+    def of(self, measure: Measure[R]) -> R | None:
+        """Return the record of a measure, None if there is none."""
+        return cast(R | None, self.measures.get(measure.name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepStep(Measurement):
+    """What was measured after erasure at one value of the parameter of a sweep."""
+
+    parameter: str
+    value: float
+
+
+@dataclass(frozen=True)
+class RepeatedFigure:
+    """One figure over repeated fits."""
+
+    name: str
+    mean: float
+    std: float
+    """Sample standard deviation."""
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """How figures vary over fits on samples of the fitted rows."""
+
+    n: int
+    """Fits."""
+    sample: int
+    """Rows of each."""
+    figures: tuple[RepeatedFigure, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(Measurement):
     """What was measured, on what, and the verdict."""
 
-    inputs: dict[str, Fields]
-    """embeddings and labels: path, sha256, n, d."""
-    eraser: Fields | None
-    """path, sha256, method, k, rank; None when the file was looked at as it is."""
-    probes: tuple[ProbeResult, ...] = ()
-    similarity: tuple[Fields, ...] = ()
-    """By gold set: Spearman before and after, the random control, what was out of the vocabulary."""
-    task: Fields | None = None
-    """Accuracy and TPR gaps of the main task."""
-    neighbors: Fields | None = None
-    geometry: Fields | None = None
-    """Cluster similarity, and the share of variance removed."""
-    deviation: Fields | None = None
-    """γ/ρ of a kernel's eraser, and on how many rows."""
-    scatter: Fields | None = None
-    """Some test rows in two dimensions, before and after."""
-    sweep: tuple[Fields, ...] = ()
-    repeats: Fields | None = None
+    schema: str = field(default=SCHEMA, init=False)
+    inputs: Mapping[str, InputFile] = field(default_factory=dict)
+    """embeddings and labels."""
+    eraser: EraserSummary | ErasedFile | None = None
+    """None where the file was evaluated as it is."""
+    sweep: tuple[SweepStep, ...] = ()
+    repeats: Repeats | None = None
     gates: tuple[Gate, ...] = ()
     notes: tuple[str, ...] = ()
     """What a reader must know to read the figures right."""
+    verdict: str = field(init=False)
+    """pass, fail, or none without a gate."""
+
+    def __post_init__(self) -> None:
+        verdict = "none" if not self.gates else "pass" if all(gate.passed for gate in self.gates) else "fail"
+        object.__setattr__(self, "verdict", verdict)
 
     @property
-    def verdict(self) -> str:
-        """pass, fail, or none without a gate."""
-        if not self.gates:
-            return "none"
-        return "pass" if all(gate.passed for gate in self.gates) else "fail"
-
-    def to_dict(self) -> Fields:
-        """Give the JSON object: the same input and seed give the same bytes."""
-        return {
-            "schema": SCHEMA,
-            "inputs": self.inputs,
-            "eraser": self.eraser,
-            "probes": [probe.to_dict() for probe in self.probes],
-            "similarity": list(self.similarity),
-            "task": self.task,
-            "neighbors": self.neighbors,
-            "geometry": self.geometry,
-            "deviation": self.deviation,
-            "scatter": self.scatter,
-            "sweep": list(self.sweep),
-            "repeats": self.repeats,
-            "gates": [gate.to_dict() for gate in self.gates],
-            "notes": list(self.notes),
-            "verdict": self.verdict,
-        }
-
-
-def judged_stage(report_eraser: Fields | None) -> str:
-    """Name the stage that gates judge: after erasure, or the file as it is when there is no eraser."""
-    return "after" if report_eraser is not None else "before"
+    def judged_stage(self) -> str:
+        """The stage that gates judge: after erasure, or the file as it is when there is no eraser."""
+        return "before" if self.eraser is None else "after"

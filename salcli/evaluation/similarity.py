@@ -1,24 +1,38 @@
-"""Word similarity: how well cosines agree with what people said."""
+"""Word similarity: how well cosines agree with human judgements, before and after erasure."""
 
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.erasers.linear import LinearEraser
 from salcli.errors import AlignmentError
+from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.cosine import cosines, unit_rows
 from salcli.evaluation.rank_bootstrap import difference_ci95
+from salcli.evaluation.report import named
+from salcli.evaluation.section import Fact, Figure, Section, Table, names, numbers
+from salcli.evaluation.stages import erase_keys
+from salcli.evaluation.text import count, decimal, interval, listed, shortened, visible
+from salcli.formats.finite import FiniteSource
+from salcli.formats.gold_sets import SimilaritySet, read_similarity
+from salcli.options import EvaluateOptions
+from salcli.streaming.passes import gather_keys
 
 POLICY = "exact match, else lower case; pairs with a word outside the vocabulary are left out"
+N_CONTROLS = 10
+MOST_WORDS = 20
+"""Words out of the vocabulary that a report names."""
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class SimilarityScore:
     """Agreement of one file of embeddings with one gold set."""
 
-    name: str
+    name: str = field(metadata=named("set"))
     pairs_total: int
     pairs_used: int
     oov_words: tuple[str, ...]
@@ -27,19 +41,7 @@ class SimilarityScore:
     """Pairs with a zero vector, whose cosine is undefined; left out too."""
     spearman: float | None
     """Rank correlation with average ranks for ties; None where it is undefined (fewer than two pairs, or constant)."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give the fields of the JSON."""
-        return {
-            "set": self.name,
-            "pairs_total": self.pairs_total,
-            "pairs_used": self.pairs_used,
-            "oov_pairs": self.oov_pairs,
-            "oov_words": list(self.oov_words),
-            "zero_pairs": self.zero_pairs,
-            "spearman": self.spearman,
-            "policy": POLICY,
-        }
+    policy: str = POLICY
 
 
 def spellings(pairs: Sequence[tuple[str, str]]) -> set[str]:
@@ -138,21 +140,17 @@ def spearman(one: NDArray[np.float64], other: NDArray[np.float64]) -> float | No
     return float(spearmanr(one, other).statistic)
 
 
-N_CONTROLS = 10
-Array = NDArray[np.float64]
-
-
 @dataclass(frozen=True)
 class SimilarityChange:
     """Agreement with one gold set before and after erasure, on the same pairs."""
 
-    name: str
+    name: str = field(metadata=named("set"))
     before: float | None
     """Spearman's rank correlation of cosine and gold; None where it is undefined."""
     after: float | None
     """The same after erasure; None also where nothing was erased."""
     random_control: float | None
-    """Mean of it over `N_CONTROLS` draws of random directions, as many as were erased; None if there is no number."""
+    """Mean of it over `N_CONTROLS` draws of random directions, as many as were erased; None if it is undefined."""
     difference_ci95: tuple[float, float] | None
     """Bootstrap interval of after − before."""
     pairs_total: int
@@ -161,22 +159,7 @@ class SimilarityChange:
     oov_words: tuple[str, ...]
     zero_pairs: int
     """Pairs with a zero vector before or after, whose cosine is undefined; left out of both."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give the fields of the report's JSON."""
-        return {
-            "set": self.name,
-            "before": self.before,
-            "after": self.after,
-            "random_control": self.random_control,
-            "difference_ci95": None if self.difference_ci95 is None else list(self.difference_ci95),
-            "pairs_total": self.pairs_total,
-            "pairs_used": self.pairs_used,
-            "oov_pairs": self.oov_pairs,
-            "oov_words": list(self.oov_words),
-            "zero_pairs": self.zero_pairs,
-            "policy": POLICY,
-        }
+    policy: str = POLICY
 
 
 def similarity_change(
@@ -270,3 +253,110 @@ def random_directions(d: int, k: int, rng: np.random.Generator) -> Array:
     """Draw k orthonormal directions, uniform over all such sets: `[d, k]`."""
     directions: Array = np.linalg.qr(rng.standard_normal((d, k)))[0]
     return directions
+
+
+@dataclass(frozen=True, eq=False)
+class GoldVectors:
+    """Gold sets, and the vectors of their words as they are in the file."""
+
+    sets: tuple[SimilaritySet, ...]
+    before: Mapping[str, NDArray[Any]]
+    rows: Mapping[str, int]
+    """Row of each word in the file."""
+
+
+def gather_words(source: FiniteSource, options: EvaluateOptions) -> GoldVectors:
+    """Read the gold sets of `options`, and the vectors of their words.
+
+    Raises
+    ------
+    AlignmentError : the file has no keys
+    """
+    sets = tuple(read_similarity(name) for name in options.similarity)
+    if not sets:
+        return GoldVectors((), {}, {})
+    if not source.has_keys:
+        raise AlignmentError(f"--similarity looks words up, but {source.path} has no keys: give --keys FILE")
+    wanted: set[str] = set().union(*(spellings(gold.pairs) for gold in sets))
+    return GoldVectors(sets, *gather_keys(source, wanted))
+
+
+Changes = tuple[SimilarityChange, ...]
+
+
+class Similarity(Measure[Changes]):
+    """Correlation of cosines with gold scores, beside a control that removes as many random directions."""
+
+    name: ClassVar[str] = "similarity"
+    needs_labels: ClassVar[bool] = False
+    swept: ClassVar[tuple[str, str] | None] = ("Similarity kept", "Spearman correlation")
+
+    def run(self, rows: BeforeAfter) -> Changes:
+        """Return the change of each gold set; none where no set was asked for."""
+        words, erasure = rows.once(gather_words), rows.erasure
+        after = erase_keys(words.before, words.rows, erasure)
+        eraser = erasure.eraser
+        k, mean = (eraser.k, eraser.mean) if isinstance(eraser, LinearEraser) else (None, None)
+        return tuple(
+            similarity_change(
+                gold.name,
+                gold.pairs,
+                gold.scores,
+                words.before,
+                after,
+                k=k,
+                mean=mean,
+                strength=erasure.strength,
+                seed=rows.options.seed,
+            )
+            for gold in words.sets
+        )
+
+    def section(self, record: Changes) -> Section | None:
+        """Return one table, a gold set a row."""
+        if not record:
+            return None
+        lead = "Spearman correlation of cosine similarities with human judgements."
+        if any(change.random_control is not None for change in record):
+            lead += (
+                " The random control removes as many directions, drawn at random: what it loses too is the price of "
+                "any removal, not of this one."
+            )
+        points = tuple(
+            f"{visible(change.name)}: out of vocabulary are {listed(change.oov_words, MOST_WORDS)}"
+            for change in record
+            if change.oov_words
+        )
+        columns = (
+            *names("set"),
+            *numbers("before", "after", "95% interval of the difference", "random control"),
+            *numbers("pairs used", "of", "out of vocabulary", "zero vectors"),
+            *names("policy"),
+        )
+        rows = tuple(
+            (
+                visible(change.name),
+                *(decimal(change.before), decimal(change.after)),
+                interval(change.difference_ci95),
+                decimal(change.random_control),
+                *map(count, (change.pairs_used, change.pairs_total, change.oov_pairs, change.zero_pairs)),
+                change.policy,
+            )
+            for change in record
+        )
+        return Section(self.name, "Similarity", (lead,), (Table("Word similarity kept", columns, rows),), points)
+
+    def facts(self, record: Changes) -> Iterator[Fact]:
+        """Return one fact for each gold set."""
+        for change in record:
+            name, aside = f"similarity {shortened(change.name, 40)}", f"random control {decimal(change.random_control)}"
+            yield Fact(name, decimal(change.before), decimal(change.after), aside)
+
+    def figures(self, record: Changes) -> Iterator[Figure]:
+        """Return one figure for each gold set."""
+        for change in record:
+            if change.after is not None:
+                yield Figure(f"similarity {change.name}", change.name, change.after)
+
+
+SIMILARITY = Similarity()

@@ -1,12 +1,13 @@
 """Probes before and after, side by side."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from salcli.render.table import Row, Section, Table, names, numbers
-from salcli.render.text import count, decimal, general, interval, number, record, records, visible
+from salcli.evaluation.report import ErasedFile, ProbeResult, Report
+from salcli.evaluation.section import Row, Section, Table, names, numbers
+from salcli.evaluation.text import ABSENT, count, decimal, general, interval, visible
 
+STAGES = ("before", "after")
 ATTACKER = "An attacker is a classifier that is trained to read the guarded attribute from the embeddings. "
 OF_AN_ERASER = (
     "The in-sample attacker is trained on the very rows that the eraser was fitted on; a linear one is stopped there "
@@ -26,67 +27,39 @@ SAFE = "Safe is an accuracy near the majority: the share that is right when alwa
 
 @dataclass(frozen=True)
 class ProbePair:
-    """One probe by one adversary on one attribute, at both stages; either may be missing."""
+    """One probe by one adversary on one attribute: its result at one stage or at both."""
 
     attribute: str
-    probe: str
-    adversary: str
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
+    """Visible."""
+    attacker: str
+    """Its name within an attribute."""
+    stages: dict[str, ProbeResult]
+    """Results by stage."""
 
     @property
-    def latest(self) -> dict[str, Any]:
-        """The stage that is judged: after erasure, or before it when there is no after."""
-        return self.after or self.before or {}
-
-    @property
-    def attacker(self) -> str:
-        """Its name within an attribute."""
-        return f"{self.probe}, {self.adversary}"
-
-    def accuracy(self, stage: str) -> float | None:
-        """Give the accuracy at a stage, if it was measured."""
-        return number(record(self.before if stage == "before" else self.after).get("accuracy"))
-
-    def leakage(self, stage: str) -> float | None:
-        """Give what it reads if it may turn its answers round, as gates do."""
-        found = number(record(self.before if stage == "before" else self.after).get("leakage"))
-        return self.accuracy(stage) if found is None else found
-
-    def is_turned(self, stage: str) -> bool:
-        """Whether turned round it reads more."""
-        return (self.leakage(stage) or 0.0) > (self.accuracy(stage) or 0.0)
-
-    @property
-    def majority(self) -> float | None:
-        """What a constant guess reads right, on the rows that are judged."""
-        return number(self.latest.get("majority"))
+    def latest(self) -> ProbeResult:
+        """The result that is judged: after erasure, or before it when there is no after."""
+        return self.stages.get("after") or self.stages["before"]
 
 
-def probe_pairs(probes: object) -> tuple[ProbePair, ...]:
-    """Put each probe's two stages side by side, in the report's order; a stage that repeats opens a new pair."""
-    pairs: list[tuple[tuple[str, str, str], dict[str, dict[str, Any]]]] = []
-    for probe in records(probes):
-        attribute, kind, adversary = (visible(probe.get(part) or "?") for part in ("attribute", "probe", "adversary"))
-        name = (attribute, kind, adversary)
-        stage = "before" if probe.get("stage") == "before" else "after"
-        for known, stages in pairs:
-            if known == name and stage not in stages:
-                stages[stage] = probe
-                break
-        else:
-            pairs.append((name, {stage: probe}))
-    return tuple(ProbePair(*name, stages.get("before"), stages.get("after")) for name, stages in pairs)
+def probe_pairs(probes: Iterable[ProbeResult]) -> tuple[ProbePair, ...]:
+    """Return each probe's results at both stages as a pair, in the report's order."""
+    pairs: dict[tuple[str, str, str], ProbePair] = {}
+    for probe in probes:
+        name = (probe.attribute, probe.probe, probe.adversary)
+        pair = pairs.setdefault(name, ProbePair(visible(probe.attribute), f"{probe.probe}, {probe.adversary}", {}))
+        pair.stages[probe.stage] = probe
+    return tuple(pairs.values())
 
 
-def best_attacker(pairs: Iterable[ProbePair], stage: str) -> ProbePair | None:
-    """Find the probe that reads most at a stage, be it turned round."""
-    measured = [pair for pair in pairs if pair.accuracy(stage) is not None]
-    return max(measured, key=lambda pair: pair.leakage(stage) or 0.0, default=None)
+def best_attacker(pairs: Iterable[ProbePair], stage: str) -> tuple[ProbePair, ProbeResult] | None:
+    """Return the probe of the largest leakage at a stage, and its result there; None if none was measured."""
+    measured = [(pair, pair.stages[stage]) for pair in pairs if stage in pair.stages]
+    return max(measured, key=lambda each: each[1].leakage, default=None)
 
 
 def by_attribute(pairs: Iterable[ProbePair]) -> dict[str, list[ProbePair]]:
-    """Group pairs by the attribute they attack, in the report's order."""
+    """Return pairs by the attribute they attack, in the report's order."""
     groups: dict[str, list[ProbePair]] = {}
     for pair in pairs:
         groups.setdefault(pair.attribute, []).append(pair)
@@ -94,7 +67,7 @@ def by_attribute(pairs: Iterable[ProbePair]) -> dict[str, list[ProbePair]]:
 
 
 def probe_table(pairs: Iterable[ProbePair]) -> Table:
-    """Tabulate probes, one a row, before and after."""
+    """Return a table of probes, one a row, before and after."""
     return Table(
         "Share of test rows whose guarded attribute the attacker reads right",
         (
@@ -108,45 +81,47 @@ def probe_table(pairs: Iterable[ProbePair]) -> Table:
 
 
 def _row(pair: ProbePair) -> Row:
-    before, after, latest = record(pair.before), record(pair.after), pair.latest
+    latest = pair.latest
+
+    def both(show: Callable[[ProbeResult], str]) -> tuple[str, ...]:
+        return tuple(show(pair.stages[stage]) if stage in pair.stages else ABSENT for stage in STAGES)
+
     return (
-        *(pair.attribute, pair.probe, pair.adversary),
-        *(decimal(before.get("accuracy")), decimal(after.get("accuracy")), decimal(latest.get("majority"))),
-        *(interval(before.get("ci95")), interval(after.get("ci95"))),
-        *(decimal(before.get("balanced_accuracy")), decimal(after.get("balanced_accuracy"))),
-        *(count(latest.get("n_train")), count(latest.get("n_test"))),
-        _remarks_of_both(before, after),
+        *(pair.attribute, latest.probe, latest.adversary),
+        *(*both(lambda result: decimal(result.accuracy)), decimal(latest.majority)),
+        *both(lambda result: interval(result.ci95)),
+        *both(lambda result: decimal(result.balanced_accuracy)),
+        *(count(latest.n_train), count(latest.n_test)),
+        _remarks_of_both(pair),
     )
 
 
-def _remarks_of_both(before: dict[str, Any], after: dict[str, Any]) -> str:
-    told = {"before": _remarks(before), "after": _remarks(after)}
-    if told["before"] == told["after"]:
-        return told["after"]
-    return "; ".join(f"{stage}: {remark}" for stage, remark in told.items() if remark)
+def _remarks_of_both(pair: ProbePair) -> str:
+    remarks = {stage: _remarks(pair.stages[stage]) if stage in pair.stages else "" for stage in STAGES}
+    if remarks["before"] == remarks["after"]:
+        return remarks["after"]
+    return "; ".join(f"{stage}: {remark}" for stage, remark in remarks.items() if remark)
 
 
-def turned_round(probe: dict[str, Any]) -> list[str]:
-    """Say what an attacker of two classes reads that does worse than guessing."""
-    accuracy, leakage = number(probe.get("accuracy")), number(probe.get("leakage"))
-    return [f"turned round {decimal(leakage)}"] if accuracy is not None and (leakage or 0.0) > accuracy else []
+def flipped(probe: ProbeResult) -> list[str]:
+    """Return the remark on an attacker of two classes whose flipped predictions are the better ones."""
+    return [f"turned round {decimal(probe.leakage)}"] if probe.is_flipped else []
 
 
-def _remarks(probe: dict[str, Any]) -> str:
-    """Say what makes a figure weaker than it looks, and how the attacker was tuned."""
-    told = ["not converged"] if probe.get("converged") is False else []
-    told += ["rows capped"] if probe.get("capped") is True else []
-    told += turned_round(probe)
-    for name, value in sorted(record(probe.get("hyperparameters")).items(), key=str):
-        told.append(f"{visible(name)}={visible(value) if (found := number(value)) is None else general(found, 3)}")
-    return ", ".join(told)
+def _remarks(probe: ProbeResult) -> str:
+    """Return what makes a figure weaker than it looks, and how the attacker was tuned."""
+    remarks = [] if probe.converged else ["not converged"]
+    remarks += ["rows capped"] if probe.capped else []
+    remarks += flipped(probe)
+    remarks += [f"{name}={general(value, 3)}" for name, value in sorted(probe.hyperparameters.items())]
+    return ", ".join(remarks)
 
 
-def attackers_section(report: dict[str, Any]) -> Section | None:
-    """Tell how well attackers read each guarded attribute."""
-    pairs, eraser = probe_pairs(report.get("probes")), record(report.get("eraser"))
-    adversaries = (
-        OF_AN_UNKNOWN_ERASER if eraser.get("method") == "against" else OF_AN_ERASER if eraser else OF_NO_ERASER
-    )
+def attackers_section(report: Report) -> Section | None:
+    """Return how well attackers read each guarded attribute."""
+    if not report.probes:
+        return None
+    is_unknown = isinstance(report.eraser, ErasedFile)
+    adversaries = OF_AN_UNKNOWN_ERASER if is_unknown else OF_AN_ERASER if report.eraser else OF_NO_ERASER
     lead = ATTACKER + adversaries + SAFE
-    return Section("attackers", "Attackers", (lead,), (probe_table(pairs),)) if pairs else None
+    return Section("attackers", "Attackers", (lead,), (probe_table(probe_pairs(report.probes)),))

@@ -1,30 +1,26 @@
 """The gates as JUnit XML, which CI services show as tests."""
 
-from typing import Any
 from xml.etree import ElementTree
 
-from salcli.render.text import general, number, records, visible
-from salcli.render.verdict import findings, gate_message, is_passed, limit_in_words
+from salcli.evaluation.report import Gate, Report
+from salcli.evaluation.text import general, visible
+from salcli.render.verdict import findings, gate_message, limit_in_words
 
 CLASS_NAME = "salcli.gates"
 
 
-def junit(report: dict[str, Any]) -> str:
-    """Write one test suite, in which each gate is a test case.
+def junit(report: Report) -> str:
+    """Return one test suite, in which each gate is a test case.
 
-    A gate without a value had nothing to judge: a failure. A report without gates is one skipped case, because an empty
-    suite is an error to some services and a success to others.
-
-    Parameters
-    ----------
-    report : the JSON object of a report
+    A report without gates is one skipped case, because an empty suite is an error to some services and a success to
+    others.
 
     Returns
     -------
     XML without characters that XML forbids; it holds no time stamp, so the same report gives the same text
     """
-    gates = records(report.get("gates"))
-    failures = [gate for gate in gates if not is_passed(gate)]
+    gates = report.gates
+    failures = [gate for gate in gates if not gate.passed]
     counts = {"tests": len(gates) or 1, "failures": len(failures), "errors": 0, "skipped": 0 if gates else 1}
     totals = {name: str(n) for name, n in counts.items()}
     root = ElementTree.Element("testsuites", {"name": "salcli", **totals})
@@ -34,22 +30,22 @@ def junit(report: dict[str, Any]) -> str:
     if not gates:
         case = ElementTree.SubElement(suite, "testcase", {"classname": CLASS_NAME, "name": "gates"})
         ElementTree.SubElement(case, "skipped", {"message": "no limit was set, so nothing was judged"})
-    if told := findings(report):
-        ElementTree.SubElement(suite, "system-out").text = "\n".join(told)
+    if found := findings(report):
+        ElementTree.SubElement(suite, "system-out").text = "\n".join(found)
     ElementTree.indent(root)
     body = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
 
 
-def _add_case(suite: ElementTree.Element, gate: dict[str, Any]) -> None:
-    name = f"{visible(gate.get('name'))} {limit_in_words(gate)}"
-    case = ElementTree.SubElement(suite, "testcase", {"classname": CLASS_NAME, "name": name})
-    if is_passed(gate):
+def _add_case(suite: ElementTree.Element, gate: Gate) -> None:
+    case = ElementTree.SubElement(
+        suite, "testcase", {"classname": CLASS_NAME, "name": f"{visible(gate.name)} {limit_in_words(gate)}"}
+    )
+    if gate.passed:
         return
-    told = {"message": f"{visible(gate.get('name'))} {gate_message(gate)}", "type": "gate"}
-    failure = ElementTree.SubElement(case, "failure", told)
-    value = number(gate.get("value"))
-    lines = [f"gate:  {visible(gate.get('name'))}", f"limit: {general(gate.get('limit'))}"]
-    lines.append(f"value: {'none' if value is None else repr(value)}")
-    lines += [f"why:   {visible(gate['reason'])}"] if gate.get("reason") else []
+    message = {"message": f"{visible(gate.name)} {gate_message(gate)}", "type": "gate"}
+    failure = ElementTree.SubElement(case, "failure", message)
+    lines = [f"gate:  {visible(gate.name)}", f"limit: {general(gate.limit)}"]
+    lines.append(f"value: {'none' if gate.value is None else repr(gate.value)}")
+    lines += [f"why:   {visible(gate.reason)}"] if gate.reason else []
     failure.text = "\n".join(lines)

@@ -1,12 +1,12 @@
 """A report as GitHub-flavoured Markdown, made for the summary of a CI job."""
 
 import re
-from typing import Any
 
+from salcli.evaluation.report import Report
+from salcli.evaluation.section import Section, Table
+from salcli.evaluation.text import shortened, visible
 from salcli.render.sections import sections
-from salcli.render.table import Section, Table
-from salcli.render.text import shortened, visible
-from salcli.render.verdict import facts, findings, outcome, verdict_sentence
+from salcli.render.verdict import facts, findings, verdict_sentence
 
 LONGEST_CELL = 400
 MARKS = {"pass": "✅", "fail": "❌", "none": "ℹ️"}
@@ -18,7 +18,7 @@ _BLOCK_START = re.compile(r"^(?:([-+=])|(\d+)([.)](?:\s|$)))")
 
 
 def escaped(text: str) -> str:
-    """Give `text` as Markdown that shows it letter by letter, whatever it holds.
+    """Return `text` as Markdown that shows it letter by letter, whatever it holds.
 
     GitHub also makes links of bare addresses, mentions, issue numbers and `:emoji:` names, and formulas between
     dollars; no backslash stops it there, an empty comment in their middle or a tag around them does.
@@ -28,25 +28,15 @@ def escaped(text: str) -> str:
 
 
 def escaped_in_html(text: str) -> str:
-    """Give `text` for the inside of an HTML element, where backslashes are letters; GitHub links nothing there."""
+    """Return `text` for the inside of an HTML element, where backslashes are letters; GitHub links nothing there."""
     shown = visible(text).translate(_IN_HTML)
     shown = re.sub(r":(?=\S)", ":<!-- -->", shown)
     return re.sub(r"\b(www)\.", r"\1<!-- -->.", shown, flags=re.IGNORECASE)
 
 
-def markdown(report: dict[str, Any]) -> str:
-    """Write the verdict, then the gates, then every figure as a table.
-
-    Parameters
-    ----------
-    report : the JSON object of a report
-
-    Returns
-    -------
-    Markdown in which no string of the report is markup
-    """
-    found = outcome(report)
-    blocks = ["## salcli evaluation", f"{MARKS[found]} **{escaped(verdict_sentence(report))}**"]
+def markdown(report: Report) -> str:
+    """Return the verdict, then the gates, then every figure as a table: Markdown in which no string is markup."""
+    blocks = ["## salcli evaluation", f"{MARKS[report.verdict]} **{escaped(verdict_sentence(report))}**"]
     blocks += [f"- {escaped(finding)}" for finding in findings(report)]
     glance = facts(report)
     if glance:
@@ -68,7 +58,7 @@ def _section(section: Section) -> list[str]:
 
 
 def _table(table: Table) -> list[str]:
-    """Write a table under its caption, folded if it is a detail."""
+    """Return a table under its caption, folded if it is a detail."""
     lines = [
         _row([column.name for column in table.columns]),
         "|" + "|".join("---:" if column.is_number else "---" for column in table.columns) + "|",

@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from salcli.evaluation.scatter import Classes, Point, Scatter
+from salcli.evaluation.similarity import SimilarityChange
+from salcli.evaluation.task import ClassRates
+from salcli.evaluation.text import shortened
 from salcli.render.attackers import ProbePair
 from salcli.render.canvas import AFTER, BEFORE, COLOURS, CONTROL, DASHES, FAINT, INK, MARKERS, WIDTH, canvas
-from salcli.render.scatter import Point, scatter_points
 from salcli.render.sweep import Curve
-from salcli.render.task import ClassRates
-from salcli.render.text import ends, number, record, shortened
 
 MOST_ROWS, MOST_CURVES, MOST_COLOURS, MOST_LETTERS = 40, 12, 7, 24
 LETTER = 0.075
@@ -18,24 +19,20 @@ LETTER = 0.075
 
 def accuracy_plot(pairs: Sequence[ProbePair], *, salt: str = "accuracy") -> str:
     """Draw the accuracy of each attacker on one attribute before and after, with intervals, and the majority."""
-    shown = [pair for pair in pairs if pair.accuracy("before") is not None or pair.accuracy("after") is not None]
-    shown = shown[:MOST_ROWS]
+    shown = pairs[:MOST_ROWS]
     labels = [shortened(pair.attacker, MOST_LETTERS) for pair in shown]
     with canvas(0.42 * len(shown) + 0.85, salt) as drawn:
         axes = drawn.axes(left=_margin(labels))
         handles: dict[str, Any] = {}
         for row, pair in enumerate(shown):
             for stage, shift in (("before", -0.13), ("after", 0.13)):
-                if (accuracy := pair.accuracy(stage)) is None:
+                if (result := pair.stages.get(stage)) is None:
                     continue
-                bounds = ends(record(pair.before if stage == "before" else pair.after).get("ci95"))
-                if bounds:
-                    colour = BEFORE if stage == "before" else AFTER
-                    axes.plot(bounds, (row + shift,) * 2, "-", color=colour, linewidth=2, alpha=0.55)
-                handles[stage] = axes.plot(accuracy, row + shift, **_stage_marker(stage))[0]
-            if pair.majority is not None:
-                spot = (pair.majority,) * 2
-                handles["majority"] = axes.plot(spot, (row - 0.42, row + 0.42), "--", color=INK, linewidth=1)[0]
+                colour = BEFORE if stage == "before" else AFTER
+                axes.plot(result.ci95, (row + shift,) * 2, "-", color=colour, linewidth=2, alpha=0.55)
+                handles[stage] = axes.plot(result.accuracy, row + shift, **_stage_marker(stage))[0]
+            spot = (pair.latest.majority,) * 2
+            handles["majority"] = axes.plot(spot, (row - 0.42, row + 0.42), "--", color=INK, linewidth=1)[0]
         _name_rows(axes, labels)
         axes.set_xlabel("accuracy")
         _widen(axes)
@@ -44,27 +41,33 @@ def accuracy_plot(pairs: Sequence[ProbePair], *, salt: str = "accuracy") -> str:
     return drawn.svg
 
 
-def similarity_plot(rows: Sequence[dict[str, Any]], *, salt: str = "similarity") -> str:
+def bars(change: SimilarityChange) -> dict[str, float | None]:
+    """Return the heights of the bars of one gold set, by name."""
+    return {"before": change.before, "after": change.after, "random control": change.random_control}
+
+
+def similarity_plot(changes: Sequence[SimilarityChange], *, salt: str = "similarity") -> str:
     """Draw bars of the similarity before, after, and after removing random directions."""
-    styles = (("before", BEFORE, ""), ("after", AFTER, ""), ("random_control", CONTROL, "////"))
-    shown = [row for row in rows if any(number(row.get(key)) is not None for key, _, _ in styles)][:MOST_ROWS]
-    labels = [shortened(row.get("set"), MOST_LETTERS) for row in shown]
+    styles = {"before": (BEFORE, ""), "after": (AFTER, ""), "random control": (CONTROL, "////")}
+    shown = changes[:MOST_ROWS]
+    labels = [shortened(change.name, MOST_LETTERS) for change in shown]
     with canvas(0.7 * len(shown) + 0.85, salt) as drawn:
         axes = drawn.axes(left=_margin(labels), right=0.5)
         handles: dict[str, Any] = {}
-        for row, of in enumerate(shown):
-            for place, (key, colour, hatch) in enumerate(styles):
-                if (value := number(of.get(key))) is None:
+        for row, change in enumerate(shown):
+            for place, (name, value) in enumerate(bars(change).items()):
+                if value is None:
                     continue
+                colour, hatch = styles[name]
                 look = {"color": colour} if not hatch else {"facecolor": "white", "edgecolor": colour, "hatch": hatch}
-                handles[key] = axes.barh(row + 0.26 * (place - 1), value, height=0.22, **look)
+                handles[name] = axes.barh(row + 0.26 * (place - 1), value, height=0.22, **look)
                 spot = (max(value, 0), row + 0.26 * (place - 1))
                 axes.annotate(f"{value:.3f}", spot, (4, 0), textcoords="offset points", va="center", fontsize=8)
         axes.axvline(0, color=INK, linewidth=0.8)
         _name_rows(axes, labels)
         axes.set_xlabel("Spearman correlation")
-        names = [key for key, _, _ in styles if key in handles]
-        drawn.legend([handles[name] for name in names], [name.replace("_", " ") for name in names], columns=3)
+        names = [name for name in styles if name in handles]
+        drawn.legend([handles[name] for name in names], names, columns=3)
     return drawn.svg
 
 
@@ -91,7 +94,7 @@ def gap_plot(rates: Sequence[ClassRates], groups: tuple[str, ...], *, salt: str 
 
 
 def widest_gaps(rates: Sequence[ClassRates], groups: tuple[str, ...]) -> list[ClassRates]:
-    """Give the classes that a picture has room for: those whose gap, at either stage, is widest."""
+    """Return the classes that a picture has room for: those whose gap, at either stage, is widest."""
     widths = [
         (max((abs(g) for s in ("before", "after") if (g := of.gap(s, groups)) is not None), default=None), of)
         for of in rates
@@ -140,9 +143,9 @@ def curve_plot(
     return drawn.svg
 
 
-def scatter_plot(scatter: dict[str, Any], *, salt: str = "scatter") -> str:
+def scatter_plot(scatter: Scatter, of: Classes, *, salt: str = "scatter") -> str:
     """Draw the rows in two dimensions before and after, coloured by class; the rarest classes share one grey."""
-    points = scatter_points(scatter)
+    points = scatter.points(of)
     ranked = [name for name, _ in Counter(name for stage in points.values() for name, _, _ in stage).most_common()]
     own = ranked if len(ranked) <= MOST_COLOURS else ranked[: MOST_COLOURS - 1]
     named = [*own, *(["other classes"] if len(own) < len(ranked) else [])]
@@ -150,15 +153,15 @@ def scatter_plot(scatter: dict[str, Any], *, salt: str = "scatter") -> str:
     columns = 2 if max(map(len, labels), default=0) > 14 else 3
     top = 0.17 * -(-len(named) // columns) + 0.37
     panel = (WIDTH - 0.3) / 2
-    ends_at = {s: max((abs(c) for _, x, y in of for c in (x, y)), default=0.0) or 1.0 for s, of in points.items()}
-    is_foreign = scatter.get("is_foreign") is True  # the rows after may be in any units
+    sizes = {s: max((abs(c) for _, x, y in at for c in (x, y)), default=0.0) or 1.0 for s, at in points.items()}
+    is_foreign = scatter.is_foreign
     with canvas(panel + top, salt) as drawn:
         handles: list[Any] = []
         for place, stage in enumerate(("before", "after")):
             left = 0.1 + place * (panel + 0.1)
             axes = drawn.axes(left=left, right=WIDTH - left - panel, top=top, bottom=0.05)
             title = f"{stage}, in units of its own" if is_foreign and stage == "after" else stage
-            largest = ends_at[stage] if is_foreign else max(ends_at.values())
+            largest = sizes[stage] if is_foreign else max(sizes.values())
             axes.set(xlim=(-1.08, 1.08), ylim=(-1.08, 1.08), xticks=[], yticks=[], title=title)
             axes.spines[:].set_visible(True)
             handles = [
@@ -183,7 +186,7 @@ def _coordinates(rows: Sequence[Point], names: set[str], largest: float) -> tupl
 
 
 def _stage_marker(stage: str) -> dict[str, Any]:
-    """Before is hollow and round, after is full and square: colour says it again."""
+    """Return how points of a stage are drawn: before hollow and round, after full and square, besides the colour."""
     if stage == "before":
         return {"marker": "o", "color": BEFORE, "markerfacecolor": "white", "markeredgewidth": 1.4, "linestyle": ""}
     return {"marker": "s", "color": AFTER, "linestyle": ""}

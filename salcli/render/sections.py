@@ -1,97 +1,96 @@
 """The report in its reading order, as sections that each rendering writes in its own way."""
 
-from typing import Any
+from collections.abc import Iterator
 
+from salcli.evaluation.measures import recorded
+from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile, Report
+from salcli.evaluation.section import Section, Table, filled, merged, names, numbers
+from salcli.evaluation.text import count, decimal, general, listed, visible
 from salcli.render.attackers import attackers_section
-from salcli.render.kept import geometry_section, neighbors_section, similarity_section
 from salcli.render.sweep import sweep_section
-from salcli.render.table import Section, Table, filled, names, numbers
-from salcli.render.task import task_section
-from salcli.render.text import ABSENT, count, decimal, general, items, listed, number, record, records, visible
 from salcli.render.verdict import gates_section
 
 HASH_DIGITS = 12
 
 
-def sections(report: dict[str, Any]) -> tuple[Section, ...]:
-    """Give the sections for which the report has anything to say."""
-    makers = (
-        gates_section,
-        attackers_section,
-        similarity_section,
-        task_section,
-        neighbors_section,
-        geometry_section,
-        sweep_section,
-        repeats_section,
-        notes_section,
-        inputs_section,
-    )
-    return tuple(section for make in makers if (section := make(report)) is not None)
+def sections(report: Report) -> tuple[Section, ...]:
+    """Return the sections that are not empty."""
+
+    def found() -> Iterator[Section | None]:
+        yield gates_section(report)
+        yield attackers_section(report)
+        for measure, record in recorded(report):
+            yield measure.section(record)
+        yield sweep_section(report)
+        yield repeats_section(report)
+        yield notes_section(report)
+        yield inputs_section(report)
+
+    return merged(section for section in found() if section is not None)
 
 
-def repeats_section(report: dict[str, Any]) -> Section | None:
-    """Tabulate how much the figures vary when the sample is drawn again."""
-    repeats = record(report.get("repeats"))
-    if not repeats:
+def repeats_section(report: Report) -> Section | None:
+    """Return how much the figures vary when the sample is drawn again."""
+    repeats = report.repeats
+    if repeats is None:
         return None
-    n, sample = count(repeats.get("n")), count(repeats.get("sample"))
-    lead = f"The evaluation was repeated {n} times on samples of {sample} rows."
-    rows = []
-    for figure in records(repeats.get("figures")):
-        values = [value for value in map(number, items(figure.get("values"))) if value is not None]
-        spread = (decimal(min(values)), decimal(max(values))) if values else (ABSENT, ABSENT)
-        rows.append((visible(figure.get("name")), decimal(figure.get("mean")), decimal(figure.get("std")), *spread))
-    columns = (*names("figure"), *numbers("mean", "standard deviation", "lowest", "highest"))
-    return Section("repeats", "Repeats", (lead,), filled([Table("Figures over the repeats", columns, tuple(rows))]))
-
-
-def notes_section(report: dict[str, Any]) -> Section | None:
-    """List what a reader must know to read the figures right."""
-    notes = tuple(visible(note) for note in items(report.get("notes")) if note)
-    return Section("notes", "Notes", points=notes) if notes else None
-
-
-def inputs_section(report: dict[str, Any]) -> Section | None:
-    """Tell which files were measured, and with which eraser."""
-    eraser = record(report.get("eraser"))
-    files = {visible(name): record(of) for name, of in record(report.get("inputs")).items()}
+    lead = f"The evaluation was repeated {count(repeats.n)} times on samples of {count(repeats.sample)} rows."
     rows = tuple(
-        (name, visible(of.get("path")), visible(of.get("sha256"))[:HASH_DIGITS], count(of.get("n")), count(of.get("d")))
-        for name, of in (files | ({_role(eraser): eraser} if eraser else {})).items()
-        if of
+        (visible(figure.name), *map(decimal, (figure.mean, figure.std, min(figure.values), max(figure.values))))
+        for figure in repeats.figures
     )
+    columns = (*names("figure"), *numbers("mean", "standard deviation", "lowest", "highest"))
+    return Section("repeats", "Repeats", (lead,), filled([Table("Figures over the repeats", columns, rows)]))
+
+
+def notes_section(report: Report) -> Section | None:
+    """Return what a reader must know to read the figures right."""
+    return Section("notes", "Notes", points=tuple(map(visible, report.notes))) if report.notes else None
+
+
+def inputs_section(report: Report) -> Section | None:
+    """Return which files were measured, and with which eraser."""
+    eraser = report.eraser
+    rows = [_file(visible(name), file) for name, file in report.inputs.items()]
+    if isinstance(eraser, ErasedFile):
+        rows.append(_file("erased elsewhere", eraser))
+    elif eraser is not None:
+        rows.append(
+            ("eraser", visible(eraser.path), visible(eraser.sha256)[:HASH_DIGITS], count(None), count(eraser.d))
+        )
     columns = (*names("input", "path", "SHA-256"), *numbers("n", "d"))
-    table = Table(f"Files (the first {HASH_DIGITS} digits of their hash)", columns, rows)
-    found = Section("inputs", "Inputs", (_eraser_sentence(eraser),) if eraser else (), filled([table]))
-    return found if found.tables or found.paragraphs else None
+    table = Table(f"Files (the first {HASH_DIGITS} digits of their hash)", columns, tuple(rows))
+    found = Section("inputs", "Inputs", () if eraser is None else (_eraser_sentence(eraser),), filled([table]))
+    return found if rows else None
 
 
-def _space(eraser: dict[str, Any]) -> str:
-    """Name the space that directions are removed from: a kernel's is not the input's."""
-    if not record(eraser.get("kernel")):
-        return f"{count(eraser.get('d'))} dimensions"
-    n_features = record(eraser.get("landmarks")).get("n_features")
-    return "the kernel's dimensions" if n_features is None else f"the kernel's {count(n_features)} dimensions"
+def _file(name: str, file: InputFile | ErasedFile) -> tuple[str, ...]:
+    return name, visible(file.path), visible(file.sha256 or "")[:HASH_DIGITS], count(file.n), count(file.d)
 
 
-def _role(eraser: dict[str, Any]) -> str:
-    return "erased elsewhere" if eraser.get("method") == "against" else "eraser"
+def _space(eraser: EraserSummary) -> str:
+    """Return the space that directions are removed from: a kernel's is not the input's."""
+    if not eraser.kernel:
+        return f"{count(eraser.d)} dimensions"
+    n_features = (eraser.landmarks or {}).get("n_features")
+    return f"the kernel's {n_features:,} dimensions" if isinstance(n_features, int) else "the kernel's dimensions"
 
 
-def _eraser_sentence(eraser: dict[str, Any]) -> str:
-    if eraser.get("method") == "against":
+def _eraser_sentence(eraser: EraserSummary | ErasedFile) -> str:
+    if isinstance(eraser, ErasedFile):
         return "What comes after is a file that was erased elsewhere: how, is not known."
-    centring = {"True": ", centred", "False": ", not centred"}.get(str(eraser.get("is_centred")), "")
-    rule = record(eraser.get("k_rule"))
+    centring = "centred" if eraser.is_centred else "not centred"
     chosen = "; ".join(
-        f"{visible(name)}{'' if value is True else ' ' + (visible(value) if number(value) is None else general(value))}"
-        for name, value in rule.items()
+        f"{visible(name)}{'' if isinstance(value, bool) else f' {_parameter(value)}'}"
+        for name, value in eraser.k_rule.items()
         if name != "rank"
     )
-    guarded = listed(items(eraser.get("attributes"))) or "–"
     return (
-        f"The eraser ({visible(eraser.get('method') or 'method unknown')}{centring}) removes {count(eraser.get('k'))} "
-        f"of {_space(eraser)} (rank {count(eraser.get('rank'))}{'; ' + chosen if chosen else ''}). "
-        f"Guarded: {guarded}."
+        f"The eraser ({visible(eraser.method)}, {centring}) removes {count(eraser.k)} "
+        f"of {_space(eraser)} (rank {count(eraser.rank)}{'; ' + chosen if chosen else ''}). "
+        f"Guarded: {listed(eraser.attributes)}."
     )
+
+
+def _parameter(value: str | float | None) -> str:
+    return general(value) if isinstance(value, (int, float)) else visible(str(value))

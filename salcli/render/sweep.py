@@ -1,12 +1,16 @@
 """A sweep: the same figures along k or strength, as the columns of one table an attribute."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from salcli.render.attackers import ProbePair, probe_pairs
-from salcli.render.table import Section, Table, numbers
-from salcli.render.task import GAPS, compared
-from salcli.render.text import decimal, general, number, record, records, visible
+from salcli.evaluation.measures import recorded
+from salcli.evaluation.report import Report
+from salcli.evaluation.section import Section, Table, numbers
+from salcli.evaluation.text import decimal, general, visible
+from salcli.render.attackers import by_attribute, probe_pairs
+
+MANY_VALUES = 8
+"""Rows of a table above which it is folded."""
 
 
 @dataclass(frozen=True)
@@ -14,104 +18,95 @@ class Curve:
     """One figure along the parameter: (parameter, figure), only where it is defined."""
 
     name: str
+    """Visible."""
     points: tuple[tuple[float, float], ...]
     group: str = ""
     """Curves of one group are drawn in one colour."""
 
 
 @dataclass(frozen=True)
+class MeasureCurves:
+    """The curves of one measure."""
+
+    measure: str
+    title: str
+    quantity: str
+    curves: tuple[Curve, ...]
+
+
+@dataclass(frozen=True)
 class Sweep:
-    """The points of one parameter, in ascending order, and the curves through them."""
+    """The values of the parameter, and the curves through them."""
 
     parameter: str
     values: tuple[float, ...]
     accuracy: dict[str, tuple[Curve, ...]]
     """By attribute, a curve for each attacker."""
     majority: dict[str, float]
-    """By attribute: what a constant guess reads right."""
-    similarity: tuple[Curve, ...]
-    task: tuple[Curve, ...]
+    """By attribute, the accuracy of a constant prediction."""
+    kept: tuple[MeasureCurves, ...]
 
 
-def sweeps(report: dict[str, Any]) -> tuple[Sweep, ...]:
-    """Read the sweep of each parameter."""
-    points: dict[str, dict[float, dict[str, Any]]] = {}
-    for point in records(report.get("sweep")):
-        if (value := number(point.get("value"))) is not None:
-            points.setdefault(visible(point.get("parameter") or "k"), {})[value] = point
-    return tuple(_sweep(parameter, dict(sorted(of.items()))) for parameter, of in points.items())
-
-
-def _sweep(parameter: str, points: dict[float, dict[str, Any]]) -> Sweep:
+def swept(report: Report) -> Sweep | None:
+    """Return the curves of a report's sweep, if it has one."""
+    if not report.sweep:
+        return None
     accuracy: dict[str, dict[str, dict[float, float]]] = {}
     majority: dict[str, float] = {}
-    similarity: dict[str, dict[float, float]] = {}
-    task: dict[str, dict[float, float]] = {}
-    for value, point in points.items():
-        for pair in probe_pairs(point.get("probes")):
-            _note(accuracy.setdefault(pair.attribute, {}), pair.attacker, value, _reached(pair))
-            if pair.majority is not None:
-                majority[pair.attribute] = pair.majority
-        for row in records(point.get("similarity")):
-            _note(similarity, visible(row.get("set")), value, _latest(row))
-        measured = record(point.get("task"))
-        _note(task, "accuracy", value, _latest(record(measured.get("accuracy"))))
-        for of in compared(measured):
-            for key, name in GAPS.items():
-                _note(task, name + of.aside.rstrip(","), value, _latest(record(of.figures.get(key))))
+    kept: dict[tuple[str, str, str], dict[str, dict[float, float]]] = {}
+    for step in report.sweep:
+        for attribute, pairs in by_attribute(probe_pairs(step.probes)).items():
+            for pair in pairs:
+                _add(accuracy.setdefault(attribute, {}), pair.attacker, step.value, pair.latest.accuracy)
+                majority[attribute] = pair.latest.majority
+        for measure, record in recorded(step):
+            curves = kept.setdefault((measure.name, *(measure.swept or ("", ""))), {})
+            for figure in measure.figures(record):
+                _add(curves, visible(figure.label), step.value, figure.value)
     return Sweep(
-        parameter,
-        tuple(points),
+        report.sweep[0].parameter,
+        tuple(step.value for step in report.sweep),
         {attribute: _curves(of, by_probe=True) for attribute, of in accuracy.items()},
         majority,
-        _curves(similarity),
-        _curves(task),
+        tuple(MeasureCurves(*named, _curves(of)) for named, of in kept.items() if of),
     )
 
 
-def _reached(pair: ProbePair) -> float | None:
-    after = pair.accuracy("after")
-    return pair.accuracy("before") if after is None else after
-
-
-def _latest(pair: dict[str, Any]) -> float | None:
-    after = number(pair.get("after"))
-    return number(pair.get("before")) if after is None else after
-
-
-def _note(curves: dict[str, dict[float, float]], name: str, value: float, found: float | None) -> None:
-    if found is not None:
-        curves.setdefault(name, {})[value] = found
+def _add(curves: dict[str, dict[float, float]], name: str, value: float, found: float) -> None:
+    curves.setdefault(name, {})[value] = found
 
 
 def _curves(points: dict[str, dict[float, float]], *, by_probe: bool = False) -> tuple[Curve, ...]:
-    """Make curves; those of attackers are grouped by probe, others stand for themselves."""
+    """Return curves; those of attackers are grouped by probe, each of the others is a group of its own."""
     return tuple(
         Curve(name, tuple(of.items()), name.rpartition(", ")[0] if by_probe else name) for name, of in points.items()
     )
 
 
-def sweep_section(report: dict[str, Any]) -> Section | None:
-    """Tabulate each sweep: what attackers read, then what is kept."""
-    found = sweeps(report)
-    if not found:
+def sweep_section(report: Report) -> Section | None:
+    """Return the tables of the sweep: what attackers read, then what is kept."""
+    sweep = swept(report)
+    if sweep is None:
         return None
-    tables = []
-    for sweep in found:
-        for attribute, curves in sweep.accuracy.items():
-            majority = sweep.majority.get(attribute)
-            told = "" if majority is None else f"; majority {decimal(majority)}"
-            tables.append(_table(f"Accuracy of attackers on {attribute} along {sweep.parameter}{told}", sweep, curves))
-        kept = tuple(Curve(f"similarity {curve.name}", curve.points) for curve in sweep.similarity)
-        kept += tuple(Curve(f"task {curve.name}", curve.points) for curve in sweep.task)
-        if kept:
-            tables.append(_table(f"What is kept along {sweep.parameter}", sweep, kept))
+    tables = [
+        _table(
+            f"Accuracy of attackers on {attribute} along {sweep.parameter}; "
+            f"majority {decimal(sweep.majority[attribute])}",
+            sweep,
+            curves,
+        )
+        for attribute, curves in sweep.accuracy.items()
+    ]
+    kept = [Curve(f"{of.measure} {curve.name}", curve.points) for of in sweep.kept for curve in of.curves]
+    if kept:
+        tables.append(_table(f"What is kept along {sweep.parameter}", sweep, kept))
     lead = "The same figures, after erasure, for every value of the parameter."
     return Section("sweep", "Sweep", (lead,), tuple(tables))
 
 
-def _table(caption: str, sweep: Sweep, curves: tuple[Curve, ...]) -> Table:
+def _table(caption: str, sweep: Sweep, curves: Iterable[Curve]) -> Table:
+    curves = tuple(curves)
     columns = (*numbers(sweep.parameter), *numbers(*(curve.name for curve in curves)))
     by_value = [dict(curve.points) for curve in curves]
     rows = tuple((general(value), *(decimal(of.get(value)) for of in by_value)) for value in sweep.values)
-    return Table(caption, columns, rows, is_detail=len(rows) > 8)
+    return Table(caption, columns, rows, is_detail=len(rows) > MANY_VALUES)

@@ -183,8 +183,8 @@ def test_a_method_that_is_registered_here_goes_through_all_commands(
     np.testing.assert_allclose(out[:, 3], x[:, 3] - (method.name == "oblique") * 0.5 * (x[:, 2] - mean[2]), atol=1e-5)
     accuracy = {(probe.adversary, probe.stage): probe.accuracy for probe in report.probes}
     assert accuracy["fresh", "before"] > 0.9 > 0.7 > accuracy["fresh", "after"] or method.name == "oblique"
-    assert report.to_dict()["repeats"]["n"] == 3
-    assert [step["value"] for step in report.to_dict()["sweep"]] == [0.0, 1.0]
+    assert report.repeats.n == 3
+    assert [step.value for step in report.sweep] == [0.0, 1.0]
 
 
 def test_an_eraser_that_is_registered_here_is_written_read_and_swept(
@@ -194,7 +194,7 @@ def test_an_eraser_that_is_registered_here_is_written_read_and_swept(
     monkeypatch.setitem(ERASERS, "rounding", Rounding)
     x, out, report = through_all(paths, "rounding", sweep=Sweep.parse("strength=0:1:0.5"), repeats=2, sample=40)
     np.testing.assert_array_equal(out, np.round(x))
-    assert len(report.to_dict()["sweep"]) == 3
+    assert len(report.sweep) == 3
 
 
 def test_an_engine_changes_no_byte(paths: tuple[str, str, Path]) -> None:

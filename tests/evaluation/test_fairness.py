@@ -79,7 +79,7 @@ def test_a_class_without_positives_in_a_group_is_named_and_left_out_and_no_gap_o
     outcomes = counted(rows, 2, 2)
     assert outcomes.gap() == 1.0  # and not ½, the mean with a gap of 0
     assert outcomes.rms_gap() == 1.0
-    assert excluded(outcomes.rates()[0], ["a", "b"], ["f", "m"]) == [{"class": "b", "group": "m"}]
+    assert excluded(outcomes.rates()[0]) == [(1, 1)]
 
 
 @pytest.mark.parametrize("rows", [[], [(0, 0, 0)], [(0, 0, 0), (1, 1, 1)], [(0, 0, 1), (1, 0, 1), (2, 2, 1)]])
@@ -100,3 +100,12 @@ def test_a_gap_is_the_float_that_a_limit_would_be_written_as() -> None:
     """The rates 1 and 1 of one class, 0.8 and 0.7 of the other: 0.05, where floats would give 0.05000000000000004."""
     tables = np.array([[[10, 10], [0, 0]], [[2, 3], [8, 7]]])
     assert Outcomes(tables).gap() == 0.05
+
+
+def test_intervals_are_percentiles_of_a_thousand_resamples() -> None:
+    counts = np.array([[[30, 20], [10, 20]], [[15, 5], [25, 35]]])
+    draws = np.random.default_rng(3).multinomial(160, counts.reshape(-1) / 160, size=1_000).reshape(-1, 2, 2, 2)
+    gaps = np.array([Outcomes(draw).gap() for draw in draws])
+    rms = np.array([Outcomes(draw).rms_gap() for draw in draws])
+    found = Outcomes(counts).intervals(3)
+    assert_allclose(found, [np.quantile(values, [0.025, 0.975]) for values in (gaps, rms)])

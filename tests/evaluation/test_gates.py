@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salcli.evaluation.attackers import ProbeResult
 from salcli.evaluation.gates import Asked, accuracy_gate, gain_gate, similarity_gate, tpr_gap_gate
+from salcli.evaluation.report import Gate, ProbeResult, to_json
+from salcli.evaluation.task import Accuracy, Gap, GroupRates, Task
+from tests.render.reports import similarity
 
 from .results import result
 
@@ -92,34 +94,37 @@ def test_an_unconverged_probe_does_not_fail_a_gate_on_another() -> None:
     assert accuracy_gate(1.0, "linear", WANTED, results, "after").passed
 
 
+def gap(before: float, after: float | None) -> Gap:
+    return Gap(before, after, None)
+
+
+def task(*gaps: tuple[Gap | None, Gap | None], converged: bool = True) -> Task:
+    """A task whose gap and root mean square between the groups of g0, g1… are given."""
+    first, *others = (GroupRates(f"g{i}", (), (), one, rms, ()) for i, (one, rms) in enumerate(gaps))
+    return Task("job", (), 0.5, 9, 9, Accuracy(0.5, 0.5, None), converged, first, tuple(others))
+
+
 @given(SHARES, SHARES, SHARES)
 def test_the_gap_gate_passes_exactly_if_the_gap_of_its_stage_is_within_the_limit(
     limit: float, before: float, after: float
 ) -> None:
-    gap = {"before": before, "after": after, "ci95": [0.0, 1.0]}
-    for task in (
-        {"guarded": "g", "tpr_gap": gap, "tpr_gap_rms": None},
-        {"guarded": "g", "tpr_gap": None, "tpr_gap_rms": gap},
-    ):
+    for of in (task((gap(before, after), None)), task((None, gap(before, after)))):
         for stage, value in (("before", before), ("after", after)):
-            gate = tpr_gap_gate(limit, task | {"converged": True}, stage)
+            gate = tpr_gap_gate(limit, of, stage)
             assert gate.value == pytest.approx(value, abs=1e-12)
             assert gate.value is not None
             assert gate.passed == (gate.value <= limit)
 
 
 def test_the_gap_of_a_task_that_did_not_converge_fails_the_widest_limit() -> None:
-    gap = {"before": 0.1, "after": 0.0, "ci95": None}
-    gate = tpr_gap_gate(1.0, {"guarded": "g", "tpr_gap": gap, "tpr_gap_rms": None, "converged": False}, "after")
+    gate = tpr_gap_gate(1.0, task((gap(0.1, 0.0), None), converged=False), "after")
     assert (gate.passed, gate.reason) == (False, "the main task did not converge")
 
 
 def test_a_gap_of_zero_is_a_gap_and_an_undefined_one_is_not() -> None:
-    zero = {"before": 0.0, "after": 0.0, "ci95": None}
-    worse = {"before": 1.0, "after": 1.0, "ci95": None}
-    assert tpr_gap_gate(0.0, {"guarded": "g", "tpr_gap": zero, "tpr_gap_rms": worse, "converged": True}, "after").passed
-    for task in (None, {"guarded": "g", "tpr_gap": None, "tpr_gap_rms": None, "converged": True}):
-        gate = tpr_gap_gate(1.0, task, "after")
+    assert tpr_gap_gate(0.0, task((gap(0.0, 0.0), gap(1.0, 1.0))), "after").passed
+    for of in (None, task((None, None)), task((gap(0.0, None), None))):
+        gate = tpr_gap_gate(1.0, of, "after")
         assert (gate.value, gate.passed) == (None, False)
         assert gate.reason
 
@@ -128,7 +133,7 @@ def test_a_gap_of_zero_is_a_gap_and_an_undefined_one_is_not() -> None:
 def test_the_similarity_gate_passes_exactly_if_the_worst_set_keeps_its_share(
     scores: list[tuple[float, float]], limit: float
 ) -> None:
-    gate = similarity_gate(limit, [{"set": "s", "before": b, "after": a} for b, a in scores])
+    gate = similarity_gate(limit, [similarity("s", b, a) for b, a in scores])
     worst = min(after / before for before, after in scores)
     assert gate.value == pytest.approx(worst, abs=1e-12)
     assert gate.value is not None
@@ -137,16 +142,20 @@ def test_the_similarity_gate_passes_exactly_if_the_worst_set_keeps_its_share(
 
 @pytest.mark.parametrize(("before", "after"), [(None, 0.5), (0.5, None), (None, None), (0.0, 0.5), (-0.5, -0.5)])
 def test_an_undefined_similarity_fails_the_gate_beside_a_defined_one(before: float | None, after: float | None) -> None:
-    scores = [{"set": "good", "before": 0.5, "after": 0.5}, {"set": "bad", "before": before, "after": after}]
-    gate = similarity_gate(0.0, scores)
+    gate = similarity_gate(0.0, [similarity("good", 0.5, 0.5), similarity("bad", before, after)])
     assert (gate.value, gate.passed) == (None, False)
     assert "bad" in gate.reason
     assert not similarity_gate(0.0, []).passed
 
 
 def test_the_json_has_a_reason_only_where_there_is_one() -> None:
-    assert "reason" not in accuracy_gate(1.0, "linear", WANTED, (result(),), "after").to_dict()
-    assert accuracy_gate(1.0, None, WANTED, (), "after").to_dict()["reason"]
+    assert "reason" not in to_json(accuracy_gate(1.0, "linear", WANTED, (result(),), "after"))
+    assert to_json(accuracy_gate(1.0, None, WANTED, (), "after"))["reason"]
+
+
+def test_a_gate_without_a_value_cannot_have_passed() -> None:
+    with pytest.raises(AssertionError, match="without a value"):
+        Gate("max-accuracy", 0.5, None, passed=True)
 
 
 def test_an_attribute_that_no_attacker_reads_passes_no_gate() -> None:
@@ -164,18 +173,12 @@ def test_what_is_missing_is_told_attribute_by_attribute() -> None:
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=4), st.floats(0, 1))
 def test_the_gap_gate_judges_the_widest_gap_of_all_attributes(gaps: list[float], limit: float) -> None:
-    first, *others = (
-        {"guarded": f"g{i}", "tpr_gap": {"before": 0.0, "after": gap}, "tpr_gap_rms": None}
-        for i, gap in enumerate(gaps)
-    )
-    gate = tpr_gap_gate(limit, first | {"converged": True, "others": others}, "after")
+    gate = tpr_gap_gate(limit, task(*((gap(0.0, after), None) for after in gaps)), "after")
     assert (gate.value, gate.passed) == (max(gaps), max(gaps) <= limit)
     assert (f"g{gaps.index(max(gaps))}" in gate.reason) == (len(gaps) > 1 and not gate.passed)
 
 
 def test_one_undefined_gap_fails_the_gap_gate() -> None:
-    undefined = {"guarded": "race", "tpr_gap": None, "tpr_gap_rms": None}
-    fine = {"guarded": "g", "tpr_gap": {"before": 0.0, "after": 0.0}, "converged": True, "others": [undefined]}
-    gate = tpr_gap_gate(1.0, fine, "after")
+    gate = tpr_gap_gate(1.0, task((gap(0.0, 0.0), None), (None, None)), "after")
     assert (gate.passed, gate.value) == (False, None)
-    assert "race" in gate.reason
+    assert "groups of g1" in gate.reason

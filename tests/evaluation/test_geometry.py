@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salcli.evaluation.geometry import geometry, variance_removed
+from salcli.evaluation.geometry import Geometry, clusters, variance_removed
+from salcli.evaluation.report import to_json
 
 
 def mean_cosines(x: np.ndarray, codes: np.ndarray) -> tuple[float | None, float | None]:
@@ -27,10 +28,10 @@ def test_means_are_those_over_all_pairs(seed: int, n: int) -> None:
     rng = np.random.default_rng(seed)
     before, after = rng.integers(-1, 2, (n, 2)).astype(np.float32), rng.integers(-1, 2, (n, 3)).astype(np.float16)
     codes, tasks = rng.integers(-1, 3, n), rng.integers(-1, 2, n)
-    found = geometry(before, after, codes, "group", tasks, ("nurse", "judge"))
-    assert [cluster.task_class for cluster in found.clusters] == [None, "nurse", "judge"]
+    found = clusters(before, after, codes, "group", tasks, ("nurse", "judge"))
+    assert [cluster.task_class for cluster in found] == [None, "nurse", "judge"]
     is_used = before.any(axis=1) & after.any(axis=1) & (codes >= 0)
-    for cluster, is_of_task in zip(found.clusters, (True, tasks == 0, tasks == 1), strict=True):
+    for cluster, is_of_task in zip(found, (True, tasks == 0, tasks == 1), strict=True):
         rows = is_used & is_of_task
         for stage, x in (("before", before), ("after", after)):
             within, between = mean_cosines(x[rows].astype(float), codes[rows])
@@ -46,7 +47,7 @@ def test_many_blocks_add_up() -> None:
     units = x / np.linalg.norm(x, axis=1)[:, None]
     products = units @ units.T
     is_same = codes[:, None] == codes
-    found = geometry(x, x, codes, "group").clusters[0]
+    found = clusters(x, x, codes, "group")[0]
     assert found.between.before == pytest.approx(products[~is_same].mean())
     np.fill_diagonal(is_same, val=False)
     assert found.within.before == pytest.approx(products[is_same].mean())
@@ -79,7 +80,7 @@ def test_variance_removed_is_undefined_without_variance_or_with_other_widths(
 
 def test_the_json_has_the_fields_of_the_report() -> None:
     x = np.random.default_rng(0).normal(size=(6, 2))
-    told = geometry(x, x[:, :1], np.array([0, 1] * 3), "group").to_dict()
+    told = to_json(Geometry(clusters(x, x[:, :1], np.array([0, 1] * 3), "group"), None))
     assert json.loads(json.dumps(told)) == told
     assert set(told) == {"clusters", "variance_removed"}
     assert set(told["clusters"][0]) == {"attribute", "task_class", "within", "between", "ratio"}

@@ -1,4 +1,7 @@
 import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -6,9 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from salcli.errors import AlignmentError
+from salcli.erasers.linear import LinearEraser
+from salcli.errors import AlignmentError, RoomError
+from salcli.evaluation.base import BeforeAfter
 from salcli.evaluation.cosine import PLACES
-from salcli.evaluation.neighbors import NOWHERE, nearest, neighbors
+from salcli.evaluation.neighbors import NEIGHBORS, NOWHERE, nearest, neighbors
+from salcli.evaluation.report import to_json
+from salcli.evaluation.stages import Erasure
+from salcli.formats.registry import open_source
+from salcli.options import EvaluateOptions
+from salcli.streaming import memory
 
 
 def brute_force(x: np.ndarray, query: int, count: int) -> tuple[list[int], list[float]]:
@@ -74,17 +84,18 @@ def test_words_stand_side_by_side_and_the_sample_is_averaged() -> None:
     found = neighbors(words_of(60), before, after, ["w7", "w3", "w7"], top=12, sample=40, seed=5)
     assert [word.key for word in found.words] == ["w7", "w3", "w7"]
     one, other = brute_force(before, 3, 12)[0], brute_force(after, 3, 12)[0]
-    assert [key for key, _ in found.words[1].before] == [f"w{i}" for i in one]
-    assert [key for key, _ in found.words[1].after] == [f"w{i}" for i in other]
+    assert [near.key for near in found.words[1].before] == [f"w{i}" for i in one]
+    assert [near.key for near in found.words[1].after] == [f"w{i}" for i in other]
     assert found.words[1].overlap == len(set(one) & set(other)) / 12
     sampled = np.random.default_rng(5).choice(60, 40, replace=False)
     shares = [len({*brute_force(before, i, 10)[0]} & {*brute_force(after, i, 10)[0]}) / 10 for i in sampled]
     assert found.mean_overlap_at_10 == pytest.approx(np.mean(shares))
     assert found.n_sampled == 40
-    told = found.to_dict()
+    told = to_json(found)
     assert json.loads(json.dumps(told)) == told
     assert set(told) == {"words", "mean_overlap_at_10", "n_sampled"}
     assert set(told["words"][0]) == {"key", "before", "after", "overlap"}
+    assert set(told["words"][0]["before"][0]) == {"key", "cosine"}
 
 
 def test_fewer_shown_than_ten_still_measures_ten() -> None:
@@ -110,7 +121,7 @@ def test_a_single_row_has_no_neighbours() -> None:
 def test_of_a_repeated_key_the_first_row_counts() -> None:
     x = np.array([[0, 1.0], [1, 0], [1, 0.1], [0.1, 1]])
     found = neighbors(["x", "twice", "near first", "twice"], x, x, ["twice"], top=1, seed=0)
-    assert found.words[0].before[0][0] == "near first"
+    assert found.words[0].before[0].key == "near first"
 
 
 def test_a_word_outside_the_keys_is_named() -> None:
@@ -129,3 +140,33 @@ def test_rows_that_float32_does_not_tell_apart_are_the_nearest_all_the_same(bloc
     positions, _ = nearest(x, queries, 10, block_rows=block_rows)
     found = np.take_along_axis(exact, positions, axis=1)
     assert_allclose(found, np.sort(exact, axis=1)[:, :-11:-1], atol=2 * 10.0**-PLACES, rtol=0)
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Iterator[BeforeAfter]:
+    """A file of 50 rows of 4 float32 numbers, of which the first is erased."""
+    x = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    lines = [f"w{i} {' '.join(map(repr, row))}" for i, row in enumerate(x.tolist())]
+    (tmp_path / "x.txt").write_text("\n".join(lines) + "\n")
+    options = EvaluateOptions(neighbors=("w3", "w5"))
+    erasure = Erasure(LinearEraser(np.zeros(4), np.eye(4)[:, :1], np.eye(4)[:, :1]))
+    with closing(open_source(str(tmp_path / "x.txt"), options.read)) as source:
+        yield BeforeAfter(source, erasure, options)
+
+
+def test_the_measure_compares_all_rows_of_a_file_before_and_after(rows: BeforeAfter) -> None:
+    found = NEIGHBORS.run(rows)
+    assert found is not None
+    assert [word.key for word in found.words] == ["w3", "w5"]
+    assert found.n_sampled == 50
+    assert 0 < (found.mean_overlap_at_10 or 0) < 1
+
+
+def test_two_stages_of_all_rows_need_their_memory(rows: BeforeAfter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """float32 rows before, float64 rows after."""
+    n_bytes = 50 * (4 * 4 + 4 * 8)
+    monkeypatch.setattr(memory, "available_bytes", lambda: n_bytes)
+    assert NEIGHBORS.run(rows) is not None
+    monkeypatch.setattr(memory, "available_bytes", lambda: n_bytes - 1)
+    with pytest.raises(RoomError, match="neighbours among 50 rows"):
+        NEIGHBORS.run(rows)

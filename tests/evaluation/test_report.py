@@ -1,10 +1,25 @@
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from salcli.evaluation.attackers import ProbeResult
 from salcli.evaluation.gates import Asked, accuracy_gate
-from salcli.evaluation.report import Report
+from salcli.evaluation.report import (
+    INLINE,
+    OPTIONAL,
+    UNWRITTEN,
+    ErasedFile,
+    EraserSummary,
+    ProbeResult,
+    Report,
+    named,
+    to_json,
+)
+from tests.render.reports import ERASER, reports
 
 from .results import result
 
@@ -24,7 +39,7 @@ def test_a_gate_passes_exactly_if_the_worst_attacker_is_within_the_limit(
     worst = max(one, 1 - one, other, 1 - other)
     assert gate.value == worst
     assert gate.passed == (worst <= limit)
-    assert Report({}, None, gates=(gate,)).verdict == ("pass" if worst <= limit else "fail")
+    assert Report(gates=(gate,)).verdict == ("pass" if worst <= limit else "fail")
 
 
 def test_below_chance_is_not_safety_for_two_classes_but_is_for_more() -> None:
@@ -57,19 +72,81 @@ def test_nothing_to_judge_fails() -> None:
 
 def test_one_failed_gate_fails_the_report_and_no_gate_gives_no_verdict() -> None:
     gates = tuple(accuracy_gate(limit, None, FRESH, (result(0.7),), "after") for limit in (0.8, 0.6))
-    assert Report({}, None, gates=gates).verdict == "fail"
-    assert Report({}, None, gates=gates[:1]).verdict == "pass"
-    assert Report({}, None, ()).verdict == "none"
+    assert Report(gates=gates).verdict == "fail"
+    assert Report(gates=gates[:1]).verdict == "pass"
+    assert Report().verdict == "none"
 
 
 def test_the_json_has_the_fields_that_other_programs_rely_on() -> None:
-    told = result().to_dict()
+    told = to_json(result())
     assert set(told) >= {"probe", "adversary", "stage", "accuracy", "ci95", "balanced_accuracy", "majority"}
     assert set(told) >= {"n_train", "n_test", "converged", "capped"}
-    assert set(Report({}, None, ()).to_dict()) >= {"schema", "inputs", "eraser", "probes", "gates", "verdict"}
+    assert set(to_json(Report())) >= {"schema", "inputs", "eraser", "probes", "gates", "verdict"}
 
 
 @pytest.mark.parametrize("stage", ["before", "after"])
 def test_only_the_judged_stage_counts(stage: str) -> None:
     gate = accuracy_gate(0.9, None, FRESH, (result(0.5, stage="after"), result(1.0, stage="before")), stage)
     assert gate.passed == (stage == "after")
+
+
+@dataclass(frozen=True)
+class Inner:
+    a: int
+    b: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outer:
+    kept: Inner
+    inlined: Inner = field(metadata=INLINE)
+    class_name: str = field(metadata=named("class"))
+    missing: str | None = field(default=None, metadata=OPTIONAL)
+    hidden: int = field(default=3, metadata=UNWRITTEN)
+    null: None = None
+
+
+def test_one_function_writes_every_record() -> None:
+    assert to_json(Outer(Inner(1, (0.5,)), Inner(2), "c")) == {
+        "kept": {"a": 1, "b": [0.5]}, "a": 2, "b": [], "class": "c", "null": None
+    }  # fmt: skip
+    assert to_json(Outer(Inner(1), Inner(2), "c", missing="there"))["missing"] == "there"
+    assert to_json({"x": (True, None, "s")}) == {"x": [True, None, "s"]}
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, b"bytes", Inner])
+def test_what_has_no_json_is_our_bug(value: Any) -> None:
+    with pytest.raises(TypeError, match="no JSON for a"):
+        to_json([value])
+
+
+def test_zero_and_false_are_written_even_where_a_field_is_optional() -> None:
+    assert to_json(Outer(Inner(1), Inner(2), "c", missing=0))["missing"] == 0  # type: ignore[arg-type]
+
+
+@given(reports())
+@settings(max_examples=50)
+def test_the_json_of_any_report_is_plain_and_can_be_read_again(report: Report) -> None:
+    told = to_json(report)
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    assert {"similarity", "task", "neighbors", "geometry", "deviation", "scatter"} <= set(told)
+    assert "measures" not in told
+
+
+def test_the_verdict_follows_the_gates_when_they_are_replaced() -> None:
+    gate = accuracy_gate(0.1, None, FRESH, (result(0.5),), "after")
+    assert dataclasses.replace(Report(), gates=(gate,)).verdict == "fail"
+
+
+def test_gates_judge_the_file_as_it_is_where_nothing_was_erased() -> None:
+    assert [Report(eraser=eraser).judged_stage for eraser in (None, ERASER, ErasedFile("o", "", 1, 1))] == [
+        "before",
+        "after",
+        "after",
+    ]
+
+
+def test_the_summary_of_an_eraser_has_no_kernel_where_it_has_none() -> None:
+    assert {"kernel", "landmarks"}.isdisjoint(to_json(ERASER))
+    kernel: EraserSummary = dataclasses.replace(ERASER, kernel={"name": "rbf"}, landmarks={"n": 3})
+    assert to_json(kernel)["kernel"] == {"name": "rbf"}

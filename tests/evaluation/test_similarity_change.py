@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from salcli.errors import AlignmentError
+from salcli.evaluation.report import to_json
 from salcli.evaluation.similarity import SimilarityChange, random_directions, similarity_change
 
 WORDS = tuple("abcdefghij")
@@ -129,6 +130,6 @@ def test_float16_and_float32_are_measured_in_float64() -> None:
 
 
 def test_the_json_has_the_fields_of_the_report() -> None:
-    told = change(PAIRS, gold_of(1), vectors(1), vectors(2), k=1).to_dict()
+    told = to_json(change(PAIRS, gold_of(1), vectors(1), vectors(2), k=1))
     assert set(told) == FIELDS | {"oov_words", "zero_pairs", "policy"}
     assert json.loads(json.dumps(told)) == told

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 from sklearn.svm import LinearSVC
 
 from salcli.evaluation.attackers import LinearProbe, Scaling
-from salcli.evaluation.task import Guarded, TaskResult, main_task
+from salcli.evaluation.report import to_json
+from salcli.evaluation.task import Guarded, Task, main_task
 
 TRAIN, TEST = np.arange(300), np.arange(300, 600)
 Rows = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]
@@ -21,7 +22,7 @@ def planted(n_classes: int = 2, n_groups: int = 2, seed: int = 0) -> Rows:
     return x, y, groups
 
 
-def measured(x: Any, after: Any, y: Any, groups: Any, n_classes: int = 2, n_groups: int = 2) -> TaskResult | None:
+def measured(x: Any, after: Any, y: Any, groups: Any, n_classes: int = 2, n_groups: int = 2) -> Task | None:
     return main_task(
         x, after, y, [Guarded("g", groups, [f"g{i}" for i in range(n_groups)])], TRAIN, TEST,
         column="job", class_names=[f"c{i}" for i in range(n_classes)], seed=0,
@@ -31,7 +32,8 @@ def measured(x: Any, after: Any, y: Any, groups: Any, n_classes: int = 2, n_grou
 def told(*args: Any, **sizes: int) -> dict[str, Any]:
     result = measured(*args, **sizes)
     assert result is not None
-    return result.to_dict()
+    found: dict[str, Any] = to_json(result)
+    return found
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -144,9 +146,9 @@ def test_each_guarded_attribute_has_figures_of_its_own() -> None:
     guarded = [Guarded("g", groups, ["g0", "g1"]), Guarded("h", other, ["a", "b", "c"])]
     found = main_task(x, x, y, guarded, TRAIN, TEST, column="job", class_names=["c0", "c1"], seed=0)
     assert found is not None
-    (second,) = found.to_dict()["others"]
+    (second,) = to_json(found)["others"]
     of_g, of_h = told(x, x, y, groups), told(x, x, y, other, n_groups=3)
-    assert found.to_dict() == of_g | {"others": [second]}
+    assert to_json(found) == of_g | {"others": [second]}
     assert second["guarded"] == "h"
     assert second["tpr_gap_rms"] == of_h["tpr_gap_rms"]
 
@@ -168,7 +170,7 @@ def test_what_is_not_retrained_sees_the_rows_as_another_tool_scaled_them() -> No
         column="job", class_names=["c0", "c1"], seed=0, is_foreign=True,
     )  # fmt: skip
     assert result is not None
-    assert result.accuracy["before"] == result.accuracy["after"] == result.accuracy["not_retrained"]
+    assert result.accuracy.before == result.accuracy.after == result.accuracy.not_retrained
 
 
 @pytest.mark.parametrize("doubtful", [0, 1], ids=["before", "after"])

@@ -1,10 +1,31 @@
 """Reports to render: a full one with plausible figures, and random ones whose strings are hostile."""
 
+import dataclasses
 import math
 import random
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import strategies as st
+
+from salcli.evaluation.deviation import Deviation
+from salcli.evaluation.geometry import Change, Cluster, Geometry
+from salcli.evaluation.neighbors import Neighbor, Neighbors, WordNeighbors
+from salcli.evaluation.report import (
+    ErasedFile,
+    EraserSummary,
+    Gate,
+    InputFile,
+    ProbeResult,
+    RepeatedFigure,
+    Repeats,
+    Report,
+    SweepStep,
+)
+from salcli.evaluation.scatter import Classes, Scatter
+from salcli.evaluation.similarity import SimilarityChange
+from salcli.evaluation.task import Accuracy, Cell, Gap, GroupRates, Rate, Task
+from tests.evaluation import results
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -46,134 +67,151 @@ def strings() -> st.SearchStrategy[str]:
     return st.sampled_from(HOSTILE) | st.text(st.characters(exclude_categories=()), max_size=12)
 
 
-def numbers() -> st.SearchStrategy[float | None]:
-    return st.floats(0, 1) | st.floats(0, 1) | st.none() | st.sampled_from([0.0, 1.0, -0.2, math.nan, math.inf, 1e300])
+def numbers() -> st.SearchStrategy[float]:
+    return st.floats(0, 1) | st.sampled_from([0.0, 1.0, -0.2, 1e300])
 
 
-def counts() -> st.SearchStrategy[int | None]:
-    return st.none() | st.integers(0, 10**9)
+def perhaps(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return strategy | st.none()
 
 
-def intervals() -> st.SearchStrategy[Any]:
-    return st.none() | st.lists(numbers(), min_size=2, max_size=2) | st.just([])
+def counts() -> st.SearchStrategy[int]:
+    return st.integers(0, 10**9)
 
 
-def some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """A JSON object in which any two keys may be missing."""
-    missing = st.sets(st.sampled_from(sorted(fields)), max_size=2)
+def intervals() -> st.SearchStrategy[tuple[float, float]]:
+    return st.tuples(numbers(), numbers())
+
+
+def many(strategy: st.SearchStrategy[Any], most: int = 3) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(strategy, max_size=most).map(tuple)
+
+
+def probes(*stages: str) -> st.SearchStrategy[ProbeResult]:
     return st.builds(
-        lambda whole, out: {key: value for key, value in whole.items() if key not in out},
-        st.fixed_dictionaries(fields),
-        missing,
-    )
-
-
-def many(strategy: st.SearchStrategy[Any], most: int = 3) -> st.SearchStrategy[Any]:
-    return st.lists(strategy, min_size=1, max_size=most) | st.lists(strategy, max_size=most) | st.none()
-
-
-def stages() -> st.SearchStrategy[Any]:
-    return st.none() | some(before=numbers(), after=numbers(), not_retrained=numbers(), ci95=intervals())
-
-
-def probes() -> st.SearchStrategy[Any]:
-    kind, adversary = st.sampled_from(["linear", "rbf"]) | strings(), st.sampled_from(["in-sample", "fresh"])
-    return some(
+        ProbeResult,
         attribute=strings(),
-        probe=kind,
-        adversary=adversary,
-        stage=st.sampled_from(["before", "after"]),
-        accuracy=numbers(),
+        probe=st.sampled_from(["linear", "rbf"]),
+        adversary=st.sampled_from(["in-sample", "fresh"]),
+        stage=st.sampled_from(stages or ("before", "after")),
+        accuracy=st.floats(0, 1),
         ci95=intervals(),
-        balanced_accuracy=numbers(),
-        majority=numbers(),
+        balanced_accuracy=st.floats(0, 1),
+        majority=st.floats(0, 1),
         n_train=counts(),
         n_test=counts(),
         converged=st.booleans(),
         capped=st.booleans(),
-        hyperparameters=st.none() | st.dictionaries(strings(), numbers() | strings(), max_size=2),
+        n_classes=st.integers(2, 3),
+        hyperparameters=st.dictionaries(st.sampled_from(["C", "gamma"]), numbers(), max_size=2),
     )
 
 
-def similarities() -> st.SearchStrategy[Any]:
-    return some(
-        set=strings(),
-        before=numbers(),
-        after=numbers(),
-        random_control=numbers(),
-        difference_ci95=intervals(),
-        pairs_total=counts(),
-        pairs_used=counts(),
-        oov_pairs=counts(),
-        oov_words=many(strings()),
-        zero_pairs=counts(),
-        policy=strings(),
+def similarities() -> st.SearchStrategy[tuple[SimilarityChange, ...]]:
+    number, change = perhaps(numbers()), perhaps(intervals())
+    words = many(strings())
+    return many(
+        st.builds(
+            SimilarityChange, strings(), number, number, number, change, counts(), counts(), counts(), words, counts()
+        ),
+        2,
     )
 
 
-def tasks() -> st.SearchStrategy[Any]:
-    stage = st.sampled_from(["before", "after"])
-    cell = {"class": strings(), "group": strings()}
-    return st.none() | some(
-        column=strings(),
-        guarded=strings(),
-        classes=many(strings()),
-        groups=many(strings()),
-        majority=numbers(),
-        n_train=counts(),
-        n_test=counts(),
-        accuracy=stages(),
-        tpr=many(some(stage=stage, tpr=numbers(), n=counts(), **cell), 6),
-        tpr_gap=stages(),
-        tpr_gap_rms=stages(),
-        excluded=many(some(**cell)),
+@st.composite
+def tasks(draw: st.DrawFn) -> Task:
+    classes = draw(st.lists(strings(), min_size=1, max_size=3, unique=True))
+
+    def rates(groups: list[str]) -> GroupRates:
+        cells = [(stage, name, group) for stage in ("before", "after") for name in classes for group in groups]
+        shown = draw(st.lists(st.sampled_from(cells), unique=True, max_size=6)) if cells else []
+        gap = perhaps(st.builds(Gap, numbers(), perhaps(numbers()), perhaps(intervals())))
+        excluded = tuple(Cell(name, group) for _, name, group in cells if (_, name, group) not in shown)
+        tpr = tuple(Rate(*cell, draw(st.floats(0, 1)), draw(counts())) for cell in shown)
+        return GroupRates(draw(strings()), tuple(groups), tpr, draw(gap), draw(gap), excluded)
+
+    groups = st.lists(strings(), max_size=3, unique=True)
+    first, *others = (rates(draw(groups)) for _ in range(draw(st.integers(1, 2))))
+    accuracy = Accuracy(draw(numbers()), draw(perhaps(numbers())), draw(perhaps(numbers())))
+    return Task(
+        draw(strings()), tuple(classes), draw(numbers()), draw(counts()), draw(counts()), accuracy, draw(st.booleans()),
+        first, tuple(others),
+    )  # fmt: skip
+
+
+@st.composite
+def scatters(draw: st.DrawFn) -> Scatter:
+    n = draw(st.integers(0, 4))
+
+    def classes() -> Classes:
+        names = tuple(draw(st.lists(strings(), min_size=1, max_size=3)))
+        codes = draw(st.lists(st.integers(-1, len(names) - 1), min_size=n, max_size=n))
+        return Classes(draw(strings()), names, tuple(codes))
+
+    before, after = (tuple(draw(st.lists(intervals(), min_size=n, max_size=n))) for _ in range(2))
+    others = tuple(classes() for _ in range(draw(st.integers(0, 1))))
+    return Scatter(classes(), others, draw(st.booleans()), before, after)
+
+
+@st.composite
+def gates(draw: st.DrawFn) -> Gate:
+    value = draw(perhaps(numbers()))
+    name = draw(st.sampled_from(["max-accuracy", "max-accuracy rbf", "min-similarity-kept"]))
+    return Gate(name, draw(st.floats(0, 1)), value, value is not None and draw(st.booleans()), draw(strings()))
+
+
+def measures() -> st.SearchStrategy[dict[str, Any]]:
+    near = many(st.builds(Neighbor, strings(), numbers()))
+    word = st.builds(WordNeighbors, strings(), near, near, perhaps(numbers()))
+    cosines = perhaps(st.floats(-1, 1).map(lambda value: round(value, 12)))
+    change = st.builds(Change, cosines, cosines)
+    cluster = st.builds(Cluster, strings(), perhaps(strings()), change, change)
+    return st.fixed_dictionaries(
+        {
+            "similarity": similarities(),
+            "task": perhaps(tasks()),
+            "neighbors": perhaps(st.builds(Neighbors, many(word, 2), perhaps(numbers()), counts())),
+            "geometry": perhaps(st.builds(Geometry, many(cluster, 2), perhaps(numbers()))),
+            "deviation": perhaps(st.builds(Deviation, perhaps(numbers()), counts())),
+            "scatter": perhaps(scatters()),
+        }
     )
 
 
-def gates() -> st.SearchStrategy[Any]:
-    required = {"name": strings(), "limit": numbers(), "value": numbers(), "passed": st.booleans()}
-    return st.fixed_dictionaries(required, optional={"reason": strings()})
+def sweeps() -> st.SearchStrategy[tuple[SweepStep, ...]]:
+    found = st.fixed_dictionaries({"similarity": similarities(), "task": perhaps(tasks())})
+    each = st.tuples(many(probes("after"), 2), found)
+    return st.lists(each, max_size=2).map(
+        lambda steps: tuple(
+            SweepStep(probes=of, measures=found, parameter="k", value=float(k)) for k, (of, found) in enumerate(steps)
+        )
+    )
 
 
-def reports() -> st.SearchStrategy[dict[str, Any]]:
-    """Reports in which anything may be missing or null."""
-    near = many(some(key=strings(), cosine=numbers()))
-    point = st.lists(numbers(), min_size=2, max_size=2)
-    cluster = {"within": stages(), "between": stages(), "ratio": stages()}
-    file = st.none() | some(path=strings(), sha256=strings(), n=counts(), d=counts())
-    return some(
-        inputs=st.none() | some(embeddings=file, labels=file),
-        eraser=st.none()
-        | some(path=strings(), sha256=strings(), method=strings(), k=counts(), attributes=many(strings())),
+def erasers() -> st.SearchStrategy[EraserSummary | ErasedFile]:
+    scalars = st.dictionaries(strings(), numbers() | strings(), max_size=2)
+    rules = st.dictionaries(strings(), numbers() | st.booleans(), max_size=2)
+    kernel = perhaps(scalars)
+    return st.builds(ErasedFile, strings(), strings(), counts(), counts()) | st.builds(
+        EraserSummary, strings(), strings(), strings(), counts(), counts(), counts(), st.booleans(), rules,
+        many(strings()), kernel, perhaps(scalars | st.just({"n_features": 7})),
+    )  # fmt: skip
+
+
+def reports() -> st.SearchStrategy[Report]:
+    """Reports of any kind, whose strings are hostile."""
+    file = st.builds(InputFile, strings(), perhaps(strings()), counts(), perhaps(counts()))
+    figure = st.builds(RepeatedFigure, strings(), numbers(), numbers(), st.tuples(numbers(), numbers()))
+    return st.builds(
+        Report,
         probes=many(probes()),
-        similarity=many(similarities(), 2),
-        task=tasks(),
-        neighbors=st.none() | some(words=many(some(key=strings(), before=near, after=near, overlap=numbers()), 2)),
-        geometry=st.none() | some(clusters=many(some(attribute=strings(), task_class=strings(), **cluster), 2)),
-        deviation=st.none() | some(value=numbers(), n=counts()),
-        scatter=st.none()
-        | some(
-            attribute=strings(),
-            classes=many(strings()),
-            codes=many(st.integers(-1, 3)),
-            before=many(point),
-            after=many(point),
-        ),
-        sweep=many(
-            some(
-                parameter=st.sampled_from(["k", "strength"]),
-                value=numbers(),
-                probes=many(probes(), 2),
-                similarity=many(similarities(), 1),
-                task=tasks(),
-            ),
-            2,
-        ),
-        repeats=st.none()
-        | some(n=counts(), figures=many(some(name=strings(), mean=numbers(), std=numbers(), values=many(numbers())))),
+        measures=measures(),
+        inputs=st.fixed_dictionaries({"embeddings": file}, optional={"labels": file}),
+        eraser=perhaps(erasers()),
+        sweep=sweeps(),
+        repeats=perhaps(st.builds(Repeats, counts(), counts(), many(figure))),
         gates=many(gates()),
         notes=many(strings()),
-        verdict=st.sampled_from(["pass", "fail", "none"]),
     )
 
 
@@ -188,76 +226,75 @@ PROFESSIONS = (
 ATTRIBUTES = {"gender": 0.54, "dialect": 0.71}
 
 
-def full_report() -> dict[str, Any]:
+def result(attribute: str = "g", stage: str = "after", accuracy: float = 0.5, **changes: Any) -> ProbeResult:
+    """A probe's result, right in every field that a test does not name."""
+    return results.result(accuracy, attribute=attribute, stage=stage, **changes)
+
+
+def similarity(name: str, before: float | None, after: float | None = None, control: float | None = None) -> Any:
+    """A similarity change, right in every field that a test does not name."""
+    words = ("disorganize", "dumbness", "orthodontist")
+    return SimilarityChange(name, before, after, control, (-0.006, 0.001), 999, 995, 4, words, 0)
+
+
+ERASER = EraserSummary(
+    "build/gender-dialect.npz", "fcde2b2edba56bf4" * 4, "sal", 384, 2, 2, True, {"alpha": 2.0}, tuple(ATTRIBUTES)
+)
+
+
+def full_report(n_steps: int = 31) -> Report:
     """A report with everything in it."""
     draw = random.Random(3)
-    return {
-        "schema": "salcli.report/1",
-        "inputs": {
-            "embeddings": {"path": "data/bios-minilm.npy", "sha256": "9f86d081884c7d65" * 4, "n": 39_642, "d": 384},
-            "labels": {"path": "data/bios.csv", "sha256": "2c26b46b68ffc68f" * 4, "n": 39_642},
+    return Report(
+        inputs={
+            "embeddings": InputFile("data/bios-minilm.npy", "9f86d081884c7d65" * 4, 39_642, 384),
+            "labels": InputFile("data/bios.csv", "2c26b46b68ffc68f" * 4, 39_642),
         },
-        "eraser": {
-            "path": "build/gender-dialect.npz",
-            "sha256": "fcde2b2edba56bf4" * 4,
-            "method": "sal",
-            "d": 384,
-            "k": 2,
-            "rank": 2,
-            "is_centred": True,
-            "k_rule": {"alpha": 2.0},
-            "attributes": list(ATTRIBUTES),
+        eraser=ERASER,
+        probes=tuple(_probes(draw, 2.0)),
+        measures={
+            "similarity": _similarities(2.0),
+            "task": _task(draw, 2.0),
+            "neighbors": Neighbors(tuple(_neighbours(word) for word in ("nurse", "engineer")), 0.912, 1000),
+            "geometry": Geometry(_clusters(draw), 0.0213),
+            "deviation": Deviation(0.0417, 2000),
+            "scatter": _scatter(draw),
         },
-        "probes": _probes(draw, 2.0),
-        "similarity": [
-            _similarity(name, before, 2.0) for name, before in (("simlex999", 0.371), ("wordsim353", 0.533))
-        ],
-        "task": _task(draw, 2.0),
-        "neighbors": {
-            "words": [_neighbours(word) for word in ("nurse", "engineer")],
-            "mean_overlap_at_10": 0.912,
-            "n_sampled": 1000,
-        },
-        "geometry": {"clusters": _clusters(draw), "variance_removed": 0.0213},
-        "deviation": {"value": 0.0417, "n": 2000},
-        "scatter": _scatter(draw),
-        "sweep": [_sweep_point(draw, k) for k in range(31)],
-        "repeats": {
-            "n": 5,
-            "sample": 2000,
-            "figures": [_repeat(draw, name) for name in ("accuracy gender rbf fresh", "TPR gap, RMS")],
-        },
-        "gates": [
-            {"name": "max-accuracy", "limit": 0.6, "value": 0.634, "passed": False},
-            {"name": "max-accuracy linear", "limit": 0.56, "value": 0.552, "passed": True},
-            {"name": "min-similarity-kept", "limit": 0.95, "value": 0.998, "passed": True},
-            {
-                "name": "max-tpr-gap",
-                "limit": 0.1,
-                "value": None,
-                "passed": False,
-                "reason": "no fresh result for dialect",
-            },
-        ],
-        "notes": [
+        sweep=tuple(_sweep_step(draw, k) for k in range(n_steps)),
+        repeats=Repeats(5, 2000, tuple(_repeat(draw, n) for n in ("accuracy gender rbf fresh", "TPR gap, RMS"))),
+        gates=(
+            Gate("max-accuracy", 0.6, 0.634, passed=False),
+            Gate("max-accuracy linear", 0.56, 0.552, passed=True),
+            Gate("min-similarity-kept", 0.95, 0.998, passed=True),
+            Gate("max-tpr-gap", 0.1, None, passed=False, reason="no fresh result for dialect"),
+        ),
+        notes=(
             "the fresh attacker trains on the dev part, 3,964 rows",
             "rbf probes train on 2,000 rows, drawn by seed 0 from 23,785",
-        ],
-        "verdict": "fail",
-    }
+        ),
+    )
 
 
 def poisoned(value: Any, text: str) -> Any:
     """Put `text` before every string that a file could have brought."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fixed = {"stage", "parameter", "probe", "adversary", "policy"} | (
+            {"name"} if isinstance(value, Gate) else set()
+        )
+        changed = {
+            field.name: poisoned(getattr(value, field.name), text)
+            for field in dataclasses.fields(value)
+            if field.init and field.name not in fixed
+        }
+        return dataclasses.replace(value, **changed)
     if isinstance(value, dict):
-        fixed = ("stage", "verdict", "parameter", "schema")
-        return {k: v if k in fixed else poisoned(v, text) for k, v in value.items()}
-    if isinstance(value, list):
-        return [poisoned(item, text) for item in value]
+        return {key: poisoned(item, text) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return tuple(poisoned(item, text) for item in value)
     return text + value if isinstance(value, str) else value
 
 
-def _probes(draw: random.Random, k: float) -> list[dict[str, Any]]:
+def _probes(draw: random.Random, k: float) -> list[ProbeResult]:
     found = []
     for attribute, majority in ATTRIBUTES.items():
         for probe, strength in (("linear", 1.0), ("poly", 0.93), ("rbf", 0.97)):
@@ -268,113 +305,87 @@ def _probes(draw: random.Random, k: float) -> list[dict[str, Any]]:
                     accuracy = majority + (0.985 - majority) * strength * left + draw.uniform(-0.004, 0.004)
                     half = 1.96 * math.sqrt(accuracy * (1 - accuracy) / 5000)
                     found.append(
-                        {
-                            "attribute": attribute,
-                            "probe": probe,
-                            "adversary": adversary,
-                            "stage": stage,
-                            "accuracy": accuracy,
-                            "ci95": [accuracy - half, accuracy + half],
-                            "balanced_accuracy": accuracy - 0.01,
-                            "majority": majority,
-                            "n_train": 23_785 if adversary == "in-sample" else 3_964,
-                            "n_test": 11_893,
-                            "converged": True,
-                            "capped": probe != "linear",
-                            "hyperparameters": {"C": 1.0} if probe == "linear" else {"C": 10.0, "gamma": 0.1},
-                        }
+                        result(
+                            attribute,
+                            stage,
+                            accuracy,
+                            probe=probe,
+                            adversary=adversary,
+                            ci95=(accuracy - half, accuracy + half),
+                            balanced_accuracy=accuracy - 0.01,
+                            majority=majority,
+                            n_train=23_785 if adversary == "in-sample" else 3_964,
+                            n_test=11_893,
+                            capped=probe != "linear",
+                            hyperparameters={"C": 1.0} if probe == "linear" else {"C": 10.0, "gamma": 0.1},
+                        )
                     )
     return found
 
 
-def _similarity(name: str, before: float, k: float) -> dict[str, Any]:
-    return {
-        "set": name,
-        "before": before,
-        "after": before * math.exp(-k / 300),
-        "random_control": before * math.exp(-k / 250),
-        "difference_ci95": [-0.006, 0.001],
-        "pairs_total": 999,
-        "pairs_used": 995,
-        "oov_pairs": 4,
-        "oov_words": ["disorganize", "dumbness", "orthodontist"],
-        "zero_pairs": 0,
-        "policy": "left out",
-    }
+def _similarities(k: float) -> tuple[SimilarityChange, ...]:
+    return tuple(
+        similarity(name, before, before * math.exp(-k / 300), before * math.exp(-k / 250))
+        for name, before in (("simlex999", 0.371), ("wordsim353", 0.533))
+    )
 
 
-def _task(draw: random.Random, k: float) -> dict[str, Any]:
+def _task(draw: random.Random, k: float) -> Task:
     spread = [draw.gauss(0, 0.16) for _ in PROFESSIONS]
-    excluded = [{"class": "rapper", "group": "female"}, {"class": "dj", "group": "female"}]
-    cells = []
-    for name, gap in zip(PROFESSIONS, spread, strict=True):
-        for stage, share in (("before", 1.0), ("after", 0.35)):
-            for group, sign in (("female", 0.5), ("male", -0.5)):
-                is_out = {"class": name, "group": group} in excluded
-                tpr = None if is_out else min(1.0, max(0.0, 0.72 + sign * gap * share))
-                cells.append({"stage": stage, "class": name, "group": group, "tpr": tpr, "n": 4 if is_out else 212})
-    return {
-        "column": "profession",
-        "guarded": "gender",
-        "classes": list(PROFESSIONS),
-        "groups": ["female", "male"],
-        "majority": 0.301,
-        "n_train": 23_785,
-        "n_test": 11_893,
-        "accuracy": {"before": 0.784, "after": 0.784 * math.exp(-k / 400), "not_retrained": 0.771},
-        "tpr": cells,
-        "tpr_gap": None,
-        "tpr_gap_rms": {"before": 0.163, "after": 0.163 * math.exp(-k / 2), "ci95": [0.051, 0.074]},
-        "excluded": excluded,
-    }
+    excluded = (Cell("rapper", "female"), Cell("dj", "female"))
+    rates = tuple(
+        Rate(stage, name, group, min(1.0, max(0.0, 0.72 + sign * gap * share)), 212)
+        for name, gap in zip(PROFESSIONS, spread, strict=True)
+        for stage, share in (("before", 1.0), ("after", 0.35))
+        for group, sign in (("female", 0.5), ("male", -0.5))
+        if Cell(name, group) not in excluded
+    )
+    rms = Gap(0.163, 0.163 * math.exp(-k / 2), (0.051, 0.074))
+    accuracy = Accuracy(0.784, 0.784 * math.exp(-k / 400), 0.771)
+    by_gender = GroupRates("gender", ("female", "male"), rates, None, rms, excluded)
+    return Task("profession", PROFESSIONS, 0.301, 23_785, 11_893, accuracy, True, by_gender, ())
 
 
-def _neighbours(word: str) -> dict[str, Any]:
-    near = [
-        "nurses",
-        "midwife",
-        "physician",
-        "caregiver",
-        "hospital",
-        "doctor",
-        "pediatric",
-        "surgeon",
-        "patient",
-        "clinic",
-    ]
-    ranked = [{"key": key, "cosine": 0.81 - 0.03 * place} for place, key in enumerate(near)]
-    return {"key": word, "before": ranked, "after": ranked[::-1], "overlap": 0.9}
+def _neighbours(word: str) -> WordNeighbors:
+    near = (
+        *("nurses", "midwife", "physician", "caregiver", "hospital"),
+        *("doctor", "pediatric", "surgeon", "patient", "clinic"),
+    )
+    ranked = tuple(Neighbor(key, 0.81 - 0.03 * place) for place, key in enumerate(near))
+    return WordNeighbors(word, ranked, ranked[::-1], 0.9)
 
 
-def _clusters(draw: random.Random) -> list[dict[str, Any]]:
-    return [
-        {
-            "attribute": attribute,
-            "task_class": task_class,
-            **{kind: {"before": draw.uniform(0.8, 1), "after": 0.97} for kind in ("within", "between", "ratio")},
-        }
+def _clusters(draw: random.Random) -> tuple[Cluster, ...]:
+    return tuple(
+        Cluster(attribute, task_class, Change(draw.uniform(0.8, 1), 0.97), Change(draw.uniform(0.8, 1), 0.97))
         for attribute in ATTRIBUTES
         for task_class in (None, "nurse", "surgeon")
-    ]
+    )
 
 
-def _scatter(draw: random.Random) -> dict[str, Any]:
+def scatter_of(classes: Sequence[str], codes: Sequence[int], before: Any, after: Any, **more: Any) -> Scatter:
+    """Rows in two dimensions, of one attribute."""
+    others, is_foreign = more.get("others", ()), more.get("is_foreign", False)
+    points = (tuple((float(x), float(y)) for x, y in spots) for spots in (before, after))
+    return Scatter(Classes(more.get("attribute", "g"), tuple(classes), tuple(codes)), others, is_foreign, *points)
+
+
+def _scatter(draw: random.Random) -> Scatter:
     codes = [draw.randrange(2) for _ in range(400)]
     before = [[draw.gauss(2 * code - 1, 0.55), draw.gauss(0, 0.9)] for code in codes]
     after = [[draw.gauss(0, 0.8), draw.gauss(0, 0.9)] for _ in codes]
-    return {"attribute": "gender", "classes": ["female", "male"], "codes": codes, "before": before, "after": after}
+    return scatter_of(("female", "male"), codes, before, after, attribute="gender")
 
 
-def _sweep_point(draw: random.Random, k: int) -> dict[str, Any]:
-    return {
-        "parameter": "k",
-        "value": k,
-        "probes": [probe for probe in _probes(draw, k) if probe["stage"] == "after"],
-        "similarity": [_similarity(name, before, k) for name, before in (("simlex999", 0.371), ("wordsim353", 0.533))],
-        "task": {**_task(draw, k), "tpr": []},
-    }
+def _sweep_step(draw: random.Random, k: int) -> SweepStep:
+    return SweepStep(
+        probes=tuple(probe for probe in _probes(draw, k) if probe.stage == "after"),
+        measures={"similarity": _similarities(k), "task": _task(draw, k)},
+        parameter="k",
+        value=float(k),
+    )
 
 
-def _repeat(draw: random.Random, name: str) -> dict[str, Any]:
-    values = [draw.uniform(0.58, 0.64) for _ in range(5)]
-    return {"name": name, "mean": sum(values) / 5, "std": 0.013, "values": values}
+def _repeat(draw: random.Random, name: str) -> RepeatedFigure:
+    values = tuple(draw.uniform(0.58, 0.64) for _ in range(5))
+    return RepeatedFigure(name, sum(values) / 5, 0.013, values)

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from salcli.evaluation.report import Report
+from salcli.evaluation.text import visible
 from salcli.render.markdown import escaped, escaped_in_html, markdown
-from salcli.render.text import visible
 from tests.render.reports import HOSTILE, full_report, poisoned, reports, strings
 
 PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
@@ -72,7 +73,7 @@ def test_nothing_becomes_a_link_a_mention_or_a_formula(write: Any) -> None:
 
 @given(reports())
 @settings(max_examples=60)
-def test_any_report_keeps_its_tables_whole(report: dict[str, Any]) -> None:
+def test_any_report_keeps_its_tables_whole(report: Report) -> None:
     text = markdown(report)
     text.encode("utf-8")
     check(text)
@@ -105,7 +106,7 @@ def test_a_full_report_tells_both_stages_in_one_row_and_names_what_was_left_out(
 
 
 def test_hostile_notes_stay_items_of_one_list() -> None:
-    text = markdown({"notes": list(HOSTILE)})
+    text = markdown(Report(notes=HOSTILE))
     notes = text.split("### Notes\n\n")[1]
     items = [shown(token) for token in check(notes) if token.type == "inline"]
     assert items == [visible(note).strip() for note in HOSTILE if note]

@@ -1,17 +1,17 @@
-import math
 import re
 from collections import Counter
-from typing import Any
 from xml.dom import minidom
 
 import pytest
 
+from salcli.evaluation.report import Report
+from salcli.evaluation.scatter import SCATTER, Classes
+from salcli.evaluation.task import Accuracy, GroupRates, Rate, Task, class_rates
 from salcli.render import plots
 from salcli.render.attackers import probe_pairs
-from salcli.render.figures import figures
+from salcli.render.pictures import pictures
 from salcli.render.sweep import Curve
-from salcli.render.task import class_rates
-from tests.render.reports import HOSTILE, full_report
+from tests.render.reports import HOSTILE, full_report, result, scatter_of, similarity
 
 
 def texts(svg: str) -> list[str]:
@@ -19,8 +19,7 @@ def texts(svg: str) -> list[str]:
 
 
 def test_odd_names_are_drawn_as_they_are() -> None:
-    rows = [{"set": text, "before": 0.5} for text in HOSTILE]
-    svg = plots.similarity_plot(rows)
+    svg = plots.similarity_plot([similarity(text, 0.5) for text in HOSTILE])
     shown = texts(svg)
     assert "$x_1$ and $\\alpha$" in shown
     assert "_leading" in shown
@@ -45,7 +44,9 @@ def test_between_whole_values_there_are_no_ticks(last: float, ticks: set[str]) -
 
 
 def test_ids_begin_with_the_salt_and_references_meet_them() -> None:
-    svg = plots.scatter_plot(full_report()["scatter"], salt="here")
+    scatter = full_report(0).of(SCATTER)
+    assert scatter is not None
+    svg = plots.scatter_plot(scatter, scatter.first, salt="here")
     ids = set(re.findall(r' id="([^"]*)"', svg))
     assert ids
     assert all(name.startswith("here-") for name in ids)
@@ -58,62 +59,54 @@ def test_drawing_leaves_the_settings_of_the_process_alone() -> None:
     import matplotlib
 
     before = dict(matplotlib.rcParams)
-    plots.similarity_plot([{"set": "s", "before": 0.5}])
+    plots.similarity_plot([similarity("s", 0.5)])
     assert dict(matplotlib.rcParams) == before
 
 
-@pytest.mark.parametrize("value", [None, math.nan, math.inf, 1e300], ids=str)
-def test_what_is_undefined_is_left_out(value: Any) -> None:
-    probe = {"attribute": "a", "probe": "linear", "adversary": "fresh", "stage": "after", "accuracy": value}
-    report = {
-        "probes": [probe, {**probe, "accuracy": 0.5, "ci95": [value, 1.0]}],
-        "similarity": [{"set": "s", "after": value}],
-    }
-    for of in figures(report).values():
-        for figure in of:
-            assert figure.draw("x").startswith("<svg")
-            assert "nan" not in figure.description
+@pytest.mark.parametrize("after", [None, 0.0, -0.3])
+def test_what_is_undefined_is_left_out(after: float | None) -> None:
+    report = Report(probes=(result(stage="before"),), measures={"similarity": (similarity("s", None, after),)})
+    found = pictures(report)
+    assert ("similarity" in found) == (after is not None)
+    for of in found.values():
+        for picture in of:
+            assert picture.draw("x").startswith("<svg")
+            assert "–" not in picture.description
 
 
 def test_rare_classes_share_one_grey() -> None:
     n = 100
-    scatter = {
-        "classes": [f"class {c}" for c in range(n)],
-        "codes": [*range(n), 0],
-        "before": [[c, 1e300] for c in range(n + 1)],
-    }
-    shown = texts(plots.scatter_plot(scatter))
+    spots = [[c, 1e300] for c in range(n + 1)]
+    scatter = scatter_of([f"class {c}" for c in range(n)], [*range(n), 0], spots, spots)
+    shown = texts(plots.scatter_plot(scatter, scatter.first))
     assert "other classes" in shown
     assert sum(text.startswith("class") for text in shown) == plots.MOST_COLOURS - 1
 
 
 def test_rows_in_units_of_their_own_fill_their_panel() -> None:
-    scatter = {"classes": ["a", "b"], "codes": [0, 1], "before": [[-1, 0], [1, 0]], "after": [[-1e-4, 0], [1e-4, 0]]}
+    shared, own = (
+        scatter_of("ab", [0, 1], [[-1, 0], [1, 0]], [[-1e-4, 0], [1e-4, 0]], is_foreign=is_foreign)
+        for is_foreign in (False, True)
+    )
 
     def places(svg: str) -> list[float]:
         spots = re.findall(r'<use[^>]* x="([0-9.]+)" y="([0-9.]+)"', svg)
         (height, _), *_ = Counter(y for _, y in spots).most_common()  # not those of the legend
         return sorted(float(x) for x, y in spots if y == height)
 
-    own = places(plots.scatter_plot(scatter | {"is_foreign": True}))
-    shared = places(plots.scatter_plot(scatter))
-    width = own[1] - own[0]
-    assert own[3] - own[2] == pytest.approx(width, rel=1e-3)
-    assert shared[3] - shared[2] < width / 100
-    assert "after, in units of its own" in texts(plots.scatter_plot(scatter | {"is_foreign": True}))
+    of_own = places(plots.scatter_plot(own, own.first))
+    of_shared = places(plots.scatter_plot(shared, shared.first))
+    width = of_own[1] - of_own[0]
+    assert of_own[3] - of_own[2] == pytest.approx(width, rel=1e-3)
+    assert of_shared[3] - of_shared[2] < width / 100
+    assert "after, in units of its own" in texts(plots.scatter_plot(own, own.first))
 
 
 def test_every_guarded_attribute_has_a_picture_of_the_rows() -> None:
-    scatter = {
-        "attribute": "g",
-        "classes": ["a", "b"],
-        "codes": [0, 1],
-        "before": [[-1, 0], [1, 0]],
-        "after": [[0, 0], [0, 1]],
-    }
-    others = [{"attribute": "h", "classes": ["c", "d"], "codes": [1, 0]}]
-    found = figures({"scatter": scatter | {"others": others}})["geometry"]
-    assert [figure.title for figure in found] == ["Rows in two dimensions, by g", "Rows in two dimensions, by h"]
+    others = (Classes("h", ("c", "d"), (1, 0)),)
+    scatter = scatter_of("ab", [0, 1], [[-1, 0], [1, 0]], [[0, 0], [0, 1]], others=others)
+    found = pictures(Report(measures={"scatter": scatter}))["geometry"]
+    assert [picture.title for picture in found] == ["Rows in two dimensions, by g", "Rows in two dimensions, by h"]
     assert {"c", "d"} <= {text.strip() for text in texts(found[1].draw("h"))}
 
 
@@ -130,20 +123,22 @@ def test_long_names_stand_one_a_line_in_a_legend() -> None:
 
 
 def test_only_the_widest_gaps_are_drawn() -> None:
-    cells = [
-        {"stage": "after", "class": f"c{c}", "group": group, "tpr": c / 200 * sign + 0.5, "n": 9}
+    cells = tuple(
+        Rate("after", f"c{c}", group, c / 200 * sign + 0.5, 9)
         for c in range(100)
         for group, sign in (("f", 1), ("m", -1))
-    ]
-    groups, rates = class_rates({"groups": ["f", "m"], "tpr": cells})
+    )
+    of = GroupRates("g", ("f", "m"), cells, None, None, ())
+    task = Task("job", tuple(f"c{c}" for c in range(100)), 0.5, 9, 9, Accuracy(0.5, 0.5, None), True, of, ())
+    groups, rates = class_rates(task, of)
     widest = plots.widest_gaps(rates, groups)
     assert [of.name for of in widest] == [f"c{c}" for c in range(99, 99 - plots.MOST_ROWS, -1)]
     assert widest[0].gap("after", groups) == pytest.approx(0.99)
     assert "c99" in texts(plots.gap_plot(rates, groups))
 
 
-def test_stages_meet_in_one_pair_and_a_repeated_one_opens_another() -> None:
-    probe = {"attribute": "a", "probe": "linear", "adversary": "fresh"}
-    stages = [{**probe, "stage": stage, "accuracy": n / 10} for n, stage in enumerate(("after", "before", "after"))]
-    pairs = probe_pairs(stages)
-    assert [(pair.accuracy("before"), pair.accuracy("after")) for pair in pairs] == [(0.1, 0.0), (None, 0.2)]
+def test_stages_meet_in_one_pair() -> None:
+    probes = [result("a", "after", 0.1), result("a", "before", 0.2), result("b", "after", 0.3)]
+    pairs = probe_pairs(probes)
+    assert [pair.stages for pair in pairs] == [{"after": probes[0], "before": probes[1]}, {"after": probes[2]}]
+    assert [pair.latest.accuracy for pair in pairs] == [0.1, 0.3]

@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given
 
-from salcli.render.text import decimal, interval, number, shortened, visible
+from salcli.evaluation.text import decimal, interval, shortened, visible
 from tests.render.reports import strings
 
 
@@ -21,11 +21,9 @@ def test_visible_text_is_printable_and_shown_twice_the_same(text: str) -> None:
         ("\udcff", r"\udcff"),
         ("\x1b[0m", r"\x1b[0m"),
         ("😀é漢", "😀é漢"),
-        (None, ""),
-        (7, "7"),
     ],
 )
-def test_characters_without_a_shape_get_one(text: object, shown: str) -> None:
+def test_characters_without_a_shape_get_one(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
@@ -36,27 +34,16 @@ def test_shortened_text_keeps_both_ends(text: str) -> None:
     assert (shown[:6], shown[-3:]) == (whole[:6], whole[-3:])
 
 
-@pytest.mark.parametrize("value", [None, True, "0.5", float("nan"), float("inf"), 10**400, []])
-def test_only_finite_numbers_are_numbers(value: object) -> None:
-    assert number(value) is None
-    assert decimal(value) == "–"
-
-
 def test_numbers_keep_three_decimals_and_no_negative_zero() -> None:
-    assert [decimal(value) for value in (0.12345, 1, -0.5, -0.0001, -0.0)] == [
+    assert [decimal(value) for value in (0.12345, 1, -0.5, -0.0001, -0.0, None)] == [
         "0.123",
         "1.000",
         "−0.500",
         "0.000",
         "0.000",
+        "–",
     ]
 
 
 def test_intervals_that_cross_zero_are_not_written_with_a_dash() -> None:
-    assert [interval(ends) for ends in ([0.1, 0.2], [-0.1, 0.2], [None, 0.2], None, [0.1])] == [
-        "0.100–0.200",
-        "−0.100 to 0.200",
-        "–",
-        "–",
-        "–",
-    ]
+    assert [interval(ends) for ends in ((0.1, 0.2), (-0.1, 0.2), None)] == ["0.100–0.200", "−0.100 to 0.200", "–"]

@@ -1,0 +1,111 @@
+"""`Measure`: a number of figures that compare the rows before and after erasure; and what it is given.
+
+A measure is one object in one file: it computes a frozen record, whose fields are those of the JSON report, and says
+how the record is shown. It is entered in `evaluation.measures`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from salcli.data.labels import Attribute, GuardedLabels
+from salcli.evaluation.plan import RowPlan
+from salcli.evaluation.section import Fact, Figure, Section
+from salcli.evaluation.stages import Erasure, Stages
+from salcli.formats.finite import FiniteSource
+from salcli.options import EvaluateOptions
+from salcli.streaming.progress import Progress, Silent
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+def _ignore(_: str) -> None:
+    pass
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """The labelled rows of a file, before and after erasure."""
+
+    labels: GuardedLabels
+    plan: RowPlan
+    """Which rows train and which are tested."""
+    stages: Stages
+    """The rows of the plan, in memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class BeforeAfter:
+    """What a measure compares: the rows of a file before and after erasure."""
+
+    source: FiniteSource
+    """The file as it is."""
+    erasure: Erasure
+    """What comes after."""
+    options: EvaluateOptions
+    labelled: Labelled | None = None
+    progress: Progress = field(default_factory=Silent)
+    note: Callable[[str], None] = _ignore
+    """Called with what a reader of the report must know."""
+    cache: dict[Callable[..., Any], Any] = field(default_factory=dict)
+    """Results of `once`, shared by all erasures of the same file."""
+
+    def once(self, read: Callable[[FiniteSource, EvaluateOptions], T]) -> T:
+        """Return `read(source, options)`, computed once however often the rows are erased."""
+        if read not in self.cache:
+            self.cache[read] = read(self.source, self.options)
+        found: T = self.cache[read]
+        return found
+
+    @property
+    def labels(self) -> GuardedLabels:
+        """The labels; for measures that need them."""
+        return self._labelled.labels
+
+    @property
+    def plan(self) -> RowPlan:
+        """Which rows train and which are tested; for measures that need labels."""
+        return self._labelled.plan
+
+    @property
+    def stages(self) -> Stages:
+        """The labelled rows; for measures that need labels."""
+        return self._labelled.stages
+
+    @property
+    def classified(self) -> tuple[Attribute, ...]:
+        """The guarded attributes that have classes."""
+        return tuple(attribute for attribute in self.labels.attributes if attribute.classes is not None)
+
+    @property
+    def _labelled(self) -> Labelled:
+        assert self.labelled is not None, "the measure needs labels, and does not say so"
+        return self.labelled
+
+
+class Measure(Protocol[R]):
+    """Figures before and after erasure: how they are computed, and how their record is shown."""
+
+    name: ClassVar[str]
+    """Its key in the JSON report."""
+    needs_labels: ClassVar[bool] = True
+    """Whether it compares labelled rows; the others are measured first, and without labels too."""
+    swept: ClassVar[tuple[str, str] | None] = None
+    """Title and quantity of its curves along a sweep; None: it is measured once."""
+
+    def run(self, rows: BeforeAfter) -> R | None:
+        """Return a frozen record of what was found; None if it was not asked for, or cannot be measured."""
+        ...
+
+    def section(self, record: R) -> Section | None:
+        """Return what reports show of a record."""
+        ...
+
+    def facts(self, record: R) -> Iterable[Fact]:  # noqa: ARG002 -- most measures have none
+        """Return the figures that a reader looks for first."""
+        return ()
+
+    def figures(self, record: R) -> Iterable[Figure]:  # noqa: ARG002
+        """Return the figures after erasure that are defined, for sweeps and repeated fits."""
+        return ()

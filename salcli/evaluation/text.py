@@ -1,0 +1,67 @@
+"""Strings and numbers of a report in the form that readers see."""
+
+from collections.abc import Iterable
+
+ABSENT = "–"
+"""Shown where a number is undefined or was not measured."""
+
+
+def visible(text: str) -> str:
+    r"""Return `text` on one line, with every unprintable character replaced by its escape (`\x1b`, `\u202e`).
+
+    Control characters, line ends, bidi overrides, joiners and surrogates (bytes that were not UTF-8) could hide or
+    reorder their neighbours, or could not be encoded at all.
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return `text` visible and at most `limit` characters long; the middle is cut, since names differ at both ends."""
+    shown = visible(text)
+    if len(shown) <= limit:
+        return shown
+    tail = (limit - 1) // 3
+    return f"{shown[: limit - 1 - tail]}…{shown[len(shown) - tail :]}"
+
+
+def decimal(value: float | None) -> str:
+    """Return three decimals, which is finer than any confidence interval of a report."""
+    if value is None:
+        return ABSENT
+    return f"{value:.3f}".replace("-", "−") if round(abs(value), 3) else "0.000"
+
+
+def beside(value: float | None, limit: float) -> str:
+    """Return three decimals of a value, or as many as are needed to distinguish it from a limit."""
+    if value is None or value == limit:
+        return decimal(value)
+    digits = next((n for n in range(3, 12) if round(value, n) != round(limit, n)), 12)
+    return f"{value:.{digits}f}".replace("-", "−")
+
+
+def general(value: float, digits: int = 6) -> str:
+    """Return a limit or a parameter as it was given, or with fewer significant digits its size."""
+    return f"{value:.{digits}g}".replace("-", "−")
+
+
+def count(value: int | None) -> str:
+    """Return a number of rows, with thousands separators."""
+    return ABSENT if value is None else f"{value:,}"
+
+
+def percent(value: float | None) -> str:
+    """Return a share in per cent, for prose."""
+    return ABSENT if value is None else f"{100 * value:.1f}%".replace("-", "−")
+
+
+def interval(bounds: tuple[float, float] | None) -> str:
+    """Return a confidence interval; "to" replaces the dash where a bound is negative."""
+    if bounds is None:
+        return ABSENT
+    return f"{decimal(bounds[0])}{'–' if min(bounds) >= 0 else ' to '}{decimal(bounds[1])}"
+
+
+def listed(names: Iterable[str], most: int = 12) -> str:
+    """Return names separated by commas: the first `most` of them, and how many more there are."""
+    shown = [visible(name) for name in names]
+    return ", ".join(shown[:most]) + (f" and {len(shown) - most:,} more" if len(shown) > most else "")

@@ -1,0 +1,150 @@
+"""Which pictures a report has, under which section they stand, and what they show in words."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from salcli.evaluation.report import Report
+from salcli.evaluation.scatter import SCATTER, Classes, Scatter, class_centres, coordinate
+from salcli.evaluation.similarity import SIMILARITY
+from salcli.evaluation.task import TASK, ClassRates, class_rates, gap_name
+from salcli.evaluation.text import decimal, general, shortened, visible
+from salcli.render import plots
+from salcli.render.attackers import ProbePair, by_attribute, probe_pairs
+from salcli.render.sweep import Curve, swept
+
+MOST_DESCRIBED = 12
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture that is drawn when asked for, and its content in words."""
+
+    title: str
+    description: str
+    """What the picture shows, with its numbers, as text."""
+    draw: Callable[[str], str]
+    """Return the SVG, whose ids begin with the given word."""
+
+
+def pictures(report: Report) -> dict[str, tuple[Picture, ...]]:
+    """Return the pictures of each section, by the section's key."""
+    found = {
+        "attackers": _accuracy_pictures(report),
+        "similarity": _similarity_pictures(report),
+        "task": _gap_pictures(report),
+        "geometry": _scatter_pictures(report),
+        "sweep": _sweep_pictures(report),
+    }
+    return {key: of for key, each in found.items() if (of := tuple(each))}
+
+
+def _joined(parts: Sequence[str]) -> str:
+    more = len(parts) - MOST_DESCRIBED
+    return "; ".join(parts[:MOST_DESCRIBED]) + (f"; and {more} more, which the table lists" if more > 0 else "") + "."
+
+
+def _first(most: int, shown: Sequence[object]) -> str:
+    """Return for a title that the picture does not show all."""
+    return f", the first {most}" if len(shown) > most else ""
+
+
+def _accuracy_pictures(report: Report) -> Iterator[Picture]:
+    for attribute, pairs in by_attribute(probe_pairs(report.probes)).items():
+        title = f"Accuracy of attackers on {shortened(attribute, 60)}{_first(plots.MOST_ROWS, pairs)}"
+        yield Picture(title, _joined([_pair_in_words(pair) for pair in pairs]), partial(_draw_accuracy, pairs))
+
+
+def _draw_accuracy(pairs: Sequence[ProbePair], salt: str) -> str:
+    return plots.accuracy_plot(pairs, salt=salt)
+
+
+def _pair_in_words(pair: ProbePair) -> str:
+    stages = " and ".join(
+        f"{decimal(pair.stages[stage].accuracy)} {stage}" for stage in ("before", "after") if stage in pair.stages
+    )
+    return f"{shortened(pair.attacker, 60)}: {stages}, majority {decimal(pair.latest.majority)}"
+
+
+def _similarity_pictures(report: Report) -> Iterator[Picture]:
+    rows = [row for row in report.of(SIMILARITY) or () if any(v is not None for v in plots.bars(row).values())]
+    words = [
+        f"{shortened(row.name, 60)}: "
+        + ", ".join(f"{decimal(value)} {name}" for name, value in plots.bars(row).items() if value is not None)
+        for row in rows
+    ]
+    if rows:
+        yield Picture("Similarity kept", _joined(words), lambda salt: plots.similarity_plot(rows, salt=salt))
+
+
+def _gap_pictures(report: Report) -> Iterator[Picture]:
+    task = report.of(TASK)
+    if task is None:
+        return
+    for of in task.every:
+        groups, rates = class_rates(task, of)
+        shown = plots.widest_gaps(rates, groups)
+        if not shown:
+            continue
+        order = f"the {len(shown)} widest" if len(shown) == plots.MOST_ROWS else "widest first"
+        between = f"{visible(task.aside(of))}," if task.others else ""
+        words = f"{gap_name(groups)}. {_joined([_gaps_in_words(each, groups) for each in shown])}"
+        yield Picture(f"TPR gap{between} by task class, {order}", words, partial(_draw_gaps, rates, groups))
+
+
+def _draw_gaps(rates: Sequence[ClassRates], groups: tuple[str, ...], salt: str) -> str:
+    return plots.gap_plot(rates, groups, salt=salt)
+
+
+def _gaps_in_words(of: ClassRates, groups: tuple[str, ...]) -> str:
+    gaps = {stage: of.gap(stage, groups) for stage in ("before", "after")}
+    told = ", ".join(f"{decimal(gap)} {stage}" for stage, gap in gaps.items() if gap is not None)
+    return f"{shortened(of.name, 60)}: {told}"
+
+
+def _scatter_pictures(report: Report) -> Iterator[Picture]:
+    scatter = report.of(SCATTER)
+    if scatter is None:
+        return
+    for of in scatter.every:
+        points = scatter.points(of)
+        if any(points.values()):
+            words = []
+            for stage, rows in points.items():
+                centres = list(class_centres(rows).items())
+                spots = [f"{name} ({coordinate(x)}; {coordinate(y)})" for name, (x, y) in centres[:MOST_DESCRIBED]]
+                more = f" and {len(centres) - MOST_DESCRIBED} more" if len(centres) > MOST_DESCRIBED else ""
+                of_classes = f", centres of the classes: {', '.join(spots)}{more}" if rows else ""
+                words.append(f"{len(rows):,} rows drawn {stage}{of_classes}")
+            title = f"Rows in two dimensions, by {visible(of.attribute)}"
+            yield Picture(title, "; ".join(words) + ".", partial(_draw_scatter, scatter, of))
+
+
+def _draw_scatter(scatter: Scatter, of: Classes, salt: str) -> str:
+    return plots.scatter_plot(scatter, of, salt=salt)
+
+
+def _sweep_pictures(report: Report) -> Iterator[Picture]:
+    sweep = swept(report)
+    if sweep is None:
+        return
+    for attribute, curves in sweep.accuracy.items():
+        title, level = f"Accuracy of attackers on {shortened(attribute, 60)}", sweep.majority[attribute]
+        yield _curve_picture(title, sweep.parameter, curves, "accuracy", level)
+    for of in sweep.kept:
+        yield _curve_picture(of.title, sweep.parameter, of.curves, of.quantity)
+
+
+def _curve_picture(
+    title: str, parameter: str, curves: tuple[Curve, ...], quantity: str, level: float | None = None
+) -> Picture:
+    words = [
+        f"{shortened(curve.name, 60)}: from {decimal(curve.points[0][1])} at {general(curve.points[0][0])} "
+        f"to {decimal(curve.points[-1][1])} at {general(curve.points[-1][0])}"
+        for curve in curves
+    ]
+    return Picture(
+        f"{title} along {parameter}{_first(plots.MOST_CURVES, curves)}",
+        _joined(words) + ("" if level is None else f" Majority {decimal(level)}."),
+        lambda salt: plots.curve_plot(curves, parameter, quantity, level=level, salt=salt),
+    )

@@ -1,0 +1,65 @@
+"""Figures on terminals of any width: the console has the width."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from salcli.evaluation.deviation import Deviation
+from salcli.evaluation.report import Gate, Report, SweepStep
+from salcli.render.terminal import WIDE, terminal
+from tests.render.reports import HOSTILE, full_report, poisoned, result, scatter_of
+
+
+def report(name: str, n_values: int) -> Report:
+    probe = result(
+        name, "after", 0.123, adversary="in-sample", ci95=(0.111, 0.135), balanced_accuracy=0.456, majority=0.789,
+        n_train=12_345, n_test=6_789, converged=False, capped=True,
+    )  # fmt: skip
+    steps = (SweepStep(probes=(probe,), parameter="strength", value=i / 100) for i in range(n_values))
+    return Report(probes=(probe,), sweep=tuple(steps))
+
+
+def printed(report: Report, width: int) -> str:
+    return terminal(report, Console(width=width, highlight=False, markup=False, emoji=False, file=io.StringIO()))
+
+
+@pytest.mark.parametrize("width", [10, 40, 80, 200])
+@pytest.mark.parametrize("name", ["gender", "a" * 150])
+def test_no_figure_is_cut_on_a_narrow_terminal(width: int, name: str) -> None:
+    told = printed(report(name, 3), width)
+    assert "…" not in told
+    for figure in ("0.123", "0.111–0.135", "0.789", "12,345", "6,789", "linear", "in-sample", "after"):
+        assert re.search(rf"(^|\s){figure}(\s|$)", told, re.MULTILINE), figure
+    assert ("0.456" in told) == (width >= WIDE)
+
+
+@pytest.mark.parametrize("n_values", [3, 11])
+def test_every_value_of_a_sweep_is_printed(n_values: int) -> None:
+    told = printed(report("gender", n_values), 100)
+    for i in range(n_values):
+        assert re.search(rf"^ *{i / 100:g} +0\.123", told, re.MULTILINE)
+
+
+def test_the_centres_of_a_picture_are_not_for_the_terminal() -> None:
+    scatter = scatter_of("a", [0, 0], [[0, 1], [1, 0]], [[0, 0], [0, 0]])
+    assert "Centres" not in printed(Report(measures={"scatter": scatter}), 100)
+
+
+def test_deviation_notes_gates_and_verdict_are_lines() -> None:
+    gates = (Gate("max-gain", 0.1, 0.1004, passed=False), Gate("min-similarity-kept", 0.5, None, False, "why"))
+    found = Report(measures={"deviation": Deviation(0.25, 1234)}, notes=("a note",), gates=gates)
+    assert printed(found, 200).splitlines() == [
+        "deviation of the kernel, mean|K̂ − K| / std(K): 0.250 on 1,234 test rows",
+        "note: a note",
+        "gate max-gain ≤ 0.1: 0.1004 FAILED",
+        "gate min-similarity-kept ≥ 0.5: nothing valid FAILED (why)",
+        "verdict: fail",
+    ]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_strings_from_files_do_not_act_on_the_terminal(text: str) -> None:
+    told = printed(poisoned(full_report(1), text), 300)
+    assert all(c.isprintable() or c == "\n" for c in told)
