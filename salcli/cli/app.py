@@ -15,12 +15,8 @@ import typer
 from typer.core import TyperGroup
 
 import salcli
-from salcli.cli.apply import apply
-from salcli.cli.evaluate import evaluate
-from salcli.cli.fit import fit
-from salcli.cli.inspect import inspect
-from salcli.cli.kfit import kfit
-from salcli.cli.label import label
+from salcli.cli.commands import COMMANDS
+from salcli.cli.options import error_line
 from salcli.errors import OutputError, SalcliError
 
 STDOUT_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of writes alone: an input can have other faults
@@ -51,7 +47,7 @@ class ReportingGroup(TyperGroup):
             sys.stdout.flush()
             return value
         except SalcliError as error:
-            console.show_error(str(error))
+            console.show_error(error_line(error))
             raise typer.Exit(error.exit_code) from error
         except OSError as error:
             raise _refused(error) from error
@@ -87,8 +83,8 @@ def _root(
     pass
 
 
-for command in (label, fit, kfit, apply, evaluate, inspect):
-    app.command(short_help=(command.__doc__ or "").partition("\n")[0])(command)  # whole: it would be cut to one line
+for command in COMMANDS:
+    command.register(app)
 
 
 def _use_utf8() -> None:

@@ -1,6 +1,5 @@
-"""`fit` and `kfit`: embeddings and labels → moments → eraser → artifact."""
+"""`fit`: embeddings and labels → moments → eraser → artifact."""
 
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -10,70 +9,49 @@ import numpy as np
 
 import salcli
 from salcli.data.digests import labels_digest, rows_digest
-from salcli.data.embeddings import Rows
-from salcli.data.join import LabelledRows
-from salcli.data.labels import GuardedLabels, Selection, as_index
+from salcli.data.labels import GuardedLabels, Selection
 from salcli.data.splits import RowRule
 from salcli.erasers.artifact import Artifact, write_artifact
+from salcli.erasers.base import find_method
 from salcli.erasers.kernel import AnyEraser, KernelEraser
-from salcli.erasers.kernel_route import fit_by_landmarks, fit_exactly, kernel_of
 from salcli.erasers.linear import LinearEraser
-from salcli.erasers.sal import SpectralFit, fit_sal, require_choice
+from salcli.erasers.sal import SpectralFit
 from salcli.errors import UsageError, located
 from salcli.formats import atomic
 from salcli.formats.finite import FiniteSource
 from salcli.formats.label_table import file_name, read_labels
 from salcli.formats.registry import open_source
-from salcli.options import FitOptions, KernelFitOptions
+from salcli.options import FitOptions
 from salcli.streaming.engine import one_blas_thread, ordered_map
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
-from salcli.streaming.passes import fold_moments, join_labels
+from salcli.streaming.passes import join_labels
 from salcli.streaming.progress import Progress, Silent
-
-Solve = Callable[[FiniteSource, GuardedLabels, Rows | range], SpectralFit[AnyEraser]]
 
 
 def fit(embeddings: str, labels: str, output: str, options: FitOptions, progress: Progress | None = None) -> Artifact:
-    """Learn an eraser from labelled embeddings and save it.
+    """Learn an eraser from labelled embeddings, by any method, and save it.
 
     Returns
     -------
     the artifact that lies at `output`
+
+    Raises
+    ------
+    ParameterError : there is no such method
     """
-
-    def solve(source: FiniteSource, chosen: GuardedLabels, rows: Rows | range) -> SpectralFit[AnyEraser]:
-        moments = fold_moments(
-            source, chosen, LabelledRows.of(rows), progress or Silent(), is_centred=options.is_centred
-        )
-        return fit_sal(moments, options.k, alpha=options.alpha, is_centred=options.is_centred)
-
-    return _fit(embeddings, labels, output, options, solve)
-
-
-def kfit(
-    embeddings: str, labels: str, output: str, options: KernelFitOptions, progress: Progress | None = None
-) -> Artifact:
-    """Learn an eraser in a kernel's feature space and save it (see `fit`)."""
-    kernel_of(options)
-
-    def solve(source: FiniteSource, chosen: GuardedLabels, rows: Rows | range) -> SpectralFit[AnyEraser]:
-        by = fit_exactly if options.landmarks is None else fit_by_landmarks
-        return by(source, chosen, as_index(rows), options, progress or Silent())
-
-    widened = replace(options.read, widened_bytes=8 * (options.landmarks or 0))
-    return _fit(embeddings, labels, output, replace(options, read=widened), solve)
-
-
-def _fit(embeddings: str, labels: str, output: str, options: FitOptions, solve: Solve) -> Artifact:
     if output == atomic.STDOUT:
-        raise UsageError("-o -: an eraser is binary and goes into a file: give its name")
-    require_choice(options.k, options.alpha)
+        raise UsageError("`output=-`: an eraser is binary and goes into a file: give its name")
+    method = find_method(options.method)
+    parameters = method.Parameters() if options.parameters is None else options.parameters
+    is_centred = getattr(parameters, "center", True)
     atomic.check_output(output, [embeddings, labels, options.read.keys_file])
+    landmarks = getattr(parameters, "landmarks", 0)
+    read = replace(options.read, widened_bytes=8 * landmarks if isinstance(landmarks, int) else 0)
     keep_freed_memory()
     table = read_labels(labels, options.labels)
     with (
-        closing(open_source(embeddings, options.read)) as source,
+        closing(open_source(embeddings, read)) as source,
         hashing(source if options.hashes_embeddings else None, labels) as digests,
         one_blas_thread(),
     ):
@@ -83,9 +61,11 @@ def _fit(embeddings: str, labels: str, output: str, options: FitOptions, solve: 
         chosen = table.restricted_to(fitted)
         chosen.require_variety()
         chosen.warn_of_single_rows()
-        chosen = chosen.standardised(is_centred=options.is_centred)
+        chosen = chosen.standardised(is_centred=is_centred)
         with located(embeddings):
-            result = solve(source, chosen, join.rows_of(fitted))
+            result = method.fit(
+                source, chosen, join.rows_of(fitted), parameters, seed=options.seed, progress=progress or Silent()
+            )
         hashes = (digests[0].result(), digests[1].result())
         header = describe_fit(options, source, table, fitted, result, rule, hashes)
     artifact = Artifact(result.eraser, result.singular_values, header)

@@ -58,16 +58,16 @@ def require_repeatable(
     """
     rank, asked = int(artifact.header["rank"]), options.sweep
     if asked is not None and asked.parameter == "k" and asked.values[0] > rank:
-        raise RankError(f"--sweep k={asked.values[0]:g}…: the rank is {rank}, so there is nothing to measure")
+        raise RankError(f"`sweep=k={asked.values[0]:g}…`: the rank is {rank}, so there is nothing to measure")
     if options.sweep is not None or options.repeats is not None:
         _written(erasure)
     if options.repeats is not None and (options.sample or 0) > len(plan.fitted):
-        raise LabelError(f"--sample {options.sample}: only {len(plan.fitted)} rows were fitted")
+        raise LabelError(f"`sample={options.sample}`: only {len(plan.fitted)} rows were fitted")
     for index in _samples(guarded, plan.fitted, options):
         try:
             guarded.restricted_to(index).require_variety()
         except LabelError as error:
-            raise LabelError(f"--sample {options.sample} is too small for --repeats: on one sample, {error}") from error
+            raise LabelError(f"`sample={options.sample}` is too small for `repeats`: on one sample, {error}") from error
 
 
 def _samples(guarded: GuardedLabels, fitted: Index, options: EvaluateOptions) -> Iterator[Index]:
@@ -81,7 +81,7 @@ def sweep(
     options: EvaluateOptions,
     progress: Progress,
 ) -> tuple[tuple[Fields, ...], tuple[str, ...]]:
-    """Measure everything that was asked for at each value of `--sweep`; moments are folded once.
+    """Measure everything that was asked for at each value of `sweep`; moments are folded once.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def sweep(
     if parameter == "k":
         whole, rank = _of_full_rank(again, whole, progress)
         if values[-1] > rank:
-            notes.append(f"--sweep k: the rank is {rank}, so the sweep ends there")
+            notes.append(f"`sweep=k`: the rank is {rank}, so the sweep ends there")
         values = tuple(value for value in values if value <= rank)
     steps: list[Fields] = []
     with progress.stage("sweep", len(values), "values") as advance:
@@ -112,7 +112,7 @@ def repeat_fits(
     options: EvaluateOptions,
     progress: Progress,
 ) -> tuple[Fields | None, tuple[str, ...]]:
-    """Fit on `--repeats` stratified subsets of `--sample` fitted rows; give mean and standard deviation of everything.
+    """Fit on `repeats` stratified subsets of `sample` fitted rows; give mean and standard deviation of everything.
 
     In-sample attackers are trained on the rows of each fit, the main task on all fitted rows.
 
@@ -163,7 +163,7 @@ def _doubts(name: str, steps: list[Fields]) -> tuple[str, ...]:
 
 def _written(erasure: Erasure) -> LinearEraser | FeatureEraser:
     if erasure.eraser is None:
-        raise UsageError("--sweep and --repeats look at written vectors: leave --probes same-kernel out")
+        raise UsageError("`sweep` and `repeats` look at written vectors: leave `probes=same-kernel` out")
     return erasure.eraser
 
 

@@ -98,7 +98,7 @@ class KernelEraser:
             raise RangeError(
                 f"the kernel matrix of {len(self.landmarks)} landmarks is too ill-conditioned to write features "
                 "(its directions come back with length "
-                f"{np.sqrt(max(values[0], 0)):.6g}): fit with --landmarks M"
+                f"{np.sqrt(max(values[0], 0)):.6g}): fit with `landmarks=M`"
             )
         directions = directions @ (vectors / np.sqrt(values)) @ vectors.T
         return FeatureEraser(features, LinearEraser(directions @ self.offset, directions, directions))

@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 from salcli.data.join import LabelledRows
 from salcli.data.labels import GuardedLabels, as_index
 from salcli.data.splits import stratified_sample
+from salcli.erasers.base import KernelFitOptions
 from salcli.erasers.kernel import FeatureEraser, KernelEraser
 from salcli.erasers.ksal import exact_bytes, fit_ksal
 from salcli.erasers.sal import SpectralFit, fit_sal
-from salcli.errors import UsageError, warn
+from salcli.errors import ParameterError, warn
 from salcli.formats.finite import FiniteSource
 from salcli.linalg.decompositions import column_rank
 from salcli.linalg.kernels import PARAMETERS, Kernel, NystromMap
-from salcli.options import KernelFitOptions
 from salcli.streaming import memory
 from salcli.streaming.engine import N_THREADS, ordered_map
 from salcli.streaming.passes import fold_moments, gather_rows
@@ -31,13 +31,13 @@ def kernel_of(options: KernelFitOptions) -> Kernel:
 
     Raises
     ------
-    UsageError : there is none of that name, or it has no such parameter
+    ParameterError : there is none of that name, or it has no such parameter
     """
     asked = {"gamma": options.gamma, "degree": options.degree, "coef0": options.coef0}
     given = {name: value for name, value in asked.items() if value is not None}
     for name in given:
         if name not in PARAMETERS.get(options.kernel, asked):
-            raise UsageError(f"--{name} {given[name]}: the {options.kernel} kernel has no such parameter")
+            raise ParameterError(name, given[name], f"the {options.kernel} kernel has no such parameter")
     return Kernel(options.kernel, **given)  # type: ignore[arg-type]
 
 
@@ -55,7 +55,7 @@ def fit_by_landmarks(
     if most < len(rows):
         everyone = stratified_sample(labels, everyone, most, options.seed)
     m = len(everyone)
-    memory.require_room(8 * EIGH_COPIES * m * m, f"the kernel matrix of {m:,} landmarks", "give fewer --landmarks")
+    memory.require_room(8 * EIGH_COPIES * m * m, f"the kernel matrix of {m:,} landmarks", "give fewer `landmarks`")
     features = NystromMap.of(kernel_of(options), _native(gather_rows(source, np.sort(rows[everyone]), progress)[0]))
     moments = fold_moments(source, labels, LabelledRows.of(rows), progress, features)
     fit = fit_sal(moments, options.k, alpha=options.alpha, is_centred=options.is_centred)
@@ -70,11 +70,11 @@ def fit_exactly(
 
     Raises
     ------
-    RoomError : it would not fit into memory
+    NotEnoughMemory : it would not fit into memory
     """
     n, d = len(rows), source.d
     needed = exact_bytes(n, d, source.dtype.itemsize, labels.n_columns, N_THREADS)
-    memory.require_room(needed, f"exact kSAL on {n:,} rows of {d} dimensions", "use --landmarks M or --sample N")
+    memory.require_room(needed, f"exact kSAL on {n:,} rows of {d} dimensions", "use `landmarks=M` or `sample=N`")
     chosen = LabelledRows.of(rows)
     x = _native(gather_rows(source, as_index(chosen.rows), progress)[0])
     design = labels.design(as_index(chosen.index))
@@ -99,7 +99,7 @@ def fit_exactly(
     if free is not None and fit.eraser.explicit_bytes > free:
         warn(
             f"to write feature vectors with this eraser, apply will need {memory.in_gib(fit.eraser.explicit_bytes)} "
-            f"for the kernel matrix of its {n:,} rows, more than there is here; --landmarks M needs less"
+            f"for the kernel matrix of its {n:,} rows, more than there is here; `landmarks=M` needs less"
         )
     return fit
 
@@ -116,12 +116,12 @@ def _tell_of_lost(source: FiniteSource, rank: int, design: Array, *, is_centred:
         )
 
 
-def explicit(eraser: KernelEraser, remedy: str = "fit with --landmarks M") -> FeatureEraser:
+def explicit(eraser: KernelEraser, remedy: str = "fit with `landmarks=M`") -> FeatureEraser:
     """Find features for an exact eraser, if the kernel matrix of its rows fits into memory.
 
     Raises
     ------
-    RoomError : it does not
+    NotEnoughMemory : it does not
     """
     m = len(eraser.landmarks)
     memory.require_room(

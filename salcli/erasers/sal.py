@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.erasers.linear import LinearEraser
-from salcli.errors import RankError, UsageError
+from salcli.errors import ParameterError, RankError, UsageError
 from salcli.linalg.class_sums import may_group
 from salcli.linalg.decompositions import numerical_rank, thin_svd
 from salcli.linalg.label_matrix import SparseDesign
@@ -93,11 +93,11 @@ def fit_rows(
 def require_choice(k: int | None, alpha: float | None) -> None:
     """Refuse a choice of k that no data could make good: k < 1, alpha < 1 or infinite, or both given."""
     if k is not None and alpha is not None:
-        raise UsageError("-k and --alpha both choose the number of directions: give one")
+        raise UsageError("`k` and `alpha` both choose the number of directions: give one")
     if alpha is not None and not 1 <= alpha < float("inf"):
-        raise UsageError(f"--alpha {alpha}: expected a finite number of at least 1")
+        raise ParameterError("alpha", alpha, "expected a finite number of at least 1")
     if k is not None and k < 1:
-        raise UsageError(f"-k {k}: at least one direction must be removed")
+        raise ParameterError("k", k, "at least one direction must be removed")
 
 
 def choose_k(singular_values: Array, rank: int, k: int | None, alpha: float | None) -> tuple[int, dict[str, Any]]:

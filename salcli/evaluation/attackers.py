@@ -46,7 +46,7 @@ class ProbeResult:
     n_test: int
     converged: bool
     capped: bool
-    """Whether the training rows were cut down to --probe-rows."""
+    """Whether the training rows were cut down to `probe_rows`."""
     n_classes: int
     hyperparameters: dict[str, float] = field(default_factory=dict, hash=False)
     """C, and γ where there is one; the same before and after."""

@@ -111,7 +111,7 @@ def _probe_gate(
     if missing:
         return Gate(name, limit, value, False, _told_missing(missing))
     if wanted.unread:
-        told = f"no attacker reads {wanted.unread[0]}, which is numeric: name the others alone (--attribute)"
+        told = f"no attacker reads {wanted.unread[0]}, which is numeric: name the others alone (`attributes`)"
         return Gate(name, limit, value, False, told)
     if any(not r.converged for r in judged):
         return Gate(name, limit, value, False, "a probe did not converge")

@@ -1,6 +1,7 @@
 """`Report`: everything an evaluation found, in one frozen record that every rendering draws from."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from salcli.evaluation.attackers import ProbeResult
@@ -42,6 +43,11 @@ class Report:
         if not self.gates:
             return "none"
         return "pass" if all(gate.passed for gate in self.gates) else "fail"
+
+    def worded(self, wording: Callable[[str], str]) -> "Report":
+        """Return the report with `wording` applied to every note and to the reason of every gate."""
+        gates = tuple(replace(gate, reason=wording(gate.reason)) for gate in self.gates)
+        return replace(self, gates=gates, notes=tuple(map(wording, self.notes)))
 
     def to_dict(self) -> Fields:
         """Give the JSON object: the same input and seed give the same bytes."""

@@ -46,7 +46,7 @@ def gather_words(source: FiniteSource, options: EvaluateOptions) -> Words:
     if not sets:
         return Words((), {}, {})
     if not source.has_keys:
-        raise AlignmentError(f"--similarity looks words up, but {source.path} has no keys: give --keys FILE")
+        raise AlignmentError(f"`similarity` looks words up, but {source.path} has no keys: give `keys_file=FILE`")
     wanted: set[str] = set().union(*(spellings(gold.pairs) for gold in sets))
     return Words(sets, *gather_keys(source, wanted))
 
@@ -77,7 +77,7 @@ def neighbors(source: FiniteSource, erasure: Erasure, options: EvaluateOptions, 
     if not options.neighbors:
         return None
     if not source.has_keys:
-        raise AlignmentError(f"--neighbors looks words up, but {source.path} has no keys: give --keys FILE")
+        raise AlignmentError(f"`neighbors` looks words up, but {source.path} has no keys: give `keys_file=FILE`")
     width = source.d if erasure.eraser is None else erasure.eraser.width
     n_bytes = source.n * (source.d * source.dtype.itemsize + 8 * width)
     require_room(n_bytes, f"neighbours among {source.n:,} rows", "evaluate a smaller file")
@@ -110,7 +110,7 @@ def task(
     if column is None:
         return None, ()
     if not guarded:
-        raise UsageError("--task compares groups: a guarded attribute with classes is needed")
+        raise UsageError("`task` compares groups: a guarded attribute with classes is needed")
     found = main_task(
         stages.before,
         stages.after,

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
 from salcli.commands.apply import apply
-from salcli.commands.fit import fit, kfit
+from salcli.commands.fit import fit
 from salcli.erasers.ksal import fit_ksal
 from salcli.erasers.linear import LinearEraser
 from salcli.erasers.sal import SpectralFit, fit_sal
@@ -19,7 +19,7 @@ from salcli.errors import LabelError, RangeError, RankError, SalcliError
 from salcli.linalg.kernels import Kernel
 from salcli.linalg.moments import CrossMoments
 from salcli.linalg.seeds import direction_scores, seed_direction
-from salcli.options import ApplyOptions, FitOptions, KernelFitOptions, LabelOptions
+from salcli.options import ApplyOptions, FitOptions, LabelOptions
 
 Array = NDArray[Any]
 FLOATS = (np.float32, np.float64)
@@ -254,9 +254,9 @@ def test_the_output_has_the_numbers_of_the_input(tmp_path: Path, dtype: str) -> 
 def test_labels_that_are_all_unique_are_said_and_not_attempted(tmp_path: Path) -> None:
     x, _ = drawn()
     paths = saved(tmp_path, x, [f"name {i}" for i in range(len(x))])
-    for run, options in ((fit, FitOptions()), (kfit, KernelFitOptions())):
+    for method in ("sal", "ksal"):
         with pytest.raises(LabelError, match="every label is unique"):
-            run(*paths, str(tmp_path / "e.npz"), options)  # type: ignore[operator]
+            fit(*paths, str(tmp_path / "e.npz"), FitOptions(method=method))
     assert not (tmp_path / "e.npz").exists()
 
 
