@@ -7,13 +7,16 @@ as Python writes them, in backquotes (`` `keys_file=FILE` ``); the command line 
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from math import isfinite
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-
-from salcli.data.splits import RowRule
 from salcli.errors import ParameterError, UsageError
+
+if TYPE_CHECKING:  # help is shown without numpy
+    import numpy as np
+
+    from salcli.data.splits import RowRule
 
 DEFAULT_FIT_SPLIT = "train"
 DTYPES = ("float16", "float32", "float64")
@@ -142,6 +145,12 @@ def block_rows(d: int) -> int:
     return int(max(1, BLOCK_ELEMENTS // max(1, d)))
 
 
+def _float32() -> "np.dtype[Any]":
+    import numpy as np
+
+    return np.dtype(np.float32)
+
+
 @dataclass(frozen=True)
 class ReadOptions(Record):
     """How to read an embedding file. The defaults find out everything."""
@@ -162,7 +171,7 @@ class ReadOptions(Record):
         None, help="Most rows read at once; default: by format, 1.5…32 MiB.", metavar="N", bounds=(1, None)
     )
     allow_nonfinite: bool = option(False, help="Drop rows with NaN or Inf instead of refusing the file.")
-    text_dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float32))
+    text_dtype: "np.dtype[Any]" = field(default_factory=_float32)
     """What text is parsed to (the parser reads float64 and rounds once, as gensim does)."""
     widened_bytes: int = 0
     """Bytes that a row grows to on its way, if those are more than it has in the file."""
@@ -263,8 +272,10 @@ class FitOptions(Record):
     )
     seed: int = _seed()
 
-    def rule(self, *, has_splits: bool) -> RowRule:
-        """Say which rows are fitted, now that it is known whether there is a split column."""
+    def rule(self, *, has_splits: bool) -> "RowRule":
+        """Return which rows are fitted, now that it is known whether there is a split column."""
+        from salcli.data.splits import RowRule
+
         require_split(self.fit_split, has_splits=has_splits)
         return RowRule(
             (self.fit_split or DEFAULT_FIT_SPLIT) if has_splits else None, self.holdout, self.sample, self.seed
@@ -304,8 +315,10 @@ class ApplyOptions(Record):
             raise UsageError("`reduces` changes the width of the file: it cannot go with `in_place`")
 
     @property
-    def output_dtype(self) -> np.dtype[np.generic] | None:
+    def output_dtype(self) -> "np.dtype[np.generic] | None":
         """The numbers' type that was asked for."""
+        import numpy as np
+
         return None if self.dtype is None else np.dtype(self.dtype)
 
 
@@ -359,7 +372,7 @@ class LabelCommandOptions(Record):
             raise ParameterError("split", self.split, why)
         taken = ("word", "key", "id", "token", "split", "score", "")
         if self.name.strip().lower() in taken or set(self.name) & set(",;\t\r\n"):
-            raise ParameterError("name", self.name, "that column would not be taken for labels: choose another name")
+            raise UsageError(f"`name={self.name!r}`: that column would not be taken for labels: choose another name")
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
@@ -442,7 +455,7 @@ class Sweep:
             step = rest[0] if rest else (1.0 if parameter == "k" else 0.1)
         except ValueError:
             raise ValueError("expected numbers FROM:TO or FROM:TO:STEP") from None
-        finite = np.isfinite([first, last, step]).all() and len(rest) < 2
+        finite = all(map(isfinite, (first, last, step))) and len(rest) < 2
         if not finite or step <= 0 or not 0 <= first <= last or (last - first) / step >= MOST_STEPS:
             raise ValueError(f"expected 0 ≤ FROM ≤ TO, a positive STEP, at most {MOST_STEPS} values")
         values = tuple(round(first + i * step, 10) for i in range(int((last - first) / step + 1e-9) + 1))

@@ -4,10 +4,10 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, TypeVar, cast, get_args, get_type_hints
+from typing import Annotated, Any, TypeVar, cast, get_args
 
 import typer
 
@@ -57,7 +57,7 @@ def parameters(record: type, defaults: Mapping[str, Any], nested: Nested) -> Ite
 
 
 def _hints(record: type, nested: Nested) -> dict[str, Any]:
-    return {**get_type_hints(record), **{name: nested[name] for name in nested if name in get_type_hints(record)}}
+    return {each.name: nested.get(each.name, each.type) for each in fields(record)}
 
 
 def _parameter(name: str, hint: Any, option: Option, default: Any) -> inspect.Parameter:
@@ -129,7 +129,7 @@ def expanded(command: Callable[..., None], record: type, defaults: Mapping[str, 
 def _flags(record: type) -> dict[str, tuple[str, str | None]]:
     """Return the flag of each field, and that which says no."""
     found = {name: (option.flags_of(name)[0], option.off) for name, (option, _) in options_of(record).items()}
-    for hint in get_type_hints(record).values():
+    for hint in _hints(record, {}).values():
         if is_dataclass(hint):
             found |= _flags(cast(type, hint))
     return found
