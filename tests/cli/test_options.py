@@ -15,6 +15,8 @@ from salcli.cli.options import RECORDS, flags_of, in_flags
 from salcli.erasers.base import METHODS
 from salcli.erasers.linear import LinearEraser
 from salcli.errors import ParameterError, UsageError
+from salcli.evaluation.gates import Gate
+from salcli.evaluation.report import Report
 from salcli.options import ApplyOptions, FitOptions, LabelOptions, Record, option
 
 from .helpers import header_of, planted, refuse, save_npy, succeed, write_csv
@@ -99,6 +101,22 @@ def test_a_parameter_error_speaks_the_words_of_who_called(tmp_path: Path) -> Non
     refuse(2, "evaluate", "x", "y", "--seed", "-1", says="error: --seed -1: outside 0…4294967295")
     refuse(2, "evaluate", "x", "y", "--sweep", "rank=1", says="error: --sweep rank=1: expected k=FROM:TO")
     refuse(2, "evaluate", "x", "y", "--adversary", "spy,fresh", says="error: --adversary spy,fresh: expected one of")
+
+
+def test_warnings_show_flags_too(tmp_path: Path) -> None:
+    x, labels = planted(20, 3)
+    save_npy(tmp_path / "x.npy", x)
+    write_csv(tmp_path / "y.csv", ["y"], [[label] for label in labels])
+    args = ("fit", tmp_path / "x.npy", tmp_path / "y.csv", "-o", tmp_path / "e.npz", "--quiet")
+    told = succeed(*args, "--sample", "99").err
+    assert told == "warning: --sample 99: only 20 labelled rows are there; all are used\n"
+
+
+def test_notes_and_reasons_of_a_report_are_worded_for_its_reader() -> None:
+    gate = Gate("max-accuracy", 0.5, None, False, "name the others alone (`attributes`)")
+    report = Report({}, None, gates=(gate,), notes=("3 of 5 used (`probe_rows`)",)).worded(in_flags)
+    assert report.notes == ("3 of 5 used (--probe-rows)",)
+    assert report.gates[0].reason == "name the others alone (--attribute)"
 
 
 # Methods
