@@ -105,7 +105,10 @@ def build(record: type[T], values: Mapping[str, Any], nested: Nested) -> T:
 
 
 def expanded(command: Callable[..., None], record: type, defaults: Mapping[str, Any], nested: Nested) -> Any:
-    """Return `command`, which takes `options` of type `record`, as a function with a parameter for each option."""
+    """Return `command`, which takes `options` of type `record`, as a function with a parameter for each option.
+
+    Its own arguments come first, then the options of the record, then `json` and `quiet`, which end every command.
+    """
     signature = inspect.signature(command).parameters.values()
     added = list(parameters(record, defaults, nested))
 
