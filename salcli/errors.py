@@ -1,4 +1,8 @@
-"""The one family of errors a user can put right, their exit codes, and the one kind of warning."""
+"""The one family of errors a user can put right, their exit codes, and the one kind of warning.
+
+Messages name parameters as Python writes them, in backquotes: `keys_file=FILE`, `by_row`. The command line shows the
+flags instead.
+"""
 
 import warnings
 from collections.abc import Iterator
@@ -12,17 +16,28 @@ class SalcliError(Exception):
 
 
 class UsageError(SalcliError):
-    """Options that contradict each other, or a value out of its range."""
+    """Parameters that contradict each other or are missing."""
 
     exit_code = 2
 
 
 class ParameterError(UsageError):
-    """A parameter whose value is out of its range, in the caller's words: a name and a value."""
+    """A value that a parameter cannot take.
+
+    Parameters
+    ----------
+    name : of the parameter, as Python writes it
+    value : what it was given
+    why : what is wrong with the value, or what was expected
+    """
 
     def __init__(self, name: str, value: object, why: str) -> None:
-        super().__init__(f"{name} = {value}: {why}")
+        super().__init__(name, value, why)
         self.name, self.value, self.why = name, value, why
+
+    def __str__(self) -> str:
+        value = repr(self.value) if isinstance(self.value, str | tuple) else str(self.value)
+        return f"{self.name} = {value}: {self.why}"
 
 
 class ShapeError(SalcliError):
@@ -58,8 +73,8 @@ class RowRangeError(RangeError):
         self.row, self.told = row, told
 
 
-class RoomError(SalcliError):
-    """Work that this machine's memory cannot hold: how much it takes, how much there is."""
+class NotEnoughMemory(SalcliError):  # noqa: N818 (as in MemoryError, the name says what is wrong)
+    """Work that does not fit into the memory of this machine: how much it takes, how much there is."""
 
 
 class OutputError(SalcliError):

@@ -1,27 +1,135 @@
-"""What each command can be told, as records with the defaults of the command line."""
+"""The options of every command, each written once: the command line is made from the fields of these records.
 
-from dataclasses import dataclass, field
+A field made by `option` is an option of the command line. Its name is that of the Python face, its `Option` says how it
+is called and explained on the command line and which values it takes. Messages below the command line name parameters
+as Python writes them, in backquotes (`` `keys_file=FILE` ``); the command line shows the flag instead (`--keys FILE`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
+from salcli.errors import ParameterError, UsageError
 
-from salcli.data.splits import RowRule
-from salcli.errors import UsageError
+if TYPE_CHECKING:  # help is shown without numpy
+    import numpy as np
 
-
-def option(default: Any, *flags: str, help: str, metavar: str = "", parse: Any = None) -> Any:
-    """Return a dataclass field that is an option of the command line."""
-    return field(default=default, metadata={"flags": flags, "help": help, "metavar": metavar, "parse": parse})
-
+    from salcli.data.splits import RowRule
 
 DEFAULT_FIT_SPLIT = "train"
 DTYPES = ("float16", "float32", "float64")
+FORMAT_HELP = "npy, npz, h5, word2vec-text, glove or word2vec-bin"
 SLAB_BYTES = 8 << 20  # big enough to hide what Python takes for each, small enough for a few on every thread
 WIDENED_SLAB_BYTES = 16 << 20
 BARE_SLAB_BYTES = 32 << 20  # of numbers that need not be copied to be looked at
 UNIT_ELEMENTS, UNIT_ROWS = 1 << 23, 1 << 18  # labels, and where they belong, take memory for each row
 BLOCK_ELEMENTS = 1 << 21  # what a pass holds at once
+
+
+@dataclass(frozen=True)
+class Option:
+    """How a field is written and explained on the command line, and which values it takes."""
+
+    flags: tuple[str, ...]
+    """Empty: `--field-name`."""
+    help: str
+    """One sentence, with the unit."""
+    metavar: str | None = None
+    off: str | None = None
+    """The flag that says no, for a field that is true or false."""
+    choices: tuple[str, ...] = ()
+    bounds: tuple[float | None, float | None] = (None, None)
+    """Least and greatest value, both allowed; None: no bound."""
+    parse: Callable[[str], Any] | None = None
+    """Read the value from its text; raises ValueError with what was expected."""
+    is_repeatable: bool = False
+    """Each use of the flag adds a value to the tuple."""
+    is_text: bool = False
+    """Names something inside a file (a column, a word), so its bytes are read as UTF-8 in any locale."""
+
+    def flags_of(self, name: str) -> tuple[str, ...]:
+        """Return the flags of the field `name`, the one for messages first."""
+        return self.flags or ("--" + name.replace("_", "-"),)
+
+    def read(self, name: str, text: Any) -> Any:
+        """Return the value of the field `name` for what the command line was given.
+
+        Raises
+        ------
+        ParameterError : the text cannot be read
+        """
+        if self.is_repeatable:
+            return tuple(self._parsed(name, one) for one in text or ())
+        return self._parsed(name, text)
+
+    def _parsed(self, name: str, text: Any) -> Any:
+        if self.parse is None or text is None:
+            return text
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            raise ParameterError(name, text, str(error)) from None
+
+    def check(self, name: str, value: Any) -> None:
+        """Check the value of the field `name`.
+
+        Raises
+        ------
+        ParameterError : it is none of the choices, or out of bounds
+        """
+        least, most = self.bounds
+        for one in value if isinstance(value, tuple) else () if value is None else (value,):
+            if self.choices and one not in self.choices:
+                raise ParameterError(name, value, f"expected one of {', '.join(self.choices)}")
+            is_low, is_high = least is not None and not one >= least, most is not None and not one <= most
+            if is_low or is_high:
+                raise ParameterError(name, value, f"at least {least}" if most is None else f"outside {least}…{most}")
+
+
+def option(
+    default: Any,
+    *flags: str,
+    help: str,
+    metavar: str | None = None,
+    off: str | None = None,
+    choices: tuple[str, ...] = (),
+    bounds: tuple[float | None, float | None] = (None, None),
+    parse: Callable[[str], Any] | None = None,
+    repeatable: bool = False,
+    text: bool = False,
+) -> Any:
+    """Return a dataclass field that is an option of the command line (see `Option` for the arguments)."""
+    given = Option(flags, help, metavar, off, choices, bounds, parse, repeatable, text)
+    return field(default=default, metadata={"option": given})
+
+
+def options_of(record: Any) -> dict[str, tuple[Option, Any]]:
+    """Return option and default of each field that has one, by name; `record` is a record or its type."""
+    return {each.name: (each.metadata["option"], each.default) for each in fields(record) if "option" in each.metadata}
+
+
+class Record:
+    """A frozen dataclass of options, whose values are checked when it is made.
+
+    Raises
+    ------
+    ParameterError : a value that its option does not allow
+    """
+
+    def __post_init__(self) -> None:
+        for name, (given, _) in options_of(cast(Any, self)).items():
+            given.check(name, getattr(self, name))
+
+
+def _seed() -> Any:
+    return option(0, help="Of every random choice.", metavar="N", bounds=(0, 2**32 - 1))
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    """Read names with commas between."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def unit_rows(d: int) -> int:
@@ -37,23 +145,33 @@ def block_rows(d: int) -> int:
     return int(max(1, BLOCK_ELEMENTS // max(1, d)))
 
 
+def _float32() -> "np.dtype[Any]":
+    import numpy as np
+
+    return np.dtype(np.float32)
+
+
 @dataclass(frozen=True)
-class ReadOptions:
+class ReadOptions(Record):
     """How to read an embedding file. The defaults find out everything."""
 
-    format: str | None = None
-    """Force a format."""
-    dataset: str | None = None
-    """The matrix inside an HDF5 or npz file."""
-    keys_dataset: str | None = None
-    """The keys inside an HDF5 or npz file."""
-    keys_file: str | None = None
-    """A text file with one key a line, for files without keys."""
-    batch_rows: int | None = None
-    """Rows of a slab; default: about 8 MiB (of text 1.5)."""
-    allow_nonfinite: bool = False
-    """Drop rows with NaN or Inf instead of refusing the file."""
-    text_dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float32))
+    format: str | None = option(
+        None, help=f"Force the input's format: {FORMAT_HELP}; default: by content.", metavar="F"
+    )
+    dataset: str | None = option(None, help="Matrix inside an HDF5 or npz file; default: the only one.", metavar="PATH")
+    keys_dataset: str | None = option(
+        None,
+        help="Keys inside an HDF5 or npz file; default: the only list of strings that fits.",
+        metavar="PATH",
+    )
+    keys_file: str | None = option(
+        None, "--keys", help="Keys of a file that has none: text, one a line.", metavar="FILE"
+    )
+    batch_rows: int | None = option(
+        None, help="Most rows read at once; default: by format, 1.5…32 MiB.", metavar="N", bounds=(1, None)
+    )
+    allow_nonfinite: bool = option(False, help="Drop rows with NaN or Inf instead of refusing the file.")
+    text_dtype: "np.dtype[Any]" = field(default_factory=_float32)
     """What text is parsed to (the parser reads float64 and rounds once, as gensim does)."""
     widened_bytes: int = 0
     """Bytes that a row grows to on its way, if those are more than it has in the file."""
@@ -77,64 +195,87 @@ class ReadOptions:
 
 
 @dataclass(frozen=True)
-class LabelOptions:
+class LabelOptions(Record):
     """Which columns of a label CSV mean what. The defaults find out."""
 
-    attributes: tuple[str, ...] = ()
-    """Columns of classes; default: the only column that is neither key nor split."""
-    numeric: tuple[str, ...] = ()
-    """Columns of numbers."""
-    key: str | None = None
-    """The column that joins by key; default: word, key, id or token."""
-    by_row: bool = False
-    """Join by row number even if there is a key column."""
-    split_column: str | None = None
-    """The column of row parts; default: `split`, if there is one."""
-    no_split: bool = False
-    """Take no column as the split."""
+    attributes: tuple[str, ...] = option(
+        (),
+        "--attribute",
+        help="Column of classes to guard (repeatable); default: the only column that is neither key nor split.",
+        metavar="COL",
+        repeatable=True,
+        text=True,
+    )
+    numeric: tuple[str, ...] = option(
+        (), help="Column of numbers to guard (repeatable).", metavar="COL", repeatable=True, text=True
+    )
+    key: str | None = option(
+        None, help="Column that joins by key; default: word, key, id or token.", metavar="COL", text=True
+    )
+    by_row: bool = option(False, help="Join by row number, even if there is a key column.")
+    split_column: str | None = option(
+        None,
+        help="Column of row parts (train, dev, test); default: the one called split, if there is one.",
+        metavar="COL",
+        text=True,
+    )
+    no_split: bool = option(False, help="Take no column as the split.")
     task: str | None = None
     """A column of classes that is read along and not guarded: the main task."""
     implied_by: str | None = None
     """The eraser that named those columns which no option did, for messages."""
     given: frozenset[str] = frozenset()
-    """The options that did, if an eraser named others."""
+    """The fields that did, if an eraser named others."""
 
-    def named_by(self, option: str) -> str:
-        """Say who named a column: an option, or the eraser that was fitted with it."""
-        return option if self.implied_by is None or option in self.given else f"{self.implied_by} was fitted with it"
+    def named_by(self, name: str) -> str:
+        """Return what named the column of the field `name`: its option, or the eraser that was fitted with it."""
+        return f"`{name}`" if self.implied_by is None or name in self.given else f"{self.implied_by} was fitted with it"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.by_row and self.key is not None:
-            raise UsageError(f"--by-row and --key {self.key} contradict each other: give one")
+            raise UsageError(f"`by_row` and `key={self.key}` contradict each other: give one")
         if self.no_split and self.split_column is not None:
-            raise UsageError(f"--no-split and --split-column {self.split_column} contradict each other: give one")
+            raise UsageError(f"`no_split` and `split_column={self.split_column}` contradict each other: give one")
         if self.task is not None and self.task in (*self.attributes, *self.numeric):
-            raise UsageError(f"--task {self.task}: that column is guarded; a main task is another one")
+            raise ParameterError("task", self.task, "that column is guarded; a main task is another one")
 
 
 def require_split(fit_split: str | None, *, has_splits: bool) -> None:
     """Refuse the name of a part where there are no parts."""
     if fit_split is not None and not has_splits:
-        raise UsageError(f"--fit-split {fit_split}: there is no split column (--split-column names one)")
+        raise ParameterError("fit_split", fit_split, "there is no split column (`split_column` names one)")
 
 
 @dataclass(frozen=True)
-class FitOptions:
+class FitOptions(Record):
     """How to fit an eraser."""
 
-    read: ReadOptions = field(default_factory=ReadOptions)
     labels: LabelOptions = field(default_factory=LabelOptions)
-    fit_split: str | None = None
-    holdout: float = 0.0
-    sample: int | None = None
-    seed: int = 0
-    method: str = "sal"
+    fit_split: str | None = option(
+        None, help="Part of the split that is fitted; default: train.", metavar="NAME", text=True
+    )
+    holdout: float = option(0.0, help="Share of labelled rows kept out, by a seeded hash.", metavar="F")
+    sample: int | None = option(None, help="Fit on N rows, stratified by class.", metavar="N")
+    method: str = option(
+        "sal", help="How it is fitted; `salcli methods` lists the methods, and when to use which.", metavar="M"
+    )
     parameters: Any = None
-    """An instance of the method's `Parameters`; default: its defaults."""
-    hashes_embeddings: bool = True
+    """`Parameters` of the method (see `salcli.erasers.base.METHODS`); None: its defaults."""
+    read: ReadOptions = field(default_factory=ReadOptions)
+    hashes_embeddings: bool = option(
+        True,
+        "--sha256",
+        off="--no-sha256",
+        help="Record the embeddings' SHA-256 in the eraser, by which evaluate tells another file. It takes longer than "
+        "the fit of a large file.",
+    )
+    seed: int = _seed()
 
-    def rule(self, *, has_splits: bool) -> RowRule:
-        """Say which rows are fitted, now that it is known whether there is a split column."""
+    def rule(self, *, has_splits: bool) -> "RowRule":
+        """Return which rows are fitted, now that it is known whether there is a split column."""
+        from salcli.data.splits import RowRule
+
         require_split(self.fit_split, has_splits=has_splits)
         return RowRule(
             (self.fit_split or DEFAULT_FIT_SPLIT) if has_splits else None, self.holdout, self.sample, self.seed
@@ -142,83 +283,96 @@ class FitOptions:
 
 
 @dataclass(frozen=True)
-class ApplyOptions:
+class ApplyOptions(Record):
     """How to erase a file."""
 
+    in_place: bool = option(False, help="Replace the input (by rename, when all is written).")
+    strength: float = option(1.0, help="Share of the way; below 1 it can be undone.", metavar="λ", bounds=(0, 1))
+    reduces: bool = option(False, "--reduce", help="Write the d − k remaining coordinates instead.")
+    writes_kernel: bool = option(
+        False, "--kernel-matrix", help="Of a kernel's eraser: write the inner products K̂ (n × n, HDF5)."
+    )
+    dtype: str | None = option(
+        None,
+        help="Numbers of the output: float16, float32, float64; default: the input's.",
+        metavar="T",
+        choices=DTYPES,
+    )
+    output_format: str | None = option(None, help=f"Force the output's format: {FORMAT_HELP}.", metavar="F")
     read: ReadOptions = field(default_factory=ReadOptions)
-    strength: float = 1.0
-    reduces: bool = False
-    dtype: str | None = None
-    output_format: str | None = None
-    in_place: bool = False
-    writes_kernel: bool = False
-    """Of a kernel eraser: write the matrix of inner products K̂ instead of vectors."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.writes_kernel and (self.reduces or self.in_place):
-            raise UsageError("--kernel-matrix writes inner products: it cannot go with --reduce or --in-place")
+            raise UsageError("`writes_kernel` writes inner products: it cannot go with `reduces` or `in_place`")
         if self.writes_kernel and self.output_format not in (None, "h5"):
-            raise UsageError(f"--kernel-matrix writes HDF5, not {self.output_format}")
-        if not 0 <= self.strength <= 1:
-            raise UsageError(f"--strength {self.strength} is outside 0…1")
+            raise UsageError(f"`writes_kernel` writes HDF5, not {self.output_format}")
         if self.reduces and self.strength != 1:
-            raise UsageError("--reduce leaves the directions out altogether: it cannot go with --strength")
+            raise UsageError("`reduces` leaves the directions out altogether: it cannot go with `strength`")
         if self.in_place and self.output_format is not None:
-            raise UsageError(f"--output-format {self.output_format}: --in-place keeps the file's format")
+            raise ParameterError("output_format", self.output_format, "`in_place` keeps the file's format")
         if self.reduces and self.in_place:
-            raise UsageError("--reduce changes the width of the file: it cannot go with --in-place")
-        if self.dtype is not None and self.dtype not in DTYPES:
-            raise UsageError(f"--dtype {self.dtype}: expected one of {', '.join(DTYPES)}")
+            raise UsageError("`reduces` changes the width of the file: it cannot go with `in_place`")
 
     @property
-    def output_dtype(self) -> np.dtype[np.generic] | None:
+    def output_dtype(self) -> "np.dtype[np.generic] | None":
         """The numbers' type that was asked for."""
+        import numpy as np
+
         return None if self.dtype is None else np.dtype(self.dtype)
 
 
+def _parse_shares(text: str) -> tuple[float, ...]:
+    """Read `train,dev,test` shares, or `none`."""
+    if text == "none":
+        return ()
+    try:
+        return tuple(float(share) for share in text.split(","))
+    except ValueError:
+        raise ValueError("expected three shares such as 0.49,0.21,0.30, or none") from None
+
+
 @dataclass(frozen=True)
-class LabelCommandOptions:
+class LabelCommandOptions(Record):
     """How to make labels from seed words."""
 
+    directions: tuple[str, ...] = option(
+        (),
+        "--direction",
+        help="Seed pair, such as he:she (repeatable: the mean difference).",
+        metavar="A:B",
+        repeatable=True,
+        text=True,
+    )
+    top: int = option(1000, help="Words to label at each end.", metavar="N", bounds=(1, None))
+    by: str = option("cosine", help="cosine or dot.", choices=("cosine", "dot"))
+    limit: int | None = option(None, help="Choose among the first N rows only.", metavar="N", bounds=(1, None))
+    split: tuple[float, ...] = option(
+        (0.49, 0.21, 0.3),
+        help="Shares of train, dev and test, stratified; none: no split column.",
+        metavar="T,D,T",
+        parse=_parse_shares,
+    )
+    name: str = option("label", help="Name of the label column.", metavar="COL", text=True)
+    with_scores: bool = option(False, "--scores", help="Add the score as a column.")
     read: ReadOptions = field(default_factory=ReadOptions)
-    directions: tuple[str, ...] = ()
-    top: int = 1000
-    by: str = "cosine"
-    limit: int | None = None
-    split: tuple[float, ...] = (0.49, 0.21, 0.30)
-    seed: int = 0
-    name: str = "label"
-    with_scores: bool = False
+    seed: int = _seed()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.directions or not all(all(pair) for pair in self.pairs):
-            raise UsageError("--direction: expected FIRST:SECOND, two words with a colon between, such as he:she")
-        if self.top < 1:
-            raise UsageError(f"--top {self.top}: at least one word at each end")
-        if self.by not in ("cosine", "dot"):
-            raise UsageError(f"--by {self.by}: expected cosine or dot")
+            raise UsageError("`directions`: expected FIRST:SECOND, two words with a colon between, such as he:she")
         if (
             len(self.split) not in (0, 3)
             or not all(share >= 0 for share in self.split)
             or not sum(self.split) <= 1 + 1e-9
             or (self.split and not sum(self.split))
         ):
-            raise UsageError("--split: expected three shares, train,dev,test, that add up to more than 0 and at most 1")
-        if self.limit is not None and self.limit < 1:
-            raise UsageError(f"--limit {self.limit}: at least one row")
+            why = "expected three shares, train,dev,test, that add up to more than 0 and at most 1"
+            raise ParameterError("split", self.split, why)
         taken = ("word", "key", "id", "token", "split", "score", "")
         if self.name.strip().lower() in taken or set(self.name) & set(",;\t\r\n"):
-            raise UsageError(f"--name {self.name!r}: that column would not be taken for labels: choose another name")
-
-    @staticmethod
-    def parse_split(text: str) -> tuple[float, ...]:
-        """Read `train,dev,test` shares, or `none`."""
-        if text == "none":
-            return ()
-        try:
-            return tuple(float(share) for share in text.split(","))
-        except ValueError:
-            raise UsageError(f"--split {text}: expected three shares such as 0.49,0.21,0.30, or none") from None
+            raise UsageError(f"`name={self.name!r}`: that column would not be taken for labels: choose another name")
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
@@ -227,15 +381,19 @@ class LabelCommandOptions:
 
 
 @dataclass(frozen=True)
-class InspectOptions:
+class InspectOptions(Record):
     """What to look at."""
 
-    read: ReadOptions = field(default_factory=ReadOptions)
-    labels: str | None = None
+    labels: str | None = option(None, help="Also describe its join with a label CSV.", metavar="CSV")
+    similarity: str | None = option(
+        None,
+        help="Also score word similarity: simlex999, wordsim353, or a file of word1, word2, score.",
+        metavar="SET",
+    )
+    head: int = option(5, help="Rows to show.", metavar="N", bounds=(0, None))
+    projection: str | None = option(None, help="Write an artifact's dense d×d matrix.", metavar="P.npy")
     label_options: LabelOptions = field(default_factory=LabelOptions)
-    similarity: str | None = None
-    head: int = 5
-    projection: str | None = None
+    read: ReadOptions = field(default_factory=ReadOptions)
 
 
 SAME_KERNEL = "same-kernel"
@@ -254,16 +412,23 @@ class Limit:
     probe: str | None = None
 
     @classmethod
-    def parse(cls, text: str, option: str = "--max-accuracy") -> "Limit":
-        """Read `X` or `PROBE=X`."""
+    def parse(cls, text: str) -> "Limit":
+        """Read `X` or `PROBE=X`.
+
+        Raises
+        ------
+        ValueError : there is no such probe, or X is no share
+        """
         probe, equals, number = text.rpartition("=")
         if equals and probe not in PROBES:
-            raise UsageError(f"{option} {text}: no probe {probe!r}, expected one of {', '.join(PROBES)}")
+            raise ValueError(f"no probe {probe!r}, expected one of {', '.join(PROBES)}")
         try:
             limit = float(number)
         except ValueError:
-            raise UsageError(f"{option} {text}: expected [PROBE=]X with a share X, such as 0.6") from None
-        return cls(require_share(limit, f"{option} {text}"), probe or None)
+            raise ValueError("expected [PROBE=]X with a share X, such as 0.6") from None
+        if not 0 <= limit <= 1:
+            raise ValueError("not a share, 0…1")
+        return cls(limit, probe or None)
 
 
 @dataclass(frozen=True)
@@ -276,55 +441,112 @@ class Sweep:
 
     @classmethod
     def parse(cls, text: str) -> "Sweep":
-        """Read `k=0:30`, `k=0:30:5` or `strength=0:1:0.1`; the last value belongs to it if a step meets it."""
+        """Read `k=0:30`, `k=0:30:5` or `strength=0:1:0.1`; the last value belongs to it if a step meets it.
+
+        Raises
+        ------
+        ValueError : it is another parameter, or the values make no sense for it
+        """
         parameter, _, bounds = text.partition("=")
         if parameter not in ("k", "strength"):
-            raise UsageError(f"--sweep {text}: expected k=FROM:TO[:STEP] or strength=FROM:TO:STEP")
+            raise ValueError("expected k=FROM:TO[:STEP] or strength=FROM:TO:STEP")
         try:
             first, last, *rest = (float(part) for part in bounds.split(":"))
             step = rest[0] if rest else (1.0 if parameter == "k" else 0.1)
         except ValueError:
-            raise UsageError(f"--sweep {text}: expected numbers FROM:TO or FROM:TO:STEP") from None
-        finite = np.isfinite([first, last, step]).all() and len(rest) < 2
+            raise ValueError("expected numbers FROM:TO or FROM:TO:STEP") from None
+        finite = all(map(isfinite, (first, last, step))) and len(rest) < 2
         if not finite or step <= 0 or not 0 <= first <= last or (last - first) / step >= MOST_STEPS:
-            raise UsageError(f"--sweep {text}: expected 0 ≤ FROM ≤ TO, a positive STEP, at most {MOST_STEPS} values")
+            raise ValueError(f"expected 0 ≤ FROM ≤ TO, a positive STEP, at most {MOST_STEPS} values")
         values = tuple(round(first + i * step, 10) for i in range(int((last - first) / step + 1e-9) + 1))
         if parameter == "k" and any(value != int(value) for value in values):
-            raise UsageError(f"--sweep {text}: k is a whole number")
+            raise ValueError("k is a whole number")
         if parameter == "strength" and last > 1:
-            raise UsageError(f"--sweep {text}: strength is a share, 0…1")
+            raise ValueError("strength is a share, 0…1")
         return cls(parameter, values)
 
 
 @dataclass(frozen=True)
-class EvaluateOptions:
+class EvaluateOptions(Record):
     """How to evaluate."""
 
-    read: ReadOptions = field(default_factory=ReadOptions)
+    against: str | None = option(
+        None,
+        help="Evaluate before and after as another tool erased it: a file with the same rows.",
+        metavar="OUT",
+    )
+    adversaries: tuple[str, ...] = option(
+        ADVERSARIES,
+        "--adversary",
+        help="in-sample (trained on the fitted rows) and fresh (on rows of its own).",
+        metavar="A,…",
+        parse=_listed,
+        choices=ADVERSARIES,
+    )
+    probes: tuple[str, ...] | None = option(
+        None,
+        help="linear, poly, rbf and, of a kernel's eraser, same-kernel; default: all of them.",
+        metavar="P,…",
+        parse=_listed,
+    )
+    probe_rows: int = option(
+        10_000, help="Most rows that train a probe; stated when it bites.", metavar="N", bounds=(2, None)
+    )
+    task: str | None = option(None, help="Column of the main task: accuracy and TPR gaps.", metavar="COL", text=True)
+    similarity: tuple[str, ...] = option(
+        (),
+        help="simlex999, wordsim353 or a file of word1, word2, score (repeatable).",
+        metavar="SET",
+        repeatable=True,
+    )
+    neighbors: tuple[str, ...] = option(
+        (), help="Words whose neighbours are shown before and after.", metavar="W,…", parse=_listed, text=True
+    )
+    sweep: Sweep | None = option(  # noqa: RUF009 (a classmethod's name misleads the linter)
+        None, help="Measure along k=FROM:TO or strength=FROM:TO:STEP.", metavar="P=A:B[:S]", parse=Sweep.parse
+    )
+    repeats: int | None = option(None, help="Fit N times on few labels; mean and spread.", metavar="N")
+    sample: int | None = option(None, help="Of `repeats`: rows of each fit, stratified.", metavar="M")
+    reports: tuple[str, ...] = option(
+        (),
+        "--report",
+        help="Write the report as .json, .md, .html or .xml (JUnit); repeatable.",
+        metavar="FILE",
+        repeatable=True,
+    )
+    max_accuracy: tuple[Limit, ...] = option(
+        (),
+        help="Gate: exit 1 if any attacker reads more than this share right (repeatable).",
+        metavar="[PROBE=]X",
+        repeatable=True,
+        parse=Limit.parse,
+    )
+    max_gain: tuple[Limit, ...] = option(
+        (),
+        help="Gate: exit 1 if any attacker reads more than this over the majority rate (repeatable).",
+        metavar="[PROBE=]X",
+        repeatable=True,
+        parse=Limit.parse,
+    )
+    max_tpr_gap: float | None = option(None, help="Gate on the main task's TPR gap.", metavar="X", bounds=(0, 1))
+    min_similarity_kept: float | None = option(
+        None,
+        help="Gate: least share of Spearman's correlation that is kept, of every set.",
+        metavar="X",
+        bounds=(0, 1),
+    )
     labels: LabelOptions = field(default_factory=LabelOptions)
-    against: str | None = None
-    """An erased file made elsewhere, with the same rows."""
-    adversaries: tuple[str, ...] = ADVERSARIES
-    probes: tuple[str, ...] | None = None
-    """Default: linear, poly and rbf, and of a kernel's eraser the same kernel."""
-    fit_split: str | None = None
-    holdout: float = 0.0
-    probe_rows: int = 10_000
-    seed: int = 0
-    task: str | None = None
-    """The column of the main task."""
-    similarity: tuple[str, ...] = ()
-    neighbors: tuple[str, ...] = ()
-    """Words whose neighbours are shown."""
-    sweep: Sweep | None = None
-    repeats: int | None = None
-    sample: int | None = None
-    """Rows of each repeated fit."""
-    max_accuracy: tuple[Limit, ...] = ()
-    max_gain: tuple[Limit, ...] = ()
-    max_tpr_gap: float | None = None
-    min_similarity_kept: float | None = None
-    reports: tuple[str, ...] = ()
+    fit_split: str | None = option(
+        None,
+        help="Without an eraser: the part that trains the in-sample attacker; default: train.",
+        metavar="NAME",
+        text=True,
+    )
+    holdout: float = option(
+        0.0, help="Without an eraser or split: share of rows kept for fresh attacker and test.", metavar="F"
+    )
+    read: ReadOptions = field(default_factory=ReadOptions)
+    seed: int = _seed()
 
     @property
     def fits_again(self) -> bool:
@@ -332,35 +554,30 @@ class EvaluateOptions:
         return self.repeats is not None or (self.sweep is not None and self.sweep.parameter == "k")
 
     def __post_init__(self) -> None:
-        unknown = [name for name in self.adversaries if name not in ADVERSARIES]
-        if unknown or not self.adversaries:
-            raise UsageError(f"--adversary {','.join(self.adversaries)}: expected {' or '.join(ADVERSARIES)}")
+        for name in ("adversaries", "probes", "similarity", "neighbors", "reports"):
+            if (given := getattr(self, name)) is not None:
+                object.__setattr__(self, name, tuple(dict.fromkeys(given)))
+        super().__post_init__()
+        if not self.adversaries:
+            raise ParameterError("adversaries", (), f"expected {' or '.join(ADVERSARIES)}")
         if self.probes is not None and (not self.probes or not set(self.probes) <= set(PROBES)):
-            raise UsageError(f"--probes {','.join(self.probes)}: expected some of {', '.join(PROBES)}")
-        if self.probe_rows < 2:
-            raise UsageError(f"--probe-rows {self.probe_rows}: at least 2 rows are needed")
+            raise ParameterError("probes", self.probes, f"expected some of {', '.join(PROBES)}")
         self._require_companions()
 
     def _require_companions(self) -> None:
-        for name, share in (
-            ("--max-tpr-gap", self.max_tpr_gap),
-            ("--min-similarity-kept", self.min_similarity_kept),
-        ):
-            if share is not None:
-                require_share(share, f"{name} {share:g}")
         if (self.repeats is None) != (self.sample is None):
-            raise UsageError("--repeats N and --sample M go together: N fits, each on M of the rows")
+            raise UsageError("`repeats=N` and `sample=M` go together: N fits, each on M of the rows")
         if self.repeats is not None and (self.repeats < 2 or (self.sample or 0) < 2):
-            raise UsageError(f"--repeats {self.repeats} --sample {self.sample}: at least 2 fits on at least 2 rows")
+            raise UsageError(f"`repeats={self.repeats}` `sample={self.sample}`: at least 2 fits on at least 2 rows")
         for path in self.reports:
             if Path(path).suffix.lower() not in REPORT_SUFFIXES:
-                raise UsageError(f"--report {path}: expected a name that ends in {', '.join(REPORT_SUFFIXES)}")
+                raise ParameterError("reports", path, f"expected a name that ends in {', '.join(REPORT_SUFFIXES)}")
         if self.task is not None and "in-sample" not in self.adversaries:
-            raise UsageError("--task trains on the fitted rows: leave in-sample among --adversary")
+            raise UsageError("`task` trains on the fitted rows: leave in-sample among `adversaries`")
         if self.max_tpr_gap is not None and self.task is None:
-            raise UsageError("--max-tpr-gap judges a main task: give --task COL")
+            raise UsageError("`max_tpr_gap` judges a main task: give `task=COL`")
         if self.min_similarity_kept is not None and not self.similarity:
-            raise UsageError("--min-similarity-kept judges word similarity: give --similarity SET")
+            raise UsageError("`min_similarity_kept` judges word similarity: give `similarity=SET`")
 
     @property
     def needs_vectors(self) -> bool:
@@ -376,25 +593,18 @@ class EvaluateOptions:
         UsageError : it names the option and what it needs
         """
         if has_eraser and self.against is not None:
-            raise UsageError("--eraser and --against both say what comes after: give one")
+            raise UsageError("`eraser` and `against` both say what comes after: give one")
         if not has_labels and not (self.similarity or self.neighbors):
-            raise UsageError("missing LABELS (only --similarity and --neighbors do without)")
+            raise UsageError("missing LABELS (only `similarity` and `neighbors` do without)")
         if self.neighbors and not has_eraser and self.against is None:
-            raise UsageError("--neighbors compares before with after: give --eraser or --against")
+            raise UsageError("`neighbors` compares before with after: give `eraser` or `against`")
         if (self.sweep is not None or self.repeats is not None) and not (has_eraser and has_labels):
-            raise UsageError("--sweep and --repeats erase again and again: they need --eraser and LABELS")
+            raise UsageError("`sweep` and `repeats` erase again and again: they need `eraser` and LABELS")
         if (self.sweep is not None or self.repeats is not None) and set(self.probes or ()) == {SAME_KERNEL}:
             raise UsageError(
-                "--sweep and --repeats look at written vectors: ask for another probe than same-kernel alone"
+                "`sweep` and `repeats` look at written vectors: ask for another probe than same-kernel alone"
             )
         if self.task is not None and not has_labels:
-            raise UsageError("--task is a column of LABELS: give them")
+            raise UsageError("`task` is a column of LABELS: give them")
         if self.min_similarity_kept is not None and not has_eraser and self.against is None:
-            raise UsageError("--min-similarity-kept compares before with after: give --eraser or --against")
-
-
-def require_share(value: float, told: str) -> float:
-    """Refuse a limit that is no share."""
-    if not 0 <= value <= 1:
-        raise UsageError(f"{told}: not a share, 0…1")
-    return value
+            raise UsageError("`min_similarity_kept` compares before with after: give `eraser` or `against`")

@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 import numpy as np
@@ -6,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salcli import options as evaluate_options
-from salcli.errors import UsageError
+from salcli.errors import ParameterError, UsageError
 from salcli.evaluation import attackers
-from salcli.options import PROBES, EvaluateOptions, Limit, Sweep, require_share
+from salcli.options import PROBES, EvaluateOptions, Limit, Sweep, options_of
 
 
 @given(st.floats(0, 1), st.sampled_from([None, *PROBES]))
@@ -18,14 +19,15 @@ def test_a_limit_is_read_back_from_its_text(share: float, probe: str | None) -> 
 
 
 @pytest.mark.parametrize("text", ["", "x", "linear", "linear=", "linear=x", "-0.1", "1.1", "nan", "inf", "rbf=nan"])
-def test_a_limit_that_is_no_share_is_refused_by_the_name_of_its_option(text: str) -> None:
-    with pytest.raises(UsageError, match="--max-gain"):
-        Limit.parse(text, "--max-gain")
+def test_a_limit_that_is_no_share_is_refused_by_the_name_of_its_parameter(text: str) -> None:
+    option, _ = options_of(EvaluateOptions)["max_gain"]
+    with pytest.raises(ParameterError, match=f"^max_gain = '{re.escape(text)}': "):
+        option.read("max_gain", [text])
 
 
 @pytest.mark.parametrize("text", ["svm=0.5", "Linear=0.5", "linear=rbf=0.5", " linear=0.5"])
 def test_a_limit_on_an_unknown_probe_names_the_known_ones(text: str) -> None:
-    with pytest.raises(UsageError, match="same-kernel"):
+    with pytest.raises(ValueError, match="same-kernel"):
         Limit.parse(text)
 
 
@@ -57,46 +59,48 @@ def test_steps_have_defaults_and_one_value_is_a_sweep() -> None:
     ],
 )  # fmt: skip
 def test_a_sweep_that_makes_no_sense_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="--sweep"):
-        Sweep.parse(text)
+    option, _ = options_of(EvaluateOptions)["sweep"]
+    with pytest.raises(ParameterError, match="^sweep = "):
+        option.read("sweep", text)
 
 
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"adversaries": ()}, "--adversary"),
-        ({"adversaries": ("fresh", "other")}, "--adversary"),
-        ({"probes": ()}, "--probes"),
-        ({"probes": ("linear", "svm")}, "--probes"),
-        ({"probe_rows": 1}, "--probe-rows"),
-        ({"repeats": 5}, "--sample"),
-        ({"sample": 5}, "--repeats"),
-        ({"repeats": 1, "sample": 5}, "--repeats 1"),
-        ({"repeats": 5, "sample": 1}, "--sample 1"),
-        ({"repeats": 5, "sample": 0}, "--sample 0"),
-        ({"reports": ("a.json", "a.pdf")}, "a.pdf"),
-        ({"reports": ("json",)}, "json"),
-        ({"max_tpr_gap": 0.1}, "--task"),
-        ({"max_tpr_gap": 1.1, "task": "t"}, "--max-tpr-gap 1.1"),
-        ({"max_tpr_gap": float("nan"), "task": "t"}, "--max-tpr-gap"),
-        ({"min_similarity_kept": 0.9}, "--similarity"),
-        ({"min_similarity_kept": -0.1, "similarity": ("s",)}, "--min-similarity-kept"),
+        ({"adversaries": ()}, "adversaries = "),
+        ({"adversaries": ("fresh", "other")}, "adversaries = "),
+        ({"probes": ()}, "probes = "),
+        ({"probes": ("linear", "svm")}, "probes = "),
+        ({"probe_rows": 1}, "probe_rows = 1: at least 2"),
+        ({"repeats": 5}, "`sample=M`"),
+        ({"sample": 5}, "`repeats=N`"),
+        ({"repeats": 1, "sample": 5}, "`repeats=1`"),
+        ({"repeats": 5, "sample": 1}, "`sample=1`"),
+        ({"repeats": 5, "sample": 0}, "`sample=0`"),
+        ({"reports": ("a.json", "a.pdf")}, "reports = 'a.pdf'"),
+        ({"reports": ("json",)}, "reports = 'json'"),
+        ({"max_tpr_gap": 0.1}, "`task=COL`"),
+        ({"max_tpr_gap": 1.1, "task": "t"}, "max_tpr_gap = 1.1: outside 0…1"),
+        ({"max_tpr_gap": float("nan"), "task": "t"}, "max_tpr_gap = nan"),
+        ({"min_similarity_kept": 0.9}, "`similarity=SET`"),
+        ({"min_similarity_kept": -0.1, "similarity": ("s",)}, "min_similarity_kept = -0.1"),
+        ({"seed": -1}, "seed = -1: outside 0…4294967295"),
     ],
 )
-def test_what_cannot_be_done_is_refused_by_the_name_of_its_option(changes: dict[str, Any], told: str) -> None:
+def test_what_cannot_be_done_is_refused_by_the_name_of_its_parameter(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         EvaluateOptions(**changes)
+
+
+def test_names_that_are_given_twice_count_once() -> None:
+    options = EvaluateOptions(similarity=("a", "b", "a"), reports=("r.md", "r.md"), probes=("rbf", "rbf"))
+    assert (options.similarity, options.reports, options.probes) == (("a", "b"), ("r.md",), ("rbf",))
 
 
 def test_the_smallest_and_the_fullest_options_are_taken() -> None:
     assert EvaluateOptions().probes is None
     EvaluateOptions(probes=PROBES, probe_rows=2, repeats=2, sample=2, reports=("a.json", "b.md", "c.html", "d.xml"))
     EvaluateOptions(max_tpr_gap=0, task="t", min_similarity_kept=1, similarity=("s",))
-
-
-@pytest.mark.parametrize("value", [0, 0.5, 1])
-def test_a_share_is_given_back(value: float) -> None:
-    assert require_share(value, "x") == value
 
 
 def test_the_probes_that_can_be_asked_for_are_those_there_are() -> None:

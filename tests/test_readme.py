@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from salcli.erasers.base import METHODS
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 COMMANDS = ("label", "fit", "kfit", "apply", "evaluate", "inspect")
+OF_METHODS = tuple(f"fit --method {name}" for name in METHODS)
 
 
 def steps() -> list[tuple[str, str]]:
@@ -42,7 +45,7 @@ def test_every_command_prints_what_the_readme_shows(tmp_path: Path) -> None:
         assert done.stdout == expected, command
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, *OF_METHODS])
 def test_every_option_of_a_command_is_in_the_readme(command: str) -> None:
     shown = run(f"salcli {command} --help", ROOT).stdout
     options = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", shown)) - {"--help"}
@@ -51,7 +54,7 @@ def test_every_option_of_a_command_is_in_the_readme(command: str) -> None:
 
 
 def test_no_option_in_the_readme_is_unknown() -> None:
-    shown = "".join(run(f"salcli {command} --help", ROOT).stdout for command in COMMANDS) + "--version"
+    shown = "".join(run(f"salcli {command} --help", ROOT).stdout for command in (*COMMANDS, *OF_METHODS)) + "--version"
     table = README[README.index("| option |") : README.index("Exit status")]
     assert not [option for option in re.findall(r"`(--?[a-z][a-z-]*)", table) if option not in shown]
 

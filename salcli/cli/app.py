@@ -15,13 +15,9 @@ import typer
 from typer.core import TyperGroup
 
 import salcli
-from salcli.cli.apply import apply
-from salcli.cli.evaluate import evaluate
-from salcli.cli.fit import fit
-from salcli.cli.inspect import inspect
-from salcli.cli.kfit import kfit
-from salcli.cli.label import label
-from salcli.errors import OutputError, ParameterError, SalcliError
+from salcli.cli.commands import COMMANDS
+from salcli.cli.options import error_line
+from salcli.errors import OutputError, SalcliError
 
 STDOUT_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of writes alone: an input can have other faults
 OUR_BUG, INTERRUPTED, TERMINATED, PIPE_CLOSED = 70, 130, 143, 141
@@ -51,7 +47,7 @@ class ReportingGroup(TyperGroup):
             sys.stdout.flush()
             return value
         except SalcliError as error:
-            console.show_error(_in_flags(error) if isinstance(error, ParameterError) else str(error))
+            console.show_error(error_line(error))
             raise typer.Exit(error.exit_code) from error
         except OSError as error:
             raise _refused(error) from error
@@ -72,10 +68,6 @@ app = typer.Typer(
 )
 
 
-def _in_flags(error: ParameterError) -> str:
-    return f"{'-' if len(error.name) == 1 else '--'}{error.name} {error.value}: {error.why}"
-
-
 def _print_version(value: bool) -> None:
     if value:
         print(f"salcli {salcli.__version__}")
@@ -91,8 +83,8 @@ def _root(
     pass
 
 
-for command in (label, fit, kfit, apply, evaluate, inspect):
-    app.command(short_help=(command.__doc__ or "").partition("\n")[0])(command)  # whole: it would be cut to one line
+for command in COMMANDS:
+    command.register(app)
 
 
 def _use_utf8() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
+from salcli.cli.options import in_flags
 from salcli.errors import SalcliWarning
 from salcli.evaluation.text import visible as plain
 
@@ -54,7 +55,7 @@ def show_warnings() -> None:
         if issubclass(category, SalcliWarning):
             if str(message) not in said:
                 said.add(str(message))
-                _say("warning:", "yellow", str(message))
+                _say("warning:", "yellow", in_flags(str(message)))
         else:
             usual(message, category, filename, lineno, file, line)
 

@@ -1,22 +1,32 @@
-"""Options that several commands share, each written once."""
+"""Option records as parameters of typer and back, and the names of parameters as flags."""
 
+import inspect
 import os
-from typing import Annotated, Any
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, TypeVar, cast, get_args
 
 import typer
 
-from salcli.errors import UsageError
+from salcli.errors import ParameterError, SalcliError
+from salcli.options import (
+    ApplyOptions,
+    EvaluateOptions,
+    FitOptions,
+    InspectOptions,
+    LabelCommandOptions,
+    Option,
+    options_of,
+)
 
-FORMAT_HELP = "npy, npz, h5, word2vec-text, glove or word2vec-bin"
-
-
-STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
-
-
-def require_one_use_of_stdout(output: str | None, *, is_json: bool) -> None:
-    """Refuse --json beside `-o -`: both would fill stdout."""
-    if output in STDOUT and is_json:
-        raise UsageError(f"--json and -o {output} both write to stdout: choose one")
+RECORDS = (FitOptions, ApplyOptions, EvaluateOptions, InspectOptions, LabelCommandOptions)
+ARGUMENTS = {"output": "-o", "eraser": "--eraser"}
+"""Flags of what no record holds."""
+NAMED = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")
+T = TypeVar("T")
 
 
 def in_utf8(given: Any) -> Any:
@@ -26,143 +36,149 @@ def in_utf8(given: Any) -> Any:
     return os.fsencode(given).decode("utf-8", "surrogateescape") if isinstance(given, str) else given
 
 
-EmbeddingsArg = Annotated[str, typer.Argument(metavar="EMBEDDINGS", help="Embedding file; `-`: text vectors on stdin.")]
-LabelsArg = Annotated[str, typer.Argument(metavar="LABELS", help="Label CSV.")]
-EraserArg = Annotated[str, typer.Argument(metavar="ERASER", help="Artifact that `fit` or `kfit` wrote.")]
-Output = Annotated[
-    str, typer.Option("-o", "--output", metavar="FILE", help="Written whole or not at all.", show_default=False)
-]
-TextOutput = Annotated[
-    str,
-    typer.Option(
-        "-o", "--output", metavar="FILE", help="Written whole or not at all; `-`: stdout.", show_default=False
-    ),
-]
+Nested = Mapping[str, type]
+"""The types of records in fields that do not say them: `parameters` of `FitOptions`, which depends on the method."""
 
-FitSplit = Annotated[
-    str | None,
-    typer.Option(
-        "--fit-split",
-        metavar="NAME",
-        help="Part of the split that is fitted; default: train.",
-        show_default=False,
-        callback=in_utf8,
-    ),
-]
-K = Annotated[
-    int | None,
-    typer.Option("-k", metavar="N", help="Directions to remove; default: all of the rank.", show_default=False),
-]
-Alpha = Annotated[
-    float | None,
-    typer.Option("--alpha", metavar="A", help="Instead of -k: the least k with σ₁/σₖ₊₁ > A.", show_default=False),
-]
-Center = Annotated[bool, typer.Option("--center/--no-center", help="Centre X and Z first; the paper does not.")]
-Sample = Annotated[
-    int | None,
-    typer.Option("--sample", metavar="N", help="Fit on N rows, stratified by class.", show_default=False),
-]
-Holdout = Annotated[
-    float, typer.Option("--holdout", metavar="F", help="Share of labelled rows kept out, by a seeded hash.")
-]
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no summary; warnings and errors stay.")]
-NoProgress = Annotated[bool, typer.Option("--quiet", help="No progress; figures, warnings and errors stay.")]
-Sha256 = Annotated[
-    bool,
-    typer.Option(
-        "--sha256/--no-sha256",
-        help="Record the embeddings' SHA-256 in the eraser, by which evaluate tells another file. It takes longer than "
-        "the fit of a large file.",
-    ),
-]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of every random choice.", min=0, max=2**32 - 1)]
+def parameters(record: type, defaults: Mapping[str, Any], nested: Nested) -> Iterator[inspect.Parameter]:
+    """Return a parameter of typer for each option of a record and of the records in it.
 
-Format = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        metavar="F",
-        help=f"Force the input's format: {FORMAT_HELP}; default: by content.",
-        show_default=False,
-    ),
-]
-Dataset = Annotated[
-    str | None,
-    typer.Option(
-        "--dataset",
-        metavar="PATH",
-        help="Matrix inside an HDF5 or npz file; default: the only one.",
-        show_default=False,
-    ),
-]
-KeysDataset = Annotated[
-    str | None,
-    typer.Option(
-        "--keys-dataset",
-        metavar="PATH",
-        help="Keys inside an HDF5 or npz file; default: the only list of strings that fits.",
-        show_default=False,
-    ),
-]
-Keys = Annotated[
-    str | None,
-    typer.Option("--keys", metavar="FILE", help="Keys of a file that has none: text, one a line.", show_default=False),
-]
-BatchRows = Annotated[
-    int | None,
-    typer.Option(
-        "--batch-rows",
-        metavar="N",
-        help="Most rows read at once; default: by format, 1.5…32 MiB.",
-        min=1,
-        show_default=False,
-    ),
-]
-AllowNonfinite = Annotated[
-    bool, typer.Option("--allow-nonfinite", help="Drop rows with NaN or Inf instead of refusing the file.")
-]
+    Parameters
+    ----------
+    defaults : what stands for the defaults of the record, by the names of fields
+    """
+    own = options_of(record)
+    for name, hint in _hints(record, nested).items():
+        if name in own:
+            option, default = own[name]
+            yield _parameter(name, hint, option, defaults.get(name, default))
+        elif is_dataclass(hint):
+            yield from parameters(cast(type, hint), defaults, nested)
 
-Attribute = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--attribute",
-        callback=in_utf8,
-        metavar="COL",
-        help="Column of classes to guard (repeatable); default: the only column that is neither key nor split.",
-        show_default=False,
-    ),
-]
-Numeric = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--numeric",
-        metavar="COL",
-        help="Column of numbers to guard (repeatable).",
-        show_default=False,
-        callback=in_utf8,
-    ),
-]
-Key = Annotated[
-    str | None,
-    typer.Option(
-        "--key",
-        metavar="COL",
-        help="Column that joins by key; default: word, key, id or token.",
-        show_default=False,
-        callback=in_utf8,
-    ),
-]
-ByRow = Annotated[bool, typer.Option("--by-row", help="Join by row number, even if there is a key column.")]
-SplitColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--split-column",
-        callback=in_utf8,
-        metavar="COL",
-        help="Column of row parts (train, dev, test); default: `split`, if there is one.",
-        show_default=False,
-    ),
-]
-NoSplit = Annotated[bool, typer.Option("--no-split", help="Take no column as the split.")]
+
+def _hints(record: type, nested: Nested) -> dict[str, Any]:
+    return {each.name: nested.get(each.name, each.type) for each in fields(record)}
+
+
+def _parameter(name: str, hint: Any, option: Option, default: Any) -> inspect.Parameter:
+    kind: Any = str if option.parse or option.is_repeatable else _without_none(hint)
+    shown = None if default is None or default == () else default
+    if option.parse is not None and shown is not None:
+        shown = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
+    flags = option.flags_of(name)
+    about = typer.Option(
+        *flags[:-1],
+        flags[-1] if option.off is None else f"{flags[-1]}/{option.off}",
+        help=in_flags(option.help) + _bounds(option),
+        metavar=option.metavar,
+        show_default=shown is not None and (kind is not bool or option.off is not None),
+        callback=in_utf8 if option.is_text else None,
+    )
+    kind = list[str] if option.is_repeatable else kind
+    annotation: Any = Annotated[kind if shown is not None else kind | None, about]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=shown, annotation=annotation)
+
+
+def _without_none(hint: Any) -> Any:
+    return next(each for each in get_args(hint) if each is not type(None)) if isinstance(hint, UnionType) else hint
+
+
+def _bounds(option: Option) -> str:
+    least, most = option.bounds
+    return "" if least is None else f"  [at least {least}]" if most is None else f"  [{least}…{most}]"
+
+
+def build(record: type[T], values: Mapping[str, Any], nested: Nested) -> T:
+    """Return the record that the values of its parameters say.
+
+    Raises
+    ------
+    UsageError : values that their options do not allow, or that contradict each other
+    """
+    own, given = options_of(record), dict[str, Any]()
+    for name, hint in _hints(record, nested).items():
+        if name in own:
+            given[name] = own[name][0].read(name, values[name])
+        elif is_dataclass(hint):
+            given[name] = build(cast(type, hint), values, nested)
+    return record(**given)
+
+
+def expanded(command: Callable[..., None], record: type, defaults: Mapping[str, Any], nested: Nested) -> Any:
+    """Return `command`, which takes `options` of type `record`, as a function with a parameter for each option.
+
+    Its own arguments come first, then the options of the record, then `json` and `quiet`, which end every command.
+    """
+    signature = inspect.signature(command).parameters.values()
+    added = list(parameters(record, defaults, nested))
+
+    def run(**given: Any) -> None:
+        values = {each.name: given.pop(each.name) for each in added}
+        command(**given, options=build(record, values, nested))
+
+    required = [each for each in signature if each.default is each.empty and each.name != "options"]
+    optional = [each for each in signature if each.default is not each.empty]
+    ordered = [
+        each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for each in (*required, *optional[:-2], *added, *optional[-2:])
+    ]
+    run.__doc__, run.__name__ = command.__doc__, command.__name__
+    run.__annotations__ = {each.name: each.annotation for each in ordered}
+    run.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
+    return run
+
+
+@cache
+def _flags(record: type) -> dict[str, tuple[str, str | None]]:
+    """Return the flag of each field, and that which says no."""
+    found = {name: (option.flags_of(name)[0], option.off) for name, (option, _) in options_of(record).items()}
+    for hint in _hints(record, {}).values():
+        if is_dataclass(hint):
+            found |= _flags(cast(type, hint))
+    return found
+
+
+def flags_of(record: type) -> dict[str, tuple[str, ...]]:
+    """Return every flag by the name of its field."""
+    return {name: tuple(filter(None, flags)) for name, flags in _flags(record).items()}
+
+
+def _flag(name: str) -> tuple[str, str | None] | None:
+    for record in RECORDS:
+        if name in _flags(record):
+            return _flags(record)[name]
+    if name in ARGUMENTS:
+        return ARGUMENTS[name], None
+    from salcli.erasers.base import METHODS
+
+    of_methods = (_flags(METHODS[method].Parameters) for method in METHODS)
+    return next((flags[name] for flags in of_methods if name in flags), None)
+
+
+def in_flags(text: str) -> str:
+    """Return a message with the flags of the parameters that it names in backquotes.
+
+    >>> in_flags("give `keys_file=FILE`, or `by_row`; not `center=False`")
+    'give --keys FILE, or --by-row; not --no-center'
+    """
+    return NAMED.sub(_in_flags, text)
+
+
+def _in_flags(named: re.Match[str]) -> str:
+    name, value = named.groups()
+    flags = _flag(name)
+    if flags is None:
+        return named.group()
+    flag, off = flags
+    if value == "False" and off is not None:
+        return off
+    return flag if value is None else f"{flag} {value}"
+
+
+def error_line(error: SalcliError) -> str:
+    """Return the message of an error in the words of the command line."""
+    if not isinstance(error, ParameterError):
+        return in_flags(str(error))
+    value = ",".join(map(str, error.value)) if isinstance(error.value, tuple) else error.value
+    flag = (_flag(error.name) or (error.name, None))[0]
+    return f"{flag} {value}: {in_flags(error.why)}"

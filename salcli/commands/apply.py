@@ -52,7 +52,7 @@ def apply(
     target = _target(embeddings, output, options)
     replaced = embeddings if options.in_place else None
     atomic.check_output(target, [eraser, options.read.keys_file], may_replace=replaced)
-    atomic.check_output(target, [embeddings], may_replace=replaced, remedy="name another output, or say --in-place")
+    atomic.check_output(target, [embeddings], may_replace=replaced, remedy="name another output, or say `in_place`")
     artifact = read_artifact(eraser)
     _require_suited(eraser, artifact, options)
     if options.writes_kernel:
@@ -82,9 +82,9 @@ def apply(
 
 def _require_suited(eraser: str, artifact: Artifact, options: ApplyOptions) -> None:
     if options.writes_kernel and artifact.eraser.by_inner_products() is None:
-        raise UsageError(f"--kernel-matrix: {eraser} is a linear eraser (salcli kfit makes the others)")
+        raise UsageError(f"`writes_kernel`: {eraser} is a linear eraser (salcli kfit makes the others)")
     if options.in_place and not artifact.eraser.keeps_space:
-        raise UsageError(f"--in-place: {eraser} turns rows into vectors of another width: give -o OUT")
+        raise UsageError(f"`in_place`: {eraser} turns rows into vectors of another width: give `output=OUT`")
 
 
 def _write_kernel(
@@ -104,12 +104,12 @@ def _write_kernel(
 def _target(embeddings: str, output: str | None, options: ApplyOptions) -> str:
     if options.in_place:
         if output is not None and not _is_same(output, embeddings):
-            raise UsageError("--in-place writes over the input: leave -o out, or leave --in-place out")
+            raise UsageError("`in_place` writes over the input: leave `output` out, or leave `in_place` out")
         if embeddings == atomic.STDOUT:
-            raise UsageError("--in-place needs a file, not stdin")
+            raise UsageError("`in_place` needs a file, not stdin")
         return embeddings
     if output is None:
-        raise UsageError("missing -o OUT (or --in-place)")
+        raise UsageError("missing `output=OUT` (or `in_place`)")
     return output
 
 
@@ -125,7 +125,7 @@ def _kept_dtype(change: Eraser, artifact: Artifact, source: FiniteSource, option
     if change.keeps_space and dtype != source.dtype:
         warn(
             f"{source.path}: {source.dtype} is too coarse for values this large: rounding would bring the attribute "
-            f"back; writing {dtype} (force it with --dtype {source.dtype})"
+            f"back; writing {dtype} (force it with `dtype={source.dtype}`)"
         )
     return dtype
 
@@ -202,7 +202,7 @@ def write_kernel_matrix(
 
     Raises
     ------
-    RoomError : the rows themselves do not fit into memory
+    NotEnoughMemory : the rows themselves do not fit into memory
     """
     n_bytes = source.n * (source.d * source.dtype.itemsize + 16 * eraser.k)
     memory.require_room(n_bytes, f"{source.n:,} rows of {source.d} dimensions", "give a smaller file")

@@ -55,8 +55,14 @@ def evaluate(
     eraser: str | None,
     options: EvaluateOptions,
     progress: Progress | None = None,
+    wording: Callable[[str], str] = str,
 ) -> Report:
-    """Train attackers on the rows before and after erasure, score what was kept, judge the gates, write reports."""
+    """Train attackers on the rows before and after erasure, score what was kept, judge the gates, write reports.
+
+    Parameters
+    ----------
+    wording : replaces the names of parameters in notes and reasons by those that the reader of the report knows
+    """
     options.require_inputs(has_labels=labels is not None, has_eraser=eraser is not None)
     for path in options.reports:
         read = (embeddings, labels, eraser, options.against, options.read.keys_file, *options.similarity)
@@ -92,7 +98,7 @@ def evaluate(
             about = ErasedFile(str(options.against), against.sha256(), against.n, against.d)
         with located(embeddings):
             subject = Subject(source, table, artifact, against, guarded, about)
-            report = assess(subject, inputs, options, progress or Silent())
+            report = assess(subject, inputs, options, progress or Silent()).worded(wording)
     write_reports(report, options.reports)
     return report
 
@@ -168,7 +174,8 @@ def _notes_on_inputs(artifact: Artifact | None, inputs: dict[str, InputFile]) ->
     for name in ("embeddings", "labels"):
         known = fitted[name]["sha256"]
         if known is None:
-            notes.append(f"whether the {name} are the file that the eraser was fitted on is not known (--no-sha256)")
+            is_unknown = f"whether the {name} are the file that the eraser was fitted on is not known"
+            notes.append(f"{is_unknown} (`hashes_embeddings=False`)")
         elif name in inputs and known != inputs[name].sha256:
             notes.append(f"the {name} are not the file that the eraser was fitted on (another SHA-256)")
     return notes

@@ -1,4 +1,4 @@
-"""`fit` and `kfit`: embeddings and labels → moments → eraser → artifact."""
+"""`fit`: embeddings and labels → moments → eraser → artifact."""
 
 from contextlib import closing
 from dataclasses import asdict
@@ -12,7 +12,7 @@ from salcli.data.digests import labels_digest, rows_digest
 from salcli.data.labels import GuardedLabels, Selection
 from salcli.data.splits import RowRule
 from salcli.erasers.artifact import Artifact, write_artifact
-from salcli.erasers.base import METHODS, Eraser, Fit
+from salcli.erasers.base import Eraser, Fit, find_method
 from salcli.errors import UsageError, located
 from salcli.formats import atomic
 from salcli.formats.finite import FiniteSource
@@ -47,12 +47,14 @@ def fit(
     Returns
     -------
     the artifact that lies at `output`
+
+    Raises
+    ------
+    ParameterError : there is no such method
     """
     if output == atomic.STDOUT:
-        raise UsageError("-o -: an eraser is binary and goes into a file: give its name")
-    if options.method not in METHODS:
-        raise UsageError(f"--method {options.method}: expected {' or '.join(METHODS)}")
-    method = METHODS[options.method]
+        raise UsageError("`output=-`: an eraser is binary and goes into a file: give its name")
+    method = find_method(options.method)
     parameters = method.Parameters() if options.parameters is None else options.parameters
     atomic.check_output(output, [embeddings, labels, options.read.keys_file])
     keep_freed_memory()

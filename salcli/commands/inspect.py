@@ -51,7 +51,7 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
     from salcli.formats.npy import npy_header
 
     if options.labels or options.similarity:
-        raise UsageError(f"{path} is an eraser: --labels and --similarity describe embeddings")
+        raise UsageError(f"{path} is an eraser: `labels` and `similarity` describe embeddings")
     if options.read != ReadOptions():
         raise UsageError(f"{path} is an eraser: options that say how to read embeddings do not apply to it")
     if options.projection is not None:
@@ -59,7 +59,7 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
     artifact = read_artifact(path)
     if options.projection is not None:
         if not isinstance(artifact.eraser, LinearEraser):
-            raise UsageError(f"--projection: {path} erases a kernel's features: there is no d×d matrix that does it")
+            raise UsageError(f"`projection`: {path} erases a kernel's features: there is no d×d matrix that does it")
         n_bytes = 8 * artifact.eraser.d**2
         memory.require_room(n_bytes, f"the {artifact.eraser.d:,}² matrix", "apply the eraser instead")
         atomic.require_room(options.projection, n_bytes, "the matrix")
@@ -90,7 +90,7 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
 
 def _inspect_source(path: str, options: InspectOptions) -> dict[str, Any]:
     if options.projection is not None:
-        raise UsageError(f"--projection writes the matrix of an eraser, and {path} is not one")
+        raise UsageError(f"`projection` writes the matrix of an eraser, and {path} is not one")
     similarity = None if options.similarity is None else _read_similarity(options.similarity)
     labels = None if options.labels is None else _read_labels(options.labels, options.label_options)
     exact = replace(options.read, text_dtype=np.dtype(np.float64))  # what is shown is what the file says

@@ -50,11 +50,11 @@ def label(embeddings: str, output: str, options: LabelCommandOptions) -> Labelle
     atomic.check_output(output, [embeddings, options.read.keys_file])
     with closing(open_source(embeddings, options.read)) as source:
         if not source.has_keys:
-            raise AlignmentError(f"{source.path} has no keys, so no seed word can be found: give --keys FILE")
+            raise AlignmentError(f"{source.path} has no keys, so no seed word can be found: give `keys_file=FILE`")
         direction = _direction(source, options)
         keys, scores = _scores(source, direction, options)
     if len(keys) < 2 * options.top:
-        raise LabelError(f"{embeddings}: {len(keys)} words to choose from, --top {options.top} needs {2 * options.top}")
+        raise LabelError(f"{embeddings}: {len(keys)} words to choose from, `top={options.top}` needs {2 * options.top}")
     order = np.lexsort((np.arange(len(scores)), -scores))
     chosen = np.concatenate([order[: options.top], order[-options.top :]])
     names = options.pairs[0]

@@ -57,16 +57,16 @@ def require_repeatable(
     """
     rank, asked = int(artifact.header["rank"]), options.sweep
     if asked is not None and asked.parameter == "k" and asked.values[0] > rank:
-        raise RankError(f"--sweep k={asked.values[0]:g}…: the rank is {rank}, so there is nothing to measure")
+        raise RankError(f"`sweep=k={asked.values[0]:g}…`: the rank is {rank}, so there is nothing to measure")
     if options.sweep is not None or options.repeats is not None:
         _written(erasure)
     if options.repeats is not None and (options.sample or 0) > len(plan.fitted):
-        raise LabelError(f"--sample {options.sample}: only {len(plan.fitted)} rows were fitted")
+        raise LabelError(f"`sample={options.sample}`: only {len(plan.fitted)} rows were fitted")
     for index in _samples(guarded, plan.fitted, options):
         try:
             guarded.restricted_to(index).require_variety()
         except LabelError as error:
-            raise LabelError(f"--sample {options.sample} is too small for --repeats: on one sample, {error}") from error
+            raise LabelError(f"`sample={options.sample}` is too small for `repeats`: on one sample, {error}") from error
 
 
 def _samples(guarded: GuardedLabels, fitted: Index, options: EvaluateOptions) -> Iterator[Index]:
@@ -80,7 +80,7 @@ def sweep(
     options: EvaluateOptions,
     progress: Progress,
 ) -> tuple[tuple[SweepStep, ...], tuple[str, ...]]:
-    """Measure attackers and swept measures at each value of `--sweep`; moments are folded once.
+    """Measure attackers and swept measures at each value of `sweep`; moments are folded once.
 
     Returns
     -------
@@ -93,7 +93,7 @@ def sweep(
     if parameter == "k":
         whole, rank = _of_full_rank(again, whole, progress)
         if values[-1] > rank:
-            notes.append(f"--sweep k: the rank is {rank}, so the sweep ends there")
+            notes.append(f"`sweep=k`: the rank is {rank}, so the sweep ends there")
         values = tuple(value for value in values if value <= rank)
     steps: list[SweepStep] = []
     with progress.stage("sweep", len(values), "values") as advance:
@@ -111,7 +111,7 @@ def repeat_fits(
     options: EvaluateOptions,
     progress: Progress,
 ) -> tuple[Repeats | None, tuple[str, ...]]:
-    """Fit on `--repeats` stratified subsets of `--sample` fitted rows, and measure each fit.
+    """Fit on `repeats` stratified subsets of `sample` fitted rows, and measure each fit.
 
     In-sample attackers are trained on the rows of each fit, the main task on all fitted rows.
 
@@ -159,7 +159,7 @@ def _doubts(name: str, found: Sequence[Measurement]) -> tuple[str, ...]:
 
 def _written(erasure: Erasure) -> Eraser:
     if erasure.eraser is None:
-        raise UsageError("--sweep and --repeats look at written vectors: leave --probes same-kernel out")
+        raise UsageError("`sweep` and `repeats` look at written vectors: leave `probes=same-kernel` out")
     return erasure.eraser
 
 
@@ -200,7 +200,7 @@ def _refitted(again: Again, index: Index, progress: Progress, *, k: int | None =
     if k is not None:
         names = {field.name for field in fields(parameters)}
         if "k" not in names:
-            raise UsageError(f"--sweep k: method {method.name} has no k")
+            raise UsageError(f"`sweep=k`: method {method.name} has no k")
         others = {"alpha": None} if "alpha" in names else {}
         parameters = replace(parameters, k=k, **others)
     chosen = again.guarded.restricted_to(index)

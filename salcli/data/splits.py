@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import GuardedLabels, Index, Selection, as_index
-from salcli.errors import LabelError, UsageError, warn
+from salcli.errors import LabelError, ParameterError, UsageError, warn
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class RowRule:
 
     def __post_init__(self) -> None:
         if not 0 <= self.holdout < 1:
-            raise UsageError(f"--holdout {self.holdout} is not a share: 0 ≤ F < 1")
+            raise ParameterError("holdout", self.holdout, "not a share: 0 ≤ F < 1")
         if self.sample is not None and self.sample < 2:
-            raise UsageError(f"--sample {self.sample}: at least 2 rows are needed")
+            raise ParameterError("sample", self.sample, "at least 2 rows are needed")
         if self.fit_split is not None and self.holdout:
-            raise UsageError("--holdout and a split column both decide which rows are fitted: use one (or --no-split)")
+            raise UsageError("`holdout` and a split column both decide which rows are fitted: use one (or `no_split`)")
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
@@ -57,12 +57,12 @@ class RowRule:
         if self.sample is None:
             return chosen
         if self.sample > len(chosen):
-            warn(f"--sample {self.sample}: only {len(chosen)} labelled rows are there; all are used")
+            warn(f"`sample={self.sample}`: only {len(chosen)} labelled rows are there; all are used")
             return chosen
         return stratified_sample(labels, as_index(chosen), self.sample, self.seed)
 
     def held_out(self, labels: GuardedLabels, matched: Index) -> Index:
-        """Name the rows that `--holdout` kept out (empty without one)."""
+        """Name the rows that `holdout` kept out (empty without one)."""
         return np.setdiff1d(matched, self._not_held_out(labels, matched)) if self.holdout else matched[:0]
 
     def _not_held_out(self, labels: GuardedLabels, matched: Selection) -> Selection:

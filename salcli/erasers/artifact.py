@@ -111,11 +111,11 @@ class Artifact:
             frozenset(
                 option
                 for option, value in (
-                    ("--attribute", given.attributes),
-                    ("--numeric", given.numeric),
-                    ("--key", given.key),
-                    ("--split-column", given.split_column),
-                    ("--task", given.task),
+                    ("attributes", given.attributes),
+                    ("numeric", given.numeric),
+                    ("key", given.key),
+                    ("split_column", given.split_column),
+                    ("task", given.task),
                 )
                 if value
             ),

@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from salcli.data.labels import Attribute
 from salcli.errors import ParameterError, RankError, UsageError
-from salcli.options import option
+from salcli.options import Record, option
 from salcli.streaming.engine import Engine
 from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Progress
@@ -101,7 +101,7 @@ class Eraser(Protocol):
         ------
         UsageError : it is no orthogonal projection
         """
-        raise UsageError("--reduce needs an orthogonal projection; this eraser's method is oblique")
+        raise UsageError("`reduces` needs an orthogonal projection; this eraser's method is oblique")
 
     def residue(self, x: NDArray[Any], dtype: DTypeLike) -> float:  # noqa: ARG002 (members use them)
         """Return what rounding erased rows to `dtype` brings back, as a root mean square; 0 where that is not known."""
@@ -210,6 +210,20 @@ METHODS: Registry[Method] = Registry(
         "ksal": "salcli.erasers.ksal:METHOD",
     }
 )
+
+
+def find_method(name: str) -> Method:
+    """Return the method called `name`.
+
+    Raises
+    ------
+    ParameterError : there is none; the message lists those there are
+    """
+    if name not in METHODS:
+        raise ParameterError("method", name, f"expected one of {', '.join(METHODS)}")
+    return METHODS[name]
+
+
 ERASERS: Registry[type[Eraser]] = Registry(
     {
         "linear": "salcli.erasers.linear:LinearEraser",
@@ -220,13 +234,14 @@ ERASERS: Registry[type[Eraser]] = Registry(
 
 
 @dataclass(frozen=True)
-class SpectralParameters:
+class SpectralParameters(Record):
     """How many directions of a spectrum are removed."""
 
     k: int | None = option(None, "-k", metavar="N", help="Directions to remove; default: all of the rank.")
-    alpha: float | None = option(None, "--alpha", metavar="A", help="Instead of -k: the least k with σ₁/σₖ₊₁ > A.")
+    alpha: float | None = option(None, metavar="A", help="Instead of `k`: the least k with σ₁/σₖ₊₁ > A, at least 1.")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.k is not None and self.alpha is not None:
             raise ParameterError("alpha", self.alpha, "k chooses the number of directions too: give one of both")
         if self.alpha is not None and not 1 <= self.alpha < float("inf"):

@@ -106,12 +106,12 @@ class KernelEraser(Eraser):
         """Return the eraser itself."""
         return self
 
-    def to_features(self, remedy: str = "fit with fewer landmarks") -> "FeatureEraser":
+    def to_features(self, remedy: str = "fit with `landmarks=M`") -> "FeatureEraser":
         """Return what writes vectors, if the kernel matrix of the landmarks fits into memory.
 
         Raises
         ------
-        RoomError : it does not; `remedy` ends the message
+        NotEnoughMemory : it does not; `remedy` ends the message
         RangeError : see `explicit`
         """
         purpose = f"to write feature vectors, the kernel matrix of the eraser's {len(self.landmarks):,} rows"
@@ -169,7 +169,7 @@ class KernelEraser(Eraser):
             raise RangeError(
                 f"the kernel matrix of {len(self.landmarks)} landmarks is too ill-conditioned to write features "
                 "(its directions come back with length "
-                f"{np.sqrt(max(values[0], 0)):.6g}): fit with --landmarks M"
+                f"{np.sqrt(max(values[0], 0)):.6g}): fit with `landmarks=M`"
             )
         directions = directions @ (vectors / np.sqrt(values)) @ vectors.T
         return FeatureEraser(features, LinearEraser(directions @ self.offset, directions, directions))

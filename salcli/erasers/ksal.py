@@ -34,17 +34,17 @@ ALL_LANDMARKS = "all"
 EIGH_COPIES = 5  # the matrix, its eigenvectors, and what the solver works in
 
 
-def parse_landmarks(text: str) -> int | None:
-    """Return the number of landmarks that a text says; None for `all`.
+def parse_landmarks(text: str) -> int | str:
+    """Return the number of landmarks that a text says, or `all`.
 
     Raises
     ------
-    ParameterError : it is neither
+    ValueError : it is neither
     """
     if text == ALL_LANDMARKS:
-        return None
+        return text
     if not (text.isascii() and text.isdigit()) or len(text) > 18:
-        raise ParameterError("landmarks", text, "expected a number of rows, or all")
+        raise ValueError("expected a number of rows, or all")
     return int(text)
 
 
@@ -52,12 +52,12 @@ def parse_landmarks(text: str) -> int | None:
 class KSALParameters(SpectralParameters):
     """How kSAL is fitted."""
 
-    center: bool = option(True, "--center/--no-center", help="Centre X and Z first; the paper does not.")
-    kernel: str = option("rbf", metavar="K", help="rbf, poly or linear.")
+    center: bool = option(True, off="--no-center", help="Centre X and Z first; the paper does not.")
+    kernel: str = option("rbf", metavar="K", help="rbf, poly or linear.", choices=tuple(PARAMETERS))
     gamma: float | None = option(None, metavar="γ", help="Of rbf (default 0.1) and poly (default 1).")
     degree: int | None = option(None, metavar="P", help="Of poly (default 2): (γ xᵀx' + c₀)ᵖ.")
     coef0: float | None = option(None, metavar="C", help="c₀ of poly (default 1).")
-    landmarks: int | None = option(
+    landmarks: int | str = option(
         2048,
         metavar="M|all",
         help="Rows (all fitted ones, or a stratified sample) whose span the eraser works in; all: exact kSAL.",
@@ -66,7 +66,7 @@ class KSALParameters(SpectralParameters):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.landmarks is not None and self.landmarks < 2:
+        if self.landmarks != ALL_LANDMARKS and (isinstance(self.landmarks, str) or self.landmarks < 2):
             raise ParameterError("landmarks", self.landmarks, "at least 2, or all")
         self.to_kernel()
 
@@ -104,7 +104,7 @@ class KSALMethod:
     ) -> Fit[KernelEraser | FeatureEraser]:
         """Fit kSAL to labelled rows: exactly by inner products, or on the features that landmarks give."""
         rows = rows.standardized(is_centred=parameters.center)
-        if parameters.landmarks is None:
+        if parameters.landmarks == ALL_LANDMARKS:
             return _fit_exactly(rows, parameters, engine, progress)
         return _fit_nystroem(rows, parameters, seed, engine, progress)
 
@@ -116,11 +116,11 @@ def _fit_nystroem(
     rows: LabelledSource, parameters: KSALParameters, seed: int, engine: Engine, progress: Progress
 ) -> Fit[FeatureEraser]:
     """Fit SAL on the features that landmarks give: all fitted rows, or a stratified sample of them."""
-    most, everyone = parameters.landmarks or len(rows), np.arange(len(rows))
+    most, everyone = int(parameters.landmarks), np.arange(len(rows))
     if most < len(rows):
         everyone = stratified_sample(rows.labels, everyone, most, seed)
     m = len(everyone)
-    memory.require_room(8 * EIGH_COPIES * m * m, f"the kernel matrix of {m:,} landmarks", "give fewer --landmarks")
+    memory.require_room(8 * EIGH_COPIES * m * m, f"the kernel matrix of {m:,} landmarks", "give fewer `landmarks`")
     chosen = np.sort(rows.row_of_label[everyone])
     landmarks = _native(gather_rows(rows.source, chosen, progress)[0])
     features = NystromMap.of(parameters.to_kernel(), landmarks)
@@ -141,11 +141,11 @@ def _fit_exactly(
 
     Raises
     ------
-    RoomError : it would not fit into memory
+    NotEnoughMemory : it would not fit into memory
     """
     source, n = rows.source, len(rows)
     needed = exact_bytes(n, source.d, source.dtype.itemsize, rows.labels.n_columns, engine.n_workers)
-    memory.require_room(needed, f"exact kSAL on {n:,} rows of {source.d} dimensions", "use --landmarks M or --sample N")
+    memory.require_room(needed, f"exact kSAL on {n:,} rows of {source.d} dimensions", "use `landmarks=M` or `sample=N`")
     x = _native(gather_rows(source, as_index(rows.rows.rows), progress)[0])
     design = rows.labels.design(as_index(rows.rows.index))
 
@@ -169,7 +169,7 @@ def _fit_exactly(
     if free is not None and fit.eraser.explicit_bytes > free:
         warn(
             f"to write feature vectors with this eraser, apply will need {memory.in_gib(fit.eraser.explicit_bytes)} "
-            f"for the kernel matrix of its {n:,} rows, more than there is here; --landmarks M needs less"
+            f"for the kernel matrix of its {n:,} rows, more than there is here; `landmarks=M` needs less"
         )
     header = {"kernel": fit.eraser.kernel.to_dict(), "landmarks": {"n": n, "rule": ALL_LANDMARKS}}
     return replace(fit, header=header)

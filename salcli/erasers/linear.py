@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from salcli.erasers.base import Eraser
-from salcli.errors import RangeError, RowRangeError, ShapeError, UsageError
+from salcli.errors import ParameterError, RangeError, RowRangeError, ShapeError, UsageError
 from salcli.linalg.blas import subtract_product
 from salcli.linalg.decompositions import (
     TILE,
@@ -123,7 +123,7 @@ class LinearEraser(Eraser):
         RowRangeError : a result that dtype cannot hold, also of rows that hold NaN or Inf
         """
         if not 0 <= strength <= 1:
-            raise UsageError(f"--strength {strength} is outside 0…1")
+            raise ParameterError("strength", strength, "outside 0…1")
         right, left_t, of_mean = self._factors
         is_narrow = x.dtype.itemsize <= 4  # float64 holds the digits of 32 bits: μ may come off afterwards
 
@@ -157,9 +157,9 @@ class LinearEraser(Eraser):
         UsageError : the eraser is no orthogonal projection, or removes all d directions
         """
         if not self.is_orthogonal:
-            raise UsageError("--reduce needs an orthogonal projection; this eraser's method is oblique")
+            raise UsageError("`reduces` needs an orthogonal projection; this eraser's method is oblique")
         if self.k == self.d:
-            raise UsageError(f"--reduce: all {self.d} directions are removed, nothing is left to write")
+            raise UsageError(f"`reduces`: all {self.d} directions are removed, nothing is left to write")
         v, t = self._reflections
         vt, rest_t = v @ t, v[self.k :].T
 
@@ -236,7 +236,7 @@ class LinearEraser(Eraser):
                 if not all_finite(target):
                     row, column = (int(i) for i in np.argwhere(~np.isfinite(target))[0])
                     value = changed[row, column]
-                    hint = "choose a wider --dtype" if np.isfinite(value) else "scale the embeddings down"
+                    hint = "choose a wider `dtype`" if np.isfinite(value) else "scale the embeddings down"
                     raise RowRangeError(
                         start + row, f"dimension {column}: {value:.6g} does not fit {result.dtype}: {hint}"
                     )

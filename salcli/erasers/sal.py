@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 class SALParameters(SpectralParameters):
     """How SAL is fitted."""
 
-    center: bool = option(True, "--center/--no-center", help="Centre X and Z first; the paper does not.")
+    center: bool = option(True, off="--no-center", help="Centre X and Z first; the paper does not.")
 
 
 class SALMethod:

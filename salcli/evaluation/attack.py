@@ -64,7 +64,7 @@ def chosen_probes(artifact: Artifact | None, options: EvaluateOptions) -> tuple[
     """Name the probes: those asked for, else all that suit."""
     is_kernel = artifact is not None and artifact.eraser.by_inner_products() is not None
     if SAME_KERNEL in (options.probes or ()) and not is_kernel:
-        raise UsageError("--probes same-kernel: only an eraser that `salcli kfit` wrote has a kernel")
+        raise UsageError("`probes=same-kernel`: only an eraser that `salcli kfit` wrote has a kernel")
     return options.probes or (*VECTOR_PROBES, *((SAME_KERNEL,) if is_kernel else ()))
 
 
@@ -206,7 +206,7 @@ def _result(
 def _require_room(jobs: list[_Job], stages: Stages) -> None:
     needed = [0, *(_job_bytes(job, stages) for job in jobs)]
     most = sum(sorted(needed)[-min(N_THREADS, len(needed)) :])
-    require_room(most, "training the attackers", "lower --probe-rows")
+    require_room(most, "training the attackers", "lower `probe_rows`")
 
 
 def _job_bytes(job: _Job, stages: Stages) -> int:

@@ -91,7 +91,7 @@ def _probe_gate(
     if missing:
         return Gate(name, limit, value, False, _missing_reason(missing))
     if wanted.unread:
-        reason = f"no attacker reads {wanted.unread[0]}, which is numeric: name the others alone (--attribute)"
+        reason = f"no attacker reads {wanted.unread[0]}, which is numeric: name the others alone (`attributes`)"
         return Gate(name, limit, value, False, reason)
     if any(not r.converged for r in judged):
         return Gate(name, limit, value, False, "a probe did not converge")

@@ -226,13 +226,13 @@ class NearestNeighbors(Measure[Neighbors]):
         Raises
         ------
         AlignmentError : the file has no keys, or not one that was asked for
-        RoomError : both stages of all rows do not fit into memory
+        NotEnoughMemory : both stages of all rows do not fit into memory
         """
         source, erasure, options = rows.source, rows.erasure, rows.options
         if not options.neighbors:
             return None
         if not source.has_keys:
-            raise AlignmentError(f"--neighbors looks words up, but {source.path} has no keys: give --keys FILE")
+            raise AlignmentError(f"`neighbors` looks words up, but {source.path} has no keys: give `keys_file=FILE`")
         width = source.d if erasure.eraser is None else erasure.eraser.d_out
         n_bytes = source.n * (source.d * source.dtype.itemsize + 8 * width)
         require_room(n_bytes, f"neighbours among {source.n:,} rows", "evaluate a smaller file")

@@ -25,7 +25,7 @@ class RowPlan:
     trainers: dict[str, Index]
     """By adversary, the rows that train it; an adversary without rows is not there."""
     n_available: dict[str, int]
-    """By adversary, how many there were before --probe-rows."""
+    """By adversary, how many there were before `probe_rows`."""
     test: Index
     notes: tuple[str, ...]
     """What a reader needs to know."""
@@ -48,7 +48,7 @@ class RowPlan:
         )
 
     def is_capped(self, adversary: str) -> bool:
-        """Whether --probe-rows left rows out."""
+        """Whether `probe_rows` left rows out."""
         return len(self.trainers[adversary]) < self.n_available[adversary]
 
 
@@ -64,7 +64,7 @@ def plan_rows(labels: GuardedLabels, matched: Index, artifact: Artifact | None, 
     notes = []
     if not rows.has_held_out:
         is_split = labels.splits is not None
-        why = "no row is marked test" if is_split else "no rows were held out (by a split or --holdout)"
+        why = "no row is marked test" if is_split else "no rows were held out (by a split or `holdout`)"
         notes.append((NOT_HELD_OUT if "in-sample" in options.adversaries else NONE_FRESH).format(why))
     if rows.has_held_out and "fresh" in options.adversaries and not len(rows.fresh):
         notes.append("no row is left to train a fresh attacker")
@@ -75,21 +75,21 @@ def plan_rows(labels: GuardedLabels, matched: Index, artifact: Artifact | None, 
             trainers[name] = capped(labels, available[name], options.probe_rows, options.seed)
             if len(trainers[name]) < len(available[name]):
                 notes.append(
-                    f"{name}: {len(trainers[name])} of {len(available[name])} training rows used (--probe-rows)"
+                    f"{name}: {len(trainers[name])} of {len(available[name])} training rows used (`probe_rows`)"
                 )
     test = capped(labels, rows.test, TEST_ROWS * options.probe_rows, options.seed)
     if len(test) < len(rows.test):
-        notes.append(f"{len(test)} of {len(rows.test)} test rows used ({TEST_ROWS} times --probe-rows)")
+        notes.append(f"{len(test)} of {len(rows.test)} test rows used ({TEST_ROWS} times `probe_rows`)")
     return RowPlan(rows.fitted, trainers, {name: len(index) for name, index in available.items()}, test, tuple(notes))
 
 
 def _rule(artifact: Artifact | None, labels: GuardedLabels, options: EvaluateOptions) -> RowRule:
     if artifact is not None:
         if options.fit_split is not None or options.holdout:
-            raise UsageError("--fit-split and --holdout are for evaluation without an eraser, which knows its own rows")
+            raise UsageError("`fit_split` and `holdout` are for evaluation without an eraser, which knows its own rows")
         if artifact.rule.fit_split is not None and labels.splits is None:
             raise UsageError(
-                f"--no-split: the eraser was fitted on the rows marked {artifact.rule.fit_split!r}, "
+                f"`no_split`: the eraser was fitted on the rows marked {artifact.rule.fit_split!r}, "
                 "so the split column tells which rows are fresh"
             )
         return artifact.rule

@@ -1,8 +1,8 @@
 """`Report`: everything an evaluation found, in frozen records that every rendering draws from."""
 
 import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
 from salcli.erasers.artifact import Artifact
@@ -221,3 +221,8 @@ class Report(Measurement):
     def judged_stage(self) -> str:
         """The stage that gates judge: after erasure, or the file as it is when there is no eraser."""
         return "before" if self.eraser is None else "after"
+
+    def worded(self, wording: Callable[[str], str]) -> "Report":
+        """Return the report with `wording` applied to every note and to the reason of every gate."""
+        gates = tuple(replace(gate, reason=wording(gate.reason)) for gate in self.gates)
+        return replace(self, gates=gates, notes=tuple(map(wording, self.notes)))

@@ -276,7 +276,7 @@ def gather_words(source: FiniteSource, options: EvaluateOptions) -> GoldVectors:
     if not sets:
         return GoldVectors((), {}, {})
     if not source.has_keys:
-        raise AlignmentError(f"--similarity looks words up, but {source.path} has no keys: give --keys FILE")
+        raise AlignmentError(f"`similarity` looks words up, but {source.path} has no keys: give `keys_file=FILE`")
     wanted: set[str] = set().union(*(spellings(gold.pairs) for gold in sets))
     return GoldVectors(sets, *gather_keys(source, wanted))
 

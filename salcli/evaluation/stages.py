@@ -46,7 +46,7 @@ class Erasure:
         kernel: KernelEraser | None = fitted.by_inner_products()
         if kernel is fitted and not options.needs_vectors:
             return cls(None, kernel)
-        eraser = fitted.to_features("fit with --landmarks M, or ask for --probes same-kernel alone")
+        eraser = fitted.to_features("fit with `landmarks=M`, or ask for `probes=same-kernel` alone")
         return cls(eraser, kernel, None, erased_dtype(eraser, artifact.singular_values, source))
 
     def published(self, x: Array) -> Array:
@@ -145,7 +145,7 @@ def opened_against(path: str | None, source: FiniteSource, read: ReadOptions) ->
         n, n_other = source.n + source.n_dropped, other.n + other.n_dropped
         if n != n_other:
             raise AlignmentError(
-                f"--against {path}: {n_other} rows, but {source.path} has {n}: the same rows are needed"
+                f"`against={path}`: {n_other} rows, but {source.path} has {n}: the same rows are needed"
             )
         if source.has_keys and other.has_keys:
             _require_same_keys(source, other)
@@ -157,6 +157,6 @@ def _require_same_keys(source: FiniteSource, other: FiniteSource) -> None:
     for row, (mine, theirs) in enumerate(pairs):
         if mine != theirs:
             raise AlignmentError(
-                f"--against {other.path}: {other.place(row)} is {theirs[:40]!r}, but {source.path} has {mine[:40]!r} "
+                f"`against={other.path}`: {other.place(row)} is {theirs[:40]!r}, but {source.path} has {mine[:40]!r} "
                 "there: the same rows in the same order are needed"
             )

@@ -240,7 +240,7 @@ class MainTask(Measure[Task]):
         if column is None:
             return None
         if not rows.classified:
-            raise UsageError("--task compares groups: a guarded attribute with classes is needed")
+            raise UsageError("`task` compares groups: a guarded attribute with classes is needed")
         found = main_task(
             stages.before,
             stages.after,

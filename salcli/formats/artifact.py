@@ -87,7 +87,7 @@ def upgraded(path: str, header: dict[str, Any], names: set[str]) -> dict[str, An
     if "kernel" in header:
         kernel, landmarks = header["kernel"], header["landmarks"]
         parameters |= {"kernel": kernel["name"], **{name: kernel[name] for name in PARAMETERS.get(kernel["name"], ())}}
-        parameters["landmarks"] = None if landmarks["rule"] == "all" else landmarks["n"]
+        parameters["landmarks"] = "all" if landmarks["rule"] == "all" else landmarks["n"]
     return {**header, "eraser": kind, "is_orthogonal": True, "parameters": parameters}
 
 

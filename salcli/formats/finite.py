@@ -66,7 +66,7 @@ class FiniteSource:
             key = "" if batch.keys is None else f" ({batch.keys[bad][:40]!r})"
             raise FormatError(
                 f"{self.path}: {where}{key}: {value}, expected finite numbers "
-                f"(--allow-nonfinite drops such rows{counted})"
+                f"(`allow_nonfinite` drops such rows{counted})"
             )
         return batch.take(~np.isin(batch.rows, self._dropped))
 

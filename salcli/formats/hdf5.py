@@ -96,7 +96,7 @@ class Hdf5Source:
         if len(matrices) == 1:
             return next(iter(matrices.values()))
         if matrices:
-            raise FormatError(f"{self.path}: several matrices, {_listed(list(matrices))}: choose one with --dataset")
+            raise FormatError(f"{self.path}: several matrices, {_listed(list(matrices))}: choose one with `dataset`")
         shapes = [describe(name, item) for name, item in datasets.items()]
         raise FormatError(f"{self.path}: no 2-D float dataset among {_listed(shapes) or 'no datasets at all'}")
 
@@ -147,7 +147,7 @@ class Hdf5Source:
         if fitting:
             raise FormatError(
                 f"{self.path}: several lists of {self.n} strings, {_listed(list(fitting))}: "
-                "choose one with --keys-dataset"
+                "choose one with `keys_dataset`"
             )
         for name, item in datasets.items():
             if item.is_virtual and name.rpartition("/")[2].lower() in KEY_NAMES:

@@ -41,7 +41,7 @@ def require_place(path: str, n: int, dtype: np.dtype[Any]) -> None:
     OutputError : the disk has no room
     """
     if not path.endswith(SUFFIXES):
-        raise UsageError(f"{path}: --kernel-matrix writes HDF5: give a name that ends in {' or '.join(SUFFIXES)}")
+        raise UsageError(f"{path}: `writes_kernel` writes HDF5: give a name that ends in {' or '.join(SUFFIXES)}")
     atomic.require_room(path, n * n * dtype.itemsize, f"the kernel matrix of {n:,} rows")
 
 

@@ -14,7 +14,7 @@ from typing import IO
 import numpy as np
 
 from salcli.data.labels import Attribute, GuardedLabels
-from salcli.errors import FormatError, LabelError, UsageError, warn
+from salcli.errors import FormatError, LabelError, ParameterError, UsageError, warn
 from salcli.formats.csv_records import Batch, csv_batches
 from salcli.formats.label_columns import ClassColumn, Lines, stripped
 from salcli.formats.sniff import looks_like_vectors
@@ -94,7 +94,7 @@ def read_labels(path: str, options: LabelOptions | None = None) -> GuardedLabels
 def _require_distinct(path: str, asked: Sequence[str]) -> None:
     again = [name for name in asked if asked.count(name) > 1]
     if again:
-        raise UsageError(f"{path}: column {again[0]!r} is asked for twice (--attribute, --numeric)")
+        raise UsageError(f"{path}: column {again[0]!r} is asked for twice (`attributes`, `numeric`)")
 
 
 def _require_names(path: str, names: Sequence[str], options: LabelOptions) -> None:
@@ -102,7 +102,7 @@ def _require_names(path: str, names: Sequence[str], options: LabelOptions) -> No
     if len(names) == 1 and looks_like_vectors(names[0]) and not is_named:
         raise FormatError(
             f"{path}: line 1: {names[0][:40]!r} begins a file of vectors, expected the column names of a CSV: "
-            "are two files in the wrong order? (If it is a name: --attribute)"
+            "are two files in the wrong order? (If it is a name: `attributes`)"
         )
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice or "" in names:
@@ -122,19 +122,19 @@ def _find_columns(path: str, header: Sequence[str], options: LabelOptions) -> _C
 
     keys = [i for i, name in enumerate(names) if name.lower() in KEY_NAMES and name not in options.attributes]
     if options.key is not None:
-        keys = [at(options.key, "--key")]
+        keys = [at(options.key, "key")]
     elif options.by_row:
         keys = []
     elif len(keys) > 1:
-        raise LabelError(f"{path}: several key columns, {_listed([names[i] for i in keys])}: choose one with --key")
-    split = at(options.split_column, "--split-column") if options.split_column is not None else None
+        raise LabelError(f"{path}: several key columns, {_listed([names[i] for i in keys])}: choose one with `key`")
+    split = at(options.split_column, "split_column") if options.split_column is not None else None
     if split is None and not options.no_split and SPLIT_NAME in names and SPLIT_NAME not in options.attributes:
         split = names.index(SPLIT_NAME)
-    numeric = tuple(at(name, "--numeric") for name in options.numeric)
-    classes = tuple(at(name, "--attribute") for name in options.attributes)
-    task = () if options.task is None else (at(options.task, "--task"),)
+    numeric = tuple(at(name, "numeric") for name in options.numeric)
+    classes = tuple(at(name, "attributes") for name in options.attributes)
+    task = () if options.task is None else (at(options.task, "task"),)
     if set(task) & {*keys, split}:
-        raise UsageError(f"--task {options.task}: that column is the key or the split")
+        raise ParameterError("task", options.task, "that column is the key or the split")
     if not classes and not numeric:
         classes = (_only_column(path, names, {*keys, *task, split}),)
     return _Columns(names, keys[0] if keys else None, split, (*classes, *task), numeric, bool(task))
@@ -147,7 +147,7 @@ def _only_column(path: str, names: Sequence[str], taken: set[int | None]) -> int
         which = f"one of {_listed([names[i] for i in free])}?" if free else "none is left."
         raise LabelError(
             f"{path}: which column is the guarded attribute? {which} Line 1 is taken as the header, it has "
-            f"{_listed(names)}: choose with --attribute"
+            f"{_listed(names)}: choose with `attributes`"
         )
     return free[0]
 

@@ -165,7 +165,7 @@ class NpzSource(NpySource):
                 if faults or len(names) == 1
                 else f"{path}: no 2-D float array; it holds {_listed(names)}"
             )
-        raise FormatError(f"{path}: several matrices, {_listed(fitting)}: choose one with --dataset")
+        raise FormatError(f"{path}: several matrices, {_listed(fitting)}: choose one with `dataset`")
 
     def _find_keys(self, names: list[str], keys_dataset: str | None) -> tuple[str | None, tuple[str, ...] | None]:
         if keys_dataset is not None:
@@ -181,7 +181,7 @@ class NpzSource(NpySource):
                 return candidates[0], self._strings(candidates[0])
         if fitting:
             raise FormatError(
-                f"{self.path}: several lists of {self.n} strings, {_listed(fitting)}: choose one with --keys-dataset"
+                f"{self.path}: several lists of {self.n} strings, {_listed(fitting)}: choose one with `keys_dataset`"
             )
         return None, None
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from salcli.errors import FormatError, UsageError, warn
+from salcli.errors import FormatError, ParameterError, UsageError, warn
 from salcli.formats import atomic
 from salcli.formats import sniff as signature
 from salcli.formats.files import ByteFile
@@ -47,7 +47,7 @@ def open_source(path: str, options: ReadOptions | None = None) -> FiniteSource:
     """
     options = options or ReadOptions()
     if options.format is not None and options.format not in FORMATS:
-        raise UsageError(f"--format {options.format}: expected one of {', '.join(FORMATS)}")
+        raise ParameterError("format", options.format, f"expected one of {', '.join(FORMATS)}")
     file = ByteFile.open(path)
     try:
         source = _reader(file, options)
@@ -68,8 +68,8 @@ def _reader(file: ByteFile, options: ReadOptions) -> EmbeddingSource:
     if found == "glove" and (suffix := Path(file.name).suffix) in (".npy", ".npz", ".h5", ".hdf5"):
         raise FormatError(f"{file.name}: not {_called(SUFFIXES[suffix])}, whatever its name says")
     if wanted not in ("npz", "h5") and (options.dataset or options.keys_dataset):
-        name, given = ("--dataset", options.dataset) if options.dataset else ("--keys-dataset", options.keys_dataset)
-        raise UsageError(f"{name} {given}: {file.name} is {_called(wanted)}; only HDF5 and npz hold several arrays")
+        name, given = ("dataset", options.dataset) if options.dataset else ("keys_dataset", options.keys_dataset)
+        raise ParameterError(name, given, f"{file.name} is {_called(wanted)}; only HDF5 and npz hold several arrays")
     if wanted == "npy":
         return NpySource(file, options)
     if wanted == "npz":
@@ -89,13 +89,13 @@ def output_format(target: str, source: EmbeddingSource, forced: str | None) -> s
         raise UsageError(f"{target}: {Path(target).suffix} is read but not written: use .gz")
     if forced is not None:
         if forced not in FORMATS:
-            raise UsageError(f"--output-format {forced}: expected one of {', '.join(FORMATS)}")
+            raise ParameterError("output_format", forced, f"expected one of {', '.join(FORMATS)}")
         return forced
     name = Path(target.removesuffix(COMPRESSED_SUFFIX))
     suffix = name.suffix.lower()
     if suffix in FOREIGN_SUFFIXES:
         known = ", ".join(sorted({*SUFFIXES, *TEXT_SUFFIXES}))
-        raise UsageError(f"{target}: {name.suffix} is not written: expected {known}, or --output-format")
+        raise UsageError(f"{target}: {name.suffix} is not written: expected {known}, or `output_format`")
     if suffix in TEXT_SUFFIXES or target == atomic.STDOUT:
         return source.format if source.format in TEXT_FORMATS else "word2vec-text"
     return SUFFIXES.get(suffix, source.format)
@@ -120,7 +120,7 @@ def create(
     OutputError : it cannot be written
     """
     if target == atomic.STDOUT and format_name not in TEXT_FORMATS:
-        raise UsageError(f"-o -: only text vectors go to stdout, not {format_name}")
+        raise UsageError(f"`output=-`: only text vectors go to stdout, not {format_name}")
     with atomic.replacing(target, compresses=target.endswith(COMPRESSED_SUFFIX)) as temporary:
         handle = None if format_name == "h5" else open(temporary, "wb")  # noqa: SIM115 (closed below)
         _tell_of_companions(target, source, format_name)

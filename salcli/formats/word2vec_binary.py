@@ -202,7 +202,7 @@ class Word2vecBinaryWriter(EmbeddingWriter):
     def __init__(self, handle: BinaryIO, *, n: int, d: int, dtype: np.dtype[Any], target: str) -> None:
         if dtype.newbyteorder("=") != np.float32:
             raise FormatError(
-                f"{target}: word2vec binary holds float32 only, not {dtype}: give --dtype float32 or another format"
+                f"{target}: word2vec binary holds float32 only, not {dtype}: give `dtype=float32` or another format"
             )
         self._handle, self._target = handle, target
         handle.write(f"{n} {d}\n".encode())
@@ -216,7 +216,8 @@ class Word2vecBinaryWriter(EmbeddingWriter):
         """
         if batch.keys is None:
             raise FormatError(
-                f"{self._target}: word2vec binary needs a key for every row, and the input has none: give --keys FILE"
+                f"{self._target}: word2vec binary needs a key for every row, and the input has none: "
+                "give `keys_file=FILE`"
             )
         words = encoded(batch.keys)
         _require_readable(words, self._target)

@@ -57,7 +57,7 @@ class TextSource:
             )
         start += header.n_bytes if header else 0
         if signature.looks_binary(head[start:], header.d if header else None):
-            raise FormatError(f"{self.path}: is binary, not text: try --format word2vec-bin, or leave --format out")
+            raise FormatError(f"{self.path}: is binary, not text: try `format=word2vec-bin`, or leave `format` out")
         if header:
             require_shape(self.path, header.n, header.d)
         self._first_line = 2 if header else 1
@@ -86,7 +86,7 @@ class TextSource:
             row, column = lost[0]
             raise RangeError(
                 f"{self._place_in(span)(row)}: {exact[row, column]:.6g} does not fit {self.dtype}: "
-                "scale the embeddings down (apply can: --dtype float64)"
+                "scale the embeddings down (apply can: `dtype=float64`)"
             )
         return Embeddings.starting_at(span.first_row, vectors, self._keys(words, span))
 
@@ -210,7 +210,7 @@ class TextWriter(EmbeddingWriter):
         """
         if batch.keys is None:
             raise FormatError(
-                f"{self._target}: text needs a key for every row, and the input has none: give --keys FILE"
+                f"{self._target}: text needs a key for every row, and the input has none: give `keys_file=FILE`"
             )
         words = encoded(batch.keys)
         self._require_readable(words, is_first=bool(len(batch)) and batch.rows[0] == 0)
@@ -238,7 +238,7 @@ class TextWriter(EmbeddingWriter):
         if not self._has_header and (found := most_frequent(self._field_counts)) != self._d + 1:
             raise FormatError(
                 f"{self._target}: most keys hold spaces, so without a header {found - 1} dimensions are read back, "
-                f"not {self._d}: use --output-format word2vec-text"
+                f"not {self._d}: use `output_format=word2vec-text`"
             )
 
 

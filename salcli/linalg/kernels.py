@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.errors import RankError, RowRangeError, ShapeError, UsageError
+from salcli.errors import ParameterError, RankError, RowRangeError, ShapeError, UsageError
 from salcli.linalg.decompositions import whole_tiles
 
 Array = NDArray[np.float64]
@@ -34,13 +34,13 @@ class Kernel:
 
     def __post_init__(self) -> None:
         if self.name not in PARAMETERS:
-            raise UsageError(f"--kernel {self.name}: expected one of {', '.join(PARAMETERS)}")
+            raise ParameterError("kernel", self.name, f"expected one of {', '.join(PARAMETERS)}")
         if self.gamma is None:
             object.__setattr__(self, "gamma", 0.1 if self.name == "rbf" else 1.0)
         if not 0 < float(self.gamma or 0) < np.inf:
-            raise UsageError(f"--gamma {self.gamma}: expected a positive number")
+            raise ParameterError("gamma", self.gamma, "expected a positive number")
         if self.degree < 1 or not 0 <= self.coef0 < np.inf:
-            raise UsageError(f"--degree {self.degree} and --coef0 {self.coef0}: expected p ≥ 1 and c₀ ≥ 0")
+            raise UsageError(f"`degree={self.degree}` and `coef0={self.coef0}`: expected p ≥ 1 and c₀ ≥ 0")
 
     def against(self, y: NDArray[Any]) -> "KernelRow":
         """Prepare rows `[m, d]` for comparison with any number of others."""
@@ -101,7 +101,7 @@ class KernelRow:
                 raise RowRangeError(
                     row,
                     f"values of the {self.kernel.name} kernel pass the range of float64: "
-                    "scale the embeddings, or --gamma, down",
+                    "scale the embeddings, or `gamma`, down",
                 )
         return values
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from salcli.errors import RoomError
+from salcli.errors import NotEnoughMemory
 
 GIB = 1 << 30
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
@@ -28,11 +28,11 @@ def require_room(n_bytes: int, purpose: str, remedy: str) -> None:
 
     Raises
     ------
-    RoomError : it needs more than there is; the message names both
+    NotEnoughMemory : it needs more than there is; the message names both
     """
     free = available_bytes()
     if free is not None and n_bytes > free:
-        raise RoomError(f"{purpose} takes {in_gib(n_bytes)}, but {in_gib(free)} of memory are free: {remedy}")
+        raise NotEnoughMemory(f"{purpose} takes {in_gib(n_bytes)}, but {in_gib(free)} of memory are free: {remedy}")
 
 
 def in_gib(n_bytes: int) -> str:

@@ -39,7 +39,7 @@ def join_labels(source: FiniteSource, labels: GuardedLabels) -> Join:
     if not source.has_keys:
         raise AlignmentError(
             f"{labels.path} joins by its column {labels.key_column!r}, but {source.path} has no keys: "
-            "give --keys FILE, or --by-row if row i of one is row i of the other"
+            "give `keys_file=FILE`, or `by_row` if row i of one is row i of the other"
         )
     census = KeyCensus()
 

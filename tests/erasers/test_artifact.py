@@ -112,7 +112,7 @@ def test_kernel_erasers_survive_too_with_landmarks_as_they_were(given_artifact: 
     ("changes", "message"),
     [
         ({"header_fields": {"kernel": {"name": "sigmoid"}}}, "one of rbf, poly, linear"),
-        ({"header_fields": {"kernel": {"name": "rbf", "gamma": -1}}}, "gamma -1"),
+        ({"header_fields": {"kernel": {"name": "rbf", "gamma": -1}}}, "gamma = -1"),
         ({"header_fields": {"kernel": {"name": "linear", "surprise": 1}}}, "kernel is not understood"),
         ({"header_fields": {"kernel": {"name": "rbf"}}}, "kernel lacks 'gamma'"),
         ({"header_fields": {"kernel": {"name": "poly", "gamma": 1.0, "degree": 2}}}, "kernel lacks 'coef0'"),

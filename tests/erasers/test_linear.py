@@ -106,7 +106,7 @@ def test_big_endian_rows_stay_big_endian() -> None:
 def test_a_value_the_dtype_cannot_hold_is_named() -> None:
     u = np.array([[0.6], [0.8]])
     x = np.array([[60000.0, -60000.0]])
-    with pytest.raises(RangeError, match=r"does not fit float16.*--dtype"):
+    with pytest.raises(RangeError, match=r"does not fit float16.*`dtype`"):
         LinearEraser(np.zeros(2), u, u)(x, dtype=np.float16)
 
 

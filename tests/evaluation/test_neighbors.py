@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from salcli.erasers.linear import LinearEraser
-from salcli.errors import AlignmentError, RoomError
+from salcli.errors import AlignmentError, NotEnoughMemory
 from salcli.evaluation.base import BeforeAfter
 from salcli.evaluation.cosine import PLACES
 from salcli.evaluation.neighbors import NEIGHBORS, NOWHERE, nearest, neighbors
@@ -168,5 +168,5 @@ def test_two_stages_of_all_rows_need_their_memory(rows: BeforeAfter, monkeypatch
     monkeypatch.setattr(memory, "available_bytes", lambda: n_bytes)
     assert NEIGHBORS.run(rows) is not None
     monkeypatch.setattr(memory, "available_bytes", lambda: n_bytes - 1)
-    with pytest.raises(RoomError, match="neighbours among 50 rows"):
+    with pytest.raises(NotEnoughMemory, match="neighbours among 50 rows"):
         NEIGHBORS.run(rows)

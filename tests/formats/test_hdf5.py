@@ -87,7 +87,7 @@ def test_the_only_matrix_is_found_in_any_group(tmp_path: Path, where: str) -> No
 
 def test_several_matrices_are_listed_and_one_is_chosen_by_name(tmp_path: Path) -> None:
     path = file_with(tmp_path, lambda f: (f.create_dataset("a/x", data=X), f.create_dataset("y", data=X * 2)))
-    with pytest.raises(FormatError, match=r"several matrices, /a/x, /y: choose one with --dataset"):
+    with pytest.raises(FormatError, match=r"several matrices, /a/x, /y: choose one with `dataset`"):
         read_whole(path)
     for name, expected in (("a/x", X), ("/a/x", X), ("y", X * 2)):
         assert read_whole(path, dataset=name).vectors.tobytes() == expected.tobytes()
@@ -155,7 +155,7 @@ def test_several_lists_of_strings_without_a_telling_name_are_listed(tmp_path: Pa
         tmp_path,
         lambda f: (f.create_dataset("x", data=X), f.create_dataset("p", data=KEYS), f.create_dataset("q", data=KEYS)),
     )
-    with pytest.raises(FormatError, match=r"several lists of 25 strings, /p, /q: choose one with --keys-dataset"):
+    with pytest.raises(FormatError, match=r"several lists of 25 strings, /p, /q: choose one with `keys_dataset`"):
         read_whole(path)
 
 

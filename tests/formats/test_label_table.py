@@ -102,10 +102,10 @@ def test_a_numeric_column_refuses_what_is_no_finite_number_naming_the_line(cell:
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("gender,race\nF,x\n", {}, "which column is the guarded attribute.*gender, race.*--attribute"),
+        ("gender,race\nF,x\n", {}, "which column is the guarded attribute.*gender, race.*`attributes`"),
         ("word,split\na,train\n", {}, "which column is the guarded attribute.*none"),
         ("word,label\na,F\n", {"attributes": ("sex",)}, "no column 'sex' .*word, label"),
-        ("word,id,label\na,1,F\n", {}, "several key columns, word, id.*--key"),
+        ("word,id,label\na,1,F\n", {}, "several key columns, word, id.*`key`"),
         ("word,label\na,F\n", {"split_column": "part"}, "no column 'part'"),
         ("word,label\na,\nb,\n", {}, "column 'label' is empty on all 2 rows"),
     ],
@@ -227,10 +227,10 @@ def test_vectors_are_not_taken_for_labels(text: str) -> None:
 
 
 def test_a_column_that_an_eraser_names_is_not_blamed_on_an_option() -> None:
-    asked = {"attributes": ("g",), "implied_by": "e.npz", "given": frozenset({"--key"}), "key": "word"}
+    asked = {"attributes": ("g",), "implied_by": "e.npz", "given": frozenset({"key"}), "key": "word"}
     with pytest.raises(LabelError, match=r"no column 'g' \(e\.npz was fitted with it\)"):
         read("word,h\nhe,1\n", **asked)
-    with pytest.raises(LabelError, match=r"no column 'word' \(--key\)"):
+    with pytest.raises(LabelError, match=r"no column 'word' \(`key`\)"):
         read("id,g\nhe,1\n", **asked)
 
 

@@ -51,11 +51,11 @@ def test_one_of_several_matrices_is_chosen_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arrays", "options", "message"),
     [
-        ({"a": X, "b": X}, {}, "several matrices, a, b: choose one with --dataset"),
+        ({"a": X, "b": X}, {}, "several matrices, a, b: choose one with `dataset`"),
         ({"a": X}, {"dataset": "c"}, "no array 'c'; it holds a"),
         ({"a": np.ones(3), "b": np.array("x")}, {}, "no 2-D float array; it holds a, b"),
         ({"a": np.ones((2, 2), int)}, {}, r"x.npz\[a\]: dtype int64, expected floats"),
-        ({"a": X, "b": KEYS, "c": KEYS}, {}, "several lists of 7 strings, b, c: choose one with --keys-dataset"),
+        ({"a": X, "b": KEYS, "c": KEYS}, {}, "several lists of 7 strings, b, c: choose one with `keys_dataset`"),
         ({"a": X, "keys": KEYS[:4]}, {}, "4 keys in 'keys', 7 rows in 'a'"),
         ({"a": X, "b": KEYS}, {"keys_dataset": "c"}, "no array 'c'"),
         ({"a": X, "b": np.ones(7)}, {"keys_dataset": "b"}, "expected a list of strings"),

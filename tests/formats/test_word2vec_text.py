@@ -352,7 +352,7 @@ def test_a_first_row_that_would_be_taken_for_a_byte_order_mark_is_refused_withou
 
 def test_text_without_keys_is_refused_naming_the_option_that_gives_them() -> None:
     writer = TextWriter(io.BytesIO(), n=1, d=1, dtype=np.dtype(np.float32), has_header=True, target="out.txt")
-    with pytest.raises(FormatError, match=r"^out\.txt: text needs a key for every row.*--keys"):
+    with pytest.raises(FormatError, match=r"^out\.txt: text needs a key for every row.*`keys_file=FILE`"):
         writer.encode(Embeddings.starting_at(0, np.ones((1, 1), np.float32)))
 
 
@@ -383,8 +383,8 @@ LONG = b"x" * 100
         (b"2 2\na 1 2\n" + LONG + b" 1\n", f"line 3: word '{'x' * 40}…': 1 numbers found, 2 expected"),
         (b"a 1 2\nb 1 " + b"9x" * 99 + b"\n", f"line 2: word 'b': field 2 of 2 is '{'9x' * 20}…', expected a number"),
         (b"a 1 2\r\nb 1 2\n", "line 1: word 'a': field 2 of 2 is '2\\r', expected a number"),
-        (b"a 1 2\nb 1 nan\n", "line 2 ('b'): nan, expected finite numbers (--allow-nonfinite drops such rows)"),
-        (b"2 2\na 1 2\nb -inf 1\n", "line 3 ('b'): -inf, expected finite numbers (--allow-nonfinite drops such rows)"),
+        (b"a 1 2\nb 1 nan\n", "line 2 ('b'): nan, expected finite numbers (`allow_nonfinite` drops such rows)"),
+        (b"2 2\na 1 2\nb -inf 1\n", "line 3 ('b'): -inf, expected finite numbers (`allow_nonfinite` drops such rows)"),
     ],
 )
 @pytest.mark.parametrize("batch_rows", [None, 1])

@@ -1,0 +1,275 @@
+"""The commands: each takes its arguments and its options as a record, runs what is asked and prints what is found.
+
+A command imports what it runs when it runs, so that `salcli --help` answers at once.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from salcli.cli.options import expanded, flags_of, in_flags
+from salcli.errors import UsageError
+from salcli.options import ApplyOptions, EvaluateOptions, FitOptions, InspectOptions, LabelCommandOptions, options_of
+
+GATE_FAILED = 1
+STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+
+Embeddings = Annotated[str, typer.Argument(metavar="EMBEDDINGS", help="Embedding file; `-`: text vectors on stdin.")]
+Labels = Annotated[str, typer.Argument(metavar="LABELS", help="Label CSV.")]
+Eraser = Annotated[str, typer.Argument(metavar="ERASER", help="Artifact that `fit` or `kfit` wrote.")]
+Output = Annotated[
+    str, typer.Option("-o", "--output", metavar="FILE", help="Written whole or not at all.", show_default=False)
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no summary; warnings and errors stay.")]
+
+
+def label(
+    embeddings: Embeddings,
+    output: Annotated[
+        str,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Written whole or not at all; `-`: stdout.", show_default=False
+        ),
+    ],
+    options: LabelCommandOptions,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make a label CSV from seed words: the words nearest to one and to the other."""
+    from salcli.cli import console
+    from salcli.commands import label as command
+
+    _require_one_use_of_stdout(output, is_json=json)
+    made = command.label(embeddings, output, options)
+    if json:
+        console.print_json({"schema": "salcli.label/1", **made.to_dict()})
+    elif not quiet and output != "-":
+        console.print_fields(made.lines())
+
+
+def fit(
+    embeddings: Embeddings,
+    labels: Labels,
+    output: Output,
+    options: FitOptions,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Learn an eraser from embeddings and a label CSV."""
+    from salcli.cli import console
+    from salcli.commands import fit as command
+
+    made = command.fit(embeddings, labels, output, options, console.ConsoleProgress(is_quiet=quiet))
+    console.show_fit(output, made.header, made.singular_values.tolist(), made.n_bytes, is_json=json, is_quiet=quiet)
+
+
+def kfit(
+    embeddings: Embeddings,
+    labels: Labels,
+    output: Output,
+    options: FitOptions,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Learn an eraser in a kernel's feature space (kSAL), for what linear removal leaves."""
+    fit(embeddings, labels, output, options, json, quiet)
+
+
+def methods(json: Json = False) -> None:
+    """List the methods of `fit`, and when to use which."""
+    from salcli.cli import console
+    from salcli.erasers.base import METHODS
+
+    found = [METHODS[name] for name in METHODS]
+    if json:
+        listed = [{"name": m.name, "summary": m.summary, "parameters": _described(m.Parameters)} for m in found]
+        console.print_json({"schema": "salcli.methods/1", "methods": listed})
+    else:
+        console.print_fields({method.name: method.summary for method in found})
+
+
+def _described(record: type) -> list[dict[str, Any]]:
+    flags = flags_of(record)
+    return [
+        {"name": name, "flags": list(flags[name]), "default": default, "help": in_flags(option.help)}
+        for name, (option, default) in options_of(record).items()
+    ]
+
+
+def apply(
+    eraser: Eraser,
+    embeddings: Embeddings,
+    options: ApplyOptions,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="OUT",
+            help="Written whole or not at all; `-`: text on stdout. Its suffix chooses the format.",
+            show_default=False,
+        ),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Stream an embedding file through an eraser."""
+    from salcli.cli import console
+    from salcli.commands import apply as command
+
+    _require_one_use_of_stdout(output, is_json=json)
+    done = command.apply(eraser, embeddings, output, options, console.ConsoleProgress(is_quiet=quiet))
+    fields = {"output": done.output, "format": done.format, "n": done.n, "d": done.d, "dtype": done.dtype}
+    if json:
+        console.print_json({"schema": "salcli.apply/1", **fields})
+    elif not quiet and done.output != "-":
+        console.print_fields(
+            {"wrote": done.output, "rows": f"{done.n:,} of {done.d} dimensions, {done.dtype}, {done.format}"}
+        )
+
+
+def evaluate(
+    embeddings: Embeddings,
+    options: EvaluateOptions,
+    labels: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[LABELS]", help="Label CSV; --similarity and --neighbors do without.", show_default=False
+        ),
+    ] = None,
+    eraser: Annotated[
+        str | None,
+        typer.Option(
+            "--eraser",
+            metavar="ERASER",
+            help="Evaluate before and after this eraser; default: the file as it is.",
+            show_default=False,
+        ),
+    ] = None,
+    json: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress; figures, warnings and errors stay.")] = False,
+) -> None:
+    """Train attackers before and after erasure, and gate on what they read."""
+    from salcli.cli import console
+    from salcli.commands import evaluate as command
+
+    progress = console.ConsoleProgress(is_quiet=quiet)
+    made = command.evaluate(embeddings, labels, eraser, options, progress, in_flags)
+    if json:
+        from salcli.evaluation.report import to_json
+
+        console.print_json(to_json(made))
+    else:
+        from salcli.render.terminal import terminal
+
+        print(terminal(made, console.results()), end="")
+    if made.verdict == "fail":
+        raise typer.Exit(GATE_FAILED)
+
+
+def inspect(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Embedding file or artifact.")],
+    options: InspectOptions,
+    json: Json = False,
+) -> None:
+    """Say what is in an embedding file, its join with labels, or an artifact."""
+    from salcli.cli import console
+    from salcli.commands import inspect as command
+
+    found = command.inspect(file, options)
+    console.print_json(found) if json else console.print_inspection(found)
+
+
+def _require_one_use_of_stdout(output: str | None, *, is_json: bool) -> None:
+    """Refuse --json beside `-o -`: both would fill stdout."""
+    if output in STDOUT and is_json:
+        raise UsageError(f"--json and -o {output} both write to stdout: choose one")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of the command line."""
+
+    run: Callable[..., None]
+    record: type | None = None
+    """Of its argument `options`."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Those that are not the record's."""
+
+    def register(self, app: typer.Typer) -> None:
+        """Add the command to an application."""
+        short = (self.run.__doc__ or "").partition("\n")[0]  # whole: it would be cut to one line
+        cls = _by_method(self) if self.record is FitOptions else TyperCommand
+        app.command(self.run.__name__, cls=cls, short_help=short)(self.expanded())
+
+    def expanded(self, **nested: type) -> Callable[..., None]:
+        """Return the function with a parameter for each option (see `cli.options.expanded`)."""
+        if self.record is None:
+            return self.run
+        whole: Callable[..., None] = expanded(self.run, self.record, self.defaults, nested)
+        return whole
+
+
+COMMANDS = (
+    Command(label, LabelCommandOptions),
+    Command(fit, FitOptions),
+    Command(kfit, FitOptions, {"method": "ksal"}),
+    Command(methods),
+    Command(apply, ApplyOptions),
+    Command(evaluate, EvaluateOptions),
+    Command(inspect, InspectOptions),
+)
+
+
+def _by_method(command: Command) -> type[TyperCommand]:
+    """Return the class of a command whose options are the common ones and those of the method that is asked for."""
+    default = command.defaults.get("method", options_of(FitOptions)["method"][1])
+
+    class ByMethod(TyperCommand):
+        def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+            """Parse the command line with the options of its method."""
+            from salcli.erasers.base import find_method
+
+            method = find_method(_value_of("--method", args) or default)
+            app = typer.Typer(add_completion=False, rich_markup_mode=None)
+            about = f"{command.run.__doc__}\n\nMethod {method.name}: {method.summary}."
+            app.command(help=about)(command.expanded(parameters=method.Parameters))
+            try:
+                return typer.main.get_command(app).make_context(info_name, args, parent, **extra)
+            except Exception as error:
+                if type(error).__name__ == "NoSuchOption":  # whose class is in another module from version to version
+                    _require_option_of(method.name, error.option_name)  # type: ignore[attr-defined]
+                raise
+
+    return ByMethod
+
+
+def _value_of(flag: str, args: list[str]) -> str | None:
+    """Return the last value that the command line has for a flag."""
+    found = None
+    for i, arg in enumerate(args):
+        name, equals, value = arg.partition("=")
+        if arg == "--":
+            break
+        if name == flag:
+            found = value if equals else next(iter(args[i + 1 :]), None)
+    return found
+
+
+def _require_option_of(method: str, flag: str) -> None:
+    """Refuse a flag that only other methods have.
+
+    Raises
+    ------
+    UsageError : it names them
+    """
+    from salcli.erasers.base import METHODS
+
+    others = [name for name in METHODS if any(flag in flags for flags in flags_of(METHODS[name].Parameters).values())]
+    if others:
+        have = "has" if len(others) == 1 else "have"
+        raise UsageError(f"{flag}: method {method} has no such option; {' and '.join(others)} {have} it")
