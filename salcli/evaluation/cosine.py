@@ -1,4 +1,4 @@
-"""Unit vectors, of which cosines are made."""
+"""Unit vectors and their cosines."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 PLACES = 12
-"""Decimal places a cosine is rounded to, so that equal ones stay ties whatever their last bits say."""
+"""Decimal places a cosine is rounded to, so that equal cosines are ties whatever their last bits are."""
 
 
 def unit_rows(x: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Bring rows to length 1.
+    """Return rows scaled to length 1.
 
     Parameters
     ----------
@@ -29,10 +29,10 @@ def unit_rows(x: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
 
 
 def cosines(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Multiply units row by row, to `PLACES`.
+    """Return the cosine of each pair of rows, rounded to `PLACES` decimal places.
 
-    Each cosine comes of its own two rows alone (a matrix product may add in another order from row to row), so that
-    equal rows get equal cosines.
+    Each is computed from its own two rows alone (a matrix product may sum in another order from row to row), so that
+    equal rows have equal cosines.
 
     Parameters
     ----------

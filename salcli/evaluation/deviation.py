@@ -56,11 +56,11 @@ class KernelDeviation(Measure[Deviation]):
         line = f"deviation of the kernel, mean|K̂ − K| / std(K): {value} on {count(record.n)} test rows"
         if record.value is None:
             return Section("geometry", "Geometry", line=line)
-        told = (
+        sentence = (
             f"Inner products move by {value} of their standard deviation, "
             f"on average over the pairs of {count(record.n)} rows."
         )
-        return Section("geometry", "Geometry", (told,), line=line)
+        return Section("geometry", "Geometry", (sentence,), line=line)
 
 
 DEVIATION = KernelDeviation()

@@ -74,10 +74,10 @@ class ClassGeometry(Measure[Geometry]):
 
     def section(self, record: Geometry) -> Section:
         """Return the clusters of each attribute."""
-        told = []
+        sentences = []
         if record.variance_removed is not None:
-            told.append(f"Erasure removes {percent(record.variance_removed)} of the variance.")
-        told.append(
+            sentences.append(f"Erasure removes {percent(record.variance_removed)} of the variance.")
+        sentences.append(
             "Mean cosines of pairs of rows within a class and of different classes (larger is nearer), and their "
             "ratio: the nearer they are to each other, the less the classes form clusters."
         )
@@ -100,7 +100,7 @@ class ClassGeometry(Measure[Geometry]):
         )
         caption = "Clusters of the attribute's classes"
         table = Table(caption, columns, rows, is_detail=len(rows) > MANY_ROWS)
-        return Section(self.name, "Geometry", (" ".join(told),), filled([table]))
+        return Section(self.name, "Geometry", (" ".join(sentences),), filled([table]))
 
 
 GEOMETRY = ClassGeometry()
@@ -164,7 +164,7 @@ def _scatter(x: NDArray[Any], unit: float) -> float:
 def _unit_sums(
     before: NDArray[Any], after: NDArray[Any], groups: NDArray[np.int64], n_groups: int
 ) -> tuple[tuple[Array, Array], NDArray[np.int64]]:
-    """Sum unit vectors by group: `[g, d]` and `[g, d']`, and count them."""
+    """Return sums of unit vectors by group, `[g, d]` and `[g, d']`, and the number of rows of each group."""
     sums = np.zeros((n_groups, before.shape[1])), np.zeros((n_groups, after.shape[1]))
     counts = np.zeros(n_groups, dtype=np.int64)
     for start in range(0, len(groups), BLOCK_ROWS):
@@ -185,7 +185,7 @@ def _cluster(attribute: str, task_class: str | None, sums: list[Array], counts: 
 
 
 def _mean_cosines(sums: Array, counts: NDArray[np.int64]) -> tuple[float | None, float | None]:
-    """Average within and between classes: |Σu|² holds the cosine of every pair twice, and of each row with itself."""
+    """Return means within and between classes: |Σu|² has the cosine of each pair twice, and of each row with itself."""
     n = int(counts.sum())
     own = float(np.sum(sums**2))
     n_same, n_within = int(np.sum(counts**2)), int(np.sum(counts * (counts - 1)))

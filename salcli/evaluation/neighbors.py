@@ -63,7 +63,7 @@ def neighbors(
     sample: int = 1000,
     seed: int,
 ) -> Neighbors:
-    """Compare nearest rows before and after.
+    """Return the nearest rows before and after.
 
     Parameters
     ----------
@@ -130,17 +130,17 @@ Array = NDArray[np.float64]
 def nearest(
     vectors: NDArray[Any], queries: Positions, count: int, *, block_rows: int = BLOCK_ROWS
 ) -> tuple[Positions, Array]:
-    """Find the rows nearest to some of them by cosine; neither the query itself nor zero vectors are among them.
+    """Return the rows nearest to queries by cosine, without the query itself and without zero vectors.
 
-    Products in float32 tell which rows can be near at all; the cosines of these are taken in float64, to 12 places,
-    and decide. Equal cosines go by position.
+    Products in float32 select the rows that can be among the nearest; their order is that of the cosines in float64,
+    rounded to 12 places. Equal cosines are ordered by position.
 
     Parameters
     ----------
     vectors : `[n, d]` of any float type
     queries : `[q]` positions of rows
     count : neighbours wanted of each
-    block_rows : rows looked at at once; the answer does not depend on it
+    block_rows : rows of one product; the result does not depend on it
 
     Returns
     -------
@@ -181,10 +181,10 @@ class _Best:
         """`[q]`, below which a row cannot be among the nearest any more."""
 
     def take(self, query: int, positions: Positions, values: Array) -> None:
-        """Merge rows that may be nearer."""
-        held = self.positions[query] != NOWHERE
-        positions = np.concatenate([self.positions[query][held], positions])
-        values = np.concatenate([self.cosines[query][held], values])
+        """Merge candidate rows and their cosines into the nearest of a query."""
+        is_filled = self.positions[query] != NOWHERE
+        positions = np.concatenate([self.positions[query][is_filled], positions])
+        values = np.concatenate([self.cosines[query][is_filled], values])
         count = self.positions.shape[1]
         order = np.lexsort((positions, -values))[:count]
         self.positions[query, : len(order)] = positions[order]
@@ -194,13 +194,13 @@ class _Best:
 
 
 def _leave_out(products: NDArray[np.float32], own_rows: Positions) -> None:
-    """Keep each query from being its own neighbour."""
+    """Set the products of queries with themselves to −∞."""
     is_here = (own_rows >= 0) & (own_rows < len(products))
     products[own_rows[is_here], np.flatnonzero(is_here)] = -np.inf
 
 
 def _candidates(products: NDArray[np.float32], least: Array, count: int, tolerance: float) -> NDArray[np.bool_]:
-    """Mark the products whose exact cosine may be among the `count` largest: `[b, q]`.
+    """Return whether the exact cosine of each product may be among the `count` largest: `[b, q]`.
 
     The count largest products of the block lie within the tolerance of exact cosines, and so does each of these: what
     is below them by more than twice that is out. The same holds once for the least cosine of those found before.
@@ -237,11 +237,11 @@ class NearestNeighbors(Measure[Neighbors]):
         n_bytes = source.n * (source.d * source.dtype.itemsize + 8 * width)
         require_room(n_bytes, f"neighbours among {source.n:,} rows", "evaluate a smaller file")
         index = source.held_rows()
-        before, held = gather_rows(source, index, rows.progress)
+        before, kept = gather_rows(source, index, rows.progress)
         after = (
             erasure.erased(before)
             if erasure.against is None
-            else gather_same(source, erasure.against, index, held, rows.progress)
+            else gather_same(source, erasure.against, index, kept, rows.progress)
         )
         assert after is not None
         return neighbors(list(source.held_keys()), before, after, options.neighbors, seed=options.seed)
@@ -262,8 +262,8 @@ class NearestNeighbors(Measure[Neighbors]):
 
 
 def _listed(near: Near) -> str:
-    told = (f"{visible(row.key)} {row.cosine:.2f}".replace("-", "−") for row in near)
-    return ", ".join(told) or "none"
+    listed = (f"{visible(row.key)} {row.cosine:.2f}".replace("-", "−") for row in near)
+    return ", ".join(listed) or "none"
 
 
 NEIGHBORS = NearestNeighbors()

@@ -1,15 +1,15 @@
-"""A bootstrap of rank correlations: how far two of them, measured on the same pairs, may be apart by chance."""
+"""Bootstrap interval of the difference between two rank correlations that are measured on the same pairs."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 RESAMPLES = 1_000
-CHUNK = 1 << 18  # counts held at once
+CHUNK = 1 << 18  # counts in memory at a time
 
 
 def difference_ci95(before: Array, after: Array, gold: Array, *, seed: int) -> tuple[float, float] | None:
-    """Bound Spearman(after, gold) − Spearman(before, gold): percentiles of a bootstrap over pairs.
+    """Return a 95% interval of Spearman(after, gold) − Spearman(before, gold): percentiles of a bootstrap over pairs.
 
     Resamples in which a correlation is undefined are left out.
 
@@ -41,13 +41,13 @@ def difference_ci95(before: Array, after: Array, gold: Array, *, seed: int) -> t
 
 
 def resampled_counts(rng: np.random.Generator, n: int, n_resamples: int) -> Array:
-    """Draw n of n pairs with replacement, and count how often each came: `[n_resamples, n]`."""
+    """Return how often each of n pairs is drawn, n times with replacement: `[n_resamples, n]`."""
     drawn = rng.integers(0, n, (n_resamples, n)) + n * np.arange(n_resamples)[:, None]
     return np.bincount(drawn.ravel(), minlength=n_resamples * n).reshape(n_resamples, n).astype(np.float64)
 
 
 def centred_ranks(counts: Array, codes: NDArray[np.intp]) -> Array:
-    """Rank resamples, less the mean rank, without sorting them anew: only the counts differ from one to the next.
+    """Return the ranks in each resample, less the mean rank, without sorting: only counts differ between resamples.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def centred_ranks(counts: Array, codes: NDArray[np.intp]) -> Array:
 
 
 def correlations(counts: Array, one: Array, other: Array) -> Array:
-    """Correlate centred ranks in each resample: `[b]`, NaN where either side is constant."""
+    """Return the correlation of centred ranks in each resample: `[b]`, NaN where either side is constant."""
     weighted = counts * one
     power = np.einsum("bn,bn->b", weighted, one) * np.einsum("bn,bn,bn->b", counts, other, other)
     products = np.einsum("bn,bn->b", weighted, other)

@@ -83,8 +83,8 @@ class EraserSummary:
     @classmethod
     def of(cls, path: str, artifact: Artifact) -> "EraserSummary":
         """Return the summary of an artifact that was read from `path`."""
-        told = artifact.summary()
-        return cls(path, artifact.sha256, **told | {"attributes": tuple(told["attributes"])})
+        summary = artifact.summary()
+        return cls(path, artifact.sha256, **summary | {"attributes": tuple(summary["attributes"])})
 
 
 @dataclass(frozen=True)

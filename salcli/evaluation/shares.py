@@ -1,16 +1,16 @@
-"""Shares of rows, taken from each other without the noise of floats: 0.55 − 0.5 is 0.05, a limit that somebody sets."""
+"""Differences of shares of rows without rounding noise: 0.55 − 0.5 is 0.05, a limit that a user may set."""
 
 from fractions import Fraction
 
-MOST_ROWS = 10**7  # shares of so many rows lie far enough apart to be told by their floats
+MOST_ROWS = 10**7  # shares of at most so many rows are identified by their floats
 
 
 def difference(one: float, other: float) -> float:
-    """Give the float that is nearest to the difference of two shares."""
+    """Return the float nearest to the exact difference of two shares."""
     return float(_exact(one) - _exact(other))
 
 
 def _exact(share: float) -> Fraction:
-    """Find the fraction that a float stands for, or else take the float itself."""
+    """Return the fraction of at most `MOST_ROWS` rows whose float this is, else the float itself."""
     found = Fraction(share).limit_denominator(MOST_ROWS)
     return found if float(found) == share else Fraction(share)

@@ -45,30 +45,30 @@ class SimilarityScore:
 
 
 def spellings(pairs: Sequence[tuple[str, str]]) -> set[str]:
-    """Name every key that the pairs may be looked up under."""
+    """Return every key that the pairs may be looked up under."""
     words = {word for pair in pairs for word in pair}
     return words | {word.lower() for word in words}
 
 
 def found_word(word: str, vocabulary: Container[str]) -> str | None:
-    """Find the key a word is looked up under: exactly, else in lower case."""
+    """Return the key of a word in the vocabulary: the word itself, else in lower case; None if neither is there."""
     return next((spelling for spelling in (word, word.lower()) if spelling in vocabulary), None)
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """The pairs of a gold set that have two vectors, and the words that have none."""
+    """The pairs of a gold set whose words both have a vector, and the words that have none."""
 
     positions: tuple[int, ...]
-    """Of the pairs in the vocabulary."""
+    """Positions of the pairs that are in the vocabulary."""
     keys: tuple[tuple[str, str], ...]
-    """What the two words of each of them were found under."""
+    """The keys of the two words of each of them."""
     oov_words: tuple[str, ...]
-    """Each once, in the order they were met."""
+    """Distinct, in the order of the pairs."""
 
     @classmethod
     def of(cls, name: str, pairs: Sequence[tuple[str, str]], vocabulary: Container[str]) -> Self:
-        """Look the words of pairs up.
+        """Return the lookup of the words of pairs.
 
         Raises
         ------
@@ -91,7 +91,7 @@ class Lookup:
 def similarity_score(
     name: str, pairs: Sequence[tuple[str, str]], gold: Sequence[float], vectors: Mapping[str, NDArray[Any]]
 ) -> SimilarityScore:
-    """Correlate cosines with gold scores.
+    """Return the rank correlation of cosines with gold scores.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def similarity_score(
 def pair_cosines(
     keys: Sequence[tuple[str, str]], vectors: Mapping[str, NDArray[Any]]
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Take the cosine of each pair.
+    """Return the cosine of each pair.
 
     Returns
     -------
@@ -132,7 +132,10 @@ def pair_cosines(
 
 
 def spearman(one: NDArray[np.float64], other: NDArray[np.float64]) -> float | None:
-    """Correlate ranks, average ones for ties; None for fewer than two pairs and where either side is constant."""
+    """Return Spearman's correlation, with average ranks for ties.
+
+    None for fewer than two pairs and where either side is constant.
+    """
     if len(one) < 2 or np.ptp(one) == 0 or np.ptp(other) == 0:
         return None
     from scipy.stats import spearmanr
@@ -174,7 +177,7 @@ def similarity_change(
     strength: float = 1.0,
     seed: int,
 ) -> SimilarityChange:
-    """Correlate cosines with gold scores before and after erasure.
+    """Return the rank correlation of cosines with gold scores before and after erasure.
 
     Parameters
     ----------
@@ -231,7 +234,7 @@ def _random_control(
     strength: float,
     seed: int,
 ) -> float | None:
-    """Average Spearman over draws; None where one is undefined, as when no direction is left."""
+    """Return the mean of Spearman over draws; None where one is undefined, as when no direction is left."""
     words = {word: row for row, word in enumerate(dict.fromkeys(word for pair in keys for word in pair))}
     x = np.stack([vectors[word] for word in words]).astype(np.float64)
     if k >= x.shape[1]:
@@ -250,7 +253,7 @@ def _random_control(
 
 
 def random_directions(d: int, k: int, rng: np.random.Generator) -> Array:
-    """Draw k orthonormal directions, uniform over all such sets: `[d, k]`."""
+    """Return k random orthonormal directions, uniform over all such sets: `[d, k]`."""
     directions: Array = np.linalg.qr(rng.standard_normal((d, k)))[0]
     return directions
 

@@ -12,7 +12,7 @@ WIDTH = 4.5
 """Inches: narrow, so that letters stay legible on a phone, and two figures stand side by side on a screen."""
 BEFORE, AFTER, CONTROL = "#D55E00", "#0072B2", "#767676"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B8860B", "#3B9DD6", "#4D4D4D")
-"""After Okabe and Ito, told apart with every kind of colour blindness; the yellows are darkened for a white ground."""
+"""After Okabe and Ito, distinct with every kind of colour blindness; the yellows are darkened for a white ground."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", ":", "-.")
 INK, FAINT = "#333333", "#D9D9D9"

@@ -98,8 +98,8 @@ def _draw_gaps(rates: Sequence[ClassRates], groups: tuple[str, ...], salt: str) 
 
 def _gaps_in_words(of: ClassRates, groups: tuple[str, ...]) -> str:
     gaps = {stage: of.gap(stage, groups) for stage in ("before", "after")}
-    told = ", ".join(f"{decimal(gap)} {stage}" for stage, gap in gaps.items() if gap is not None)
-    return f"{shortened(of.name, 60)}: {told}"
+    words = ", ".join(f"{decimal(gap)} {stage}" for stage, gap in gaps.items() if gap is not None)
+    return f"{shortened(of.name, 60)}: {words}"
 
 
 def _scatter_pictures(report: Report) -> Iterator[Picture]:

@@ -30,7 +30,7 @@ def terminal(report: Report, console: Console) -> str:
     found = [section for section in sections(report) if section.key not in LISTED]
     for section in found:
         blocks += _section(section, console)
-    lines = [section.line for section in found if section.line]
+    lines = [visible(line) for section in found for line in section.line.splitlines()]
     lines += [f"note: {visible(note)}" for note in report.notes]
     lines += [_gate(gate) for gate in report.gates]
     lines += [f"verdict: {report.verdict}"] if report.gates else []

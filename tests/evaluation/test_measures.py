@@ -34,7 +34,14 @@ class MeanNorm(Measure[Norms]):
     name: ClassVar[str] = "mean_norm"
     swept: ClassVar[tuple[str, str] | None] = ("Mean norm", "norm")
 
+    def __init__(self) -> None:
+        self.n_reads = 0
+
+    def read(self, *_: object) -> None:
+        self.n_reads += 1
+
     def run(self, rows: BeforeAfter) -> Norms | None:
+        rows.once(self.read)
         stages = rows.stages
         if stages.after is None:
             rows.note("nothing was erased, so that no norm changed")
@@ -76,7 +83,8 @@ def evaluated(folder: Path, *args: str) -> tuple[dict, str]:
 def test_a_measure_that_is_registered_is_measured_swept_repeated_and_shown_everywhere(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(MEASURES, "mean_norm", MeanNorm())
+    measure = MeanNorm()
+    monkeypatch.setitem(MEASURES, "mean_norm", measure)
     more = ["--report", f"{folder}/r.html", "--sweep", "strength=0:1:0.5", "--repeats", "2", "--sample", "40"]
     found, printed = evaluated(folder, "--eraser", f"{folder}/e.npz", *more)
     x = np.load(folder / "x.npy")[3::4]
@@ -94,6 +102,7 @@ def test_a_measure_that_is_registered_is_measured_swept_repeated_and_shown_every
     assert "Mean norm along strength" in (folder / "r.html").read_text()
     assert "Mean norms" in printed
     assert "norms were measured" in printed
+    assert measure.n_reads == 1
 
 
 def test_a_measure_without_a_record_is_null_and_its_note_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

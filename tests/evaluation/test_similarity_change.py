@@ -8,7 +8,7 @@ from scipy.stats import spearmanr
 
 from salcli.errors import AlignmentError
 from salcli.evaluation.report import to_json
-from salcli.evaluation.similarity import SimilarityChange, random_directions, similarity_change
+from salcli.evaluation.similarity import SIMILARITY, SimilarityChange, random_directions, similarity_change
 
 WORDS = tuple("abcdefghij")
 PAIRS = [(one, other) for i, one in enumerate(WORDS) for other in WORDS[i + 1 :]]
@@ -133,3 +133,18 @@ def test_the_json_has_the_fields_of_the_report() -> None:
     told = to_json(change(PAIRS, gold_of(1), vectors(1), vectors(2), k=1))
     assert set(told) == FIELDS | {"oov_words", "zero_pairs", "policy"}
     assert json.loads(json.dumps(told)) == told
+
+
+def test_what_is_undefined_after_is_no_figure_and_words_out_of_the_vocabulary_are_named() -> None:
+    defined, undefined = (
+        SimilarityChange("one|set", 0.4, after, None, None, 9, 7, 2, ("a\x1b", "b"), 0) for after in (0.3, None)
+    )
+    assert [(f.name, f.label, f.value) for f in SIMILARITY.figures((defined, undefined))] == [
+        ("similarity one|set", "one|set", 0.3)
+    ]
+    assert [(fact.before, fact.after) for fact in SIMILARITY.facts((undefined,))] == [("0.400", "–")]
+    section = SIMILARITY.section((defined,))
+    assert section is not None
+    assert section.points == (r"one|set: out of vocabulary are a\x1b, b",)
+    assert "random control" not in section.paragraphs[0]
+    assert SIMILARITY.section(()) is None

@@ -2,12 +2,16 @@
 
 import io
 import re
+from typing import ClassVar
 
 import pytest
 from rich.console import Console
 
+from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.deviation import Deviation
+from salcli.evaluation.measures import MEASURES
 from salcli.evaluation.report import Gate, Report, SweepStep
+from salcli.evaluation.section import Section, Table, names
 from salcli.render.terminal import WIDE, terminal
 from tests.render.reports import HOSTILE, full_report, poisoned, result, scatter_of
 
@@ -63,3 +67,19 @@ def test_deviation_notes_gates_and_verdict_are_lines() -> None:
 def test_strings_from_files_do_not_act_on_the_terminal(text: str) -> None:
     told = printed(poisoned(full_report(1), text), 300)
     assert all(c.isprintable() or c == "\n" for c in told)
+
+
+def test_what_a_measure_forgot_to_make_visible_is_so_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Careless(Measure[str]):
+        name: ClassVar[str] = "careless"
+
+        def run(self, rows: BeforeAfter) -> str:
+            return ""
+
+        def section(self, record: str) -> Section:
+            return Section("c", "C", tables=(Table(record, names(record), ((record,),)),), line=record)
+
+    monkeypatch.setitem(MEASURES, "careless", Careless())
+    told = printed(Report(measures={"careless": "\x1b[31m"}), 100)
+    assert told.count(r"\x1b[31m") == 4
+    assert "\x1b" not in told

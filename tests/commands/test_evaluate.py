@@ -1,0 +1,114 @@
+"""`evaluate` as a function: paths in, a typed report out."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from salcli.cli.app import app
+from salcli.commands.evaluate import evaluate, write_reports
+from salcli.errors import SalcliWarning, UsageError
+from salcli.evaluation.geometry import GEOMETRY
+from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile, to_json
+from salcli.evaluation.scatter import SCATTER
+from salcli.evaluation.similarity import SIMILARITY
+from salcli.evaluation.task import TASK
+from salcli.options import EvaluateOptions, LabelOptions, Limit
+from tests.cli.helpers import planted, text_of, words, write_csv
+from tests.render.reports import full_report
+
+N = 120
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from typer.testing import CliRunner
+
+    folder = tmp_path_factory.mktemp("evaluate")
+    x, labels = planted(N)
+    (folder / "x.txt").write_bytes(text_of([w.encode() for w in words(N)], x, has_header=True))
+    jobs = np.where(x[:, 1] > np.median(x[:, 1]), "a", "b")
+    parts = ["train", "train", "dev", "test"] * (N // 4)
+    write_csv(folder / "y.csv", ["word", "y", "job", "split"], zip(words(N), labels, jobs, parts, strict=True))
+    (folder / "gold.tsv").write_text("".join(f"w{i}\tw{i + 1}\t{i % 5}\n" for i in range(30)))
+    files = [str(folder / name) for name in ("x.txt", "y.csv")]
+    done = CliRunner().invoke(app, ["fit", *files, "--attribute", "y", "-o", str(folder / "e.npz")])
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+def options(folder: Path, **changes: object) -> EvaluateOptions:
+    given = {
+        "labels": LabelOptions(("y",)),
+        "probes": ("linear",),
+        "task": "job",
+        "similarity": (f"{folder}/gold.tsv",),
+    }
+    return EvaluateOptions(**given | changes)  # type: ignore[arg-type]
+
+
+def test_the_report_is_typed_throughout(folder: Path) -> None:
+    limits = {"max_accuracy": (Limit(1.0), Limit(0.0, "linear")), "max_gain": (Limit(1.0),)}
+    gates = {"max_tpr_gap": 1.0, "min_similarity_kept": 0.0}
+    x, y, e = (f"{folder}/{name}" for name in ("x.txt", "y.csv", "e.npz"))
+    report = evaluate(x, y, e, options(folder, **limits, **gates))
+    assert isinstance(report.eraser, EraserSummary)
+    assert (report.eraser.path, report.eraser.method, report.eraser.attributes) == (e, "sal", ("y",))
+    assert {name: (file.path, file.n, file.d) for name, file in report.inputs.items()} == {
+        "embeddings": (x, N, 8),
+        "labels": (y, N, None),
+    }
+    assert {probe.stage for probe in report.probes} == {"before", "after"}
+    task, changes, geometry, scatter = (report.of(m) for m in (TASK, SIMILARITY, GEOMETRY, SCATTER))
+    assert task is not None
+    assert changes is not None
+    assert geometry is not None
+    assert scatter is not None
+    named = {gate.name: gate for gate in report.gates}
+    assert list(named) == ["max-accuracy", "max-accuracy linear", "max-gain", "max-tpr-gap", "min-similarity-kept"]
+    after = [probe for probe in report.probes if probe.stage == "after"]
+    assert named["max-accuracy"].value == max(probe.leakage for probe in after)
+    assert task.first.tpr_gap is not None
+    assert named["max-tpr-gap"].value == task.first.tpr_gap.after
+    assert named["min-similarity-kept"].value == pytest.approx((changes[0].after or 0) / (changes[0].before or 1))
+    assert [gate.passed for gate in report.gates] == [True, False, True, True, named["min-similarity-kept"].passed]
+    assert report.verdict == "fail"
+
+
+def test_gates_judge_the_file_as_it_is_without_an_eraser(folder: Path) -> None:
+    report = evaluate(f"{folder}/x.txt", f"{folder}/y.csv", None, options(folder, max_accuracy=(Limit(0.5),)))
+    assert report.gates[0].value == max(probe.leakage for probe in report.probes)
+    assert report.eraser is report.of(GEOMETRY) is report.of(SCATTER) is None
+
+
+def test_a_file_erased_elsewhere_is_summarised_and_noted(folder: Path) -> None:
+    with pytest.warns(SalcliWarning, match="is not known"):
+        report = evaluate(f"{folder}/x.txt", f"{folder}/y.csv", None, options(folder, against=f"{folder}/x.txt"))
+    assert report.eraser == ErasedFile(f"{folder}/x.txt", report.inputs["embeddings"].sha256 or "", N, 8)
+    assert any("was erased with is not known" in note for note in report.notes)
+
+
+def test_other_files_than_those_of_the_fit_are_noted(folder: Path, tmp_path: Path) -> None:
+    text = (folder / "x.txt").read_bytes()
+    (tmp_path / "x.txt").write_bytes(text.replace(b"w7 ", b"w7  "))
+    report = evaluate(f"{tmp_path}/x.txt", f"{folder}/y.csv", f"{folder}/e.npz", options(folder))
+    assert report.notes[-1] == "the embeddings are not the file that the eraser was fitted on (another SHA-256)"
+    assert isinstance(report.inputs["embeddings"], InputFile)
+
+
+def test_a_task_needs_groups(folder: Path) -> None:
+    numeric = LabelOptions((), ("age",))
+    ages = [[word, i, "ab"[i % 2], ["train", "dev", "test"][i % 3]] for i, word in enumerate(words(N))]
+    write_csv(folder / "age.csv", ["word", "age", "job", "split"], ages)
+    with pytest.raises(UsageError, match="a guarded attribute with classes is needed"):
+        evaluate(f"{folder}/x.txt", f"{folder}/age.csv", None, options(folder, labels=numeric))
+
+
+def test_each_suffix_has_its_rendering(tmp_path: Path) -> None:
+    report, paths = full_report(1), tuple(str(tmp_path / f"r.{suffix}") for suffix in ("json", "md", "html", "xml"))
+    write_reports(report, paths)
+    of_json, *texts = (Path(path).read_text("utf-8") for path in paths)
+    assert json.loads(of_json) == to_json(report)
+    starts = ("## salcli evaluation", "<!DOCTYPE html>", "<?xml")
+    assert [text.startswith(start) for text, start in zip(texts, starts, strict=True)] == [True] * 3
