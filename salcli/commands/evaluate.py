@@ -9,12 +9,20 @@ from typing import Any
 
 from salcli.commands.sweep import Again, repeat_fits, require_repeatable, sweep
 from salcli.data.labels import GuardedLabels, as_index
+from salcli.data.splits import EvaluationSplit, capped
 from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.errors import located, warn
 from salcli.evaluation import utility as keeping
-from salcli.evaluation.attack import asked_for, attack, chosen_probes, measure_deviation
+from salcli.evaluation.attack import (
+    asked_for,
+    attack,
+    chosen_probes,
+    measure_deviation,
+    needs_vectors,
+    require_attackers,
+)
 from salcli.evaluation.gates import Asked, Gate, accuracy_gate, gain_gate, similarity_gate, tpr_gap_gate
-from salcli.evaluation.plan import RowPlan, capped, plan_rows, require_same_labels
+from salcli.evaluation.plan import notes_on, require_same_labels, split_rows
 from salcli.evaluation.report import Fields, Report, judged_stage
 from salcli.evaluation.stages import Erasure, Stages, opened_against, stage_rows
 from salcli.formats import atomic
@@ -55,6 +63,7 @@ def evaluate(
     progress: Progress | None = None,
 ) -> Report:
     """Train attackers on the rows before and after erasure, score what was kept, judge the gates, write reports."""
+    require_attackers(options)
     options.require_inputs(has_labels=labels is not None, has_eraser=eraser is not None)
     for path in options.reports:
         read = (embeddings, labels, eraser, options.against, options.read.keys_file, *options.similarity)
@@ -110,7 +119,11 @@ def assess(
     """
     source, labels, artifact = subject.source, subject.labels, subject.artifact
     probes = chosen_probes(artifact, options)
-    erasure = Erasure(against=subject.against) if artifact is None else Erasure.of(artifact, source, options)
+    erasure = (
+        Erasure(against=subject.against)
+        if artifact is None
+        else Erasure.of(artifact, source, needs_vectors=needs_vectors(options))
+    )
     words = keeping.gather_words(source, options)
     notes: list[str] = []
     # What needs no attackers comes first: a word that is not there is told before they are trained.
@@ -122,14 +135,14 @@ def assess(
     if labels is not None:
         join = join_labels(source, labels)
         row_of_label = as_index(join.row_of_label)
-        plan = plan_rows(labels, as_index(join.matched(labels)), artifact, options)
+        plan = split_rows(labels, as_index(join.matched(labels)), artifact, options)
         if artifact is not None:
             guarded = subject.guarded or labels
             if guarded is not labels:
                 require_same_labels(artifact, guarded, plan.fitted)
             require_repeatable(artifact, erasure, guarded, plan, options)
         stages = stage_rows(source, erasure, row_of_label, plan.needed, progress)
-        notes += plan.notes
+        notes += notes_on(plan, labels, options)
         if subject.against is not None:
             notes.append(UNKNOWN_FIT.format(subject.against.path))
         results, told = attack(stages, labels, plan, probes, options, progress)
@@ -152,7 +165,9 @@ def assess(
     return replace(report, gates=tuple(_gates(report, asked, options)))
 
 
-def _of_labels(stages: Stages, labels: GuardedLabels, plan: RowPlan, options: EvaluateOptions) -> dict[str, Any]:
+def _of_labels(
+    stages: Stages, labels: GuardedLabels, plan: EvaluationSplit, options: EvaluateOptions
+) -> dict[str, Any]:
     return {
         "geometry": keeping.geometry(stages, labels, plan),
         "scatter": keeping.scatter(stages, labels, plan, options),

@@ -13,7 +13,7 @@ from salcli.data.digests import labels_digest, rows_digest
 from salcli.data.embeddings import Rows
 from salcli.data.join import LabelledRows
 from salcli.data.labels import GuardedLabels, Selection, as_index
-from salcli.data.splits import RowRule
+from salcli.data.splits import SplitRule
 from salcli.erasers.artifact import Artifact, write_artifact
 from salcli.erasers.kernel import AnyEraser, KernelEraser
 from salcli.erasers.kernel_route import fit_by_landmarks, fit_exactly, kernel_of
@@ -99,7 +99,7 @@ def describe_fit(
     labels: GuardedLabels,
     fitted: Selection,
     fit: SpectralFit[AnyEraser],
-    rule: RowRule,
+    rule: SplitRule,
     digests: tuple[str | None, str | None],
 ) -> dict[str, Any]:
     """Say what was fitted, on which rows of which files, by which versions: plain values, no row, key or time."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from salcli.data.join import LabelledRows
 from salcli.data.labels import GuardedLabels, Index
-from salcli.data.splits import stratified_sample
+from salcli.data.splits import EvaluationSplit, stratified_sample
 from salcli.erasers.artifact import Artifact
 from salcli.erasers.kernel import FeatureEraser
 from salcli.erasers.linear import LinearEraser
@@ -17,11 +17,11 @@ from salcli.erasers.sal import fit_sal
 from salcli.errors import LabelError, RankError, UsageError
 from salcli.evaluation import utility as keeping
 from salcli.evaluation.attack import UNCONVERGED, attack, chosen_probes
-from salcli.evaluation.plan import RowPlan
+from salcli.evaluation.attackers import names_of
 from salcli.evaluation.report import Fields
 from salcli.evaluation.stages import Erasure, Stages, stage_rows
 from salcli.formats.finite import FiniteSource
-from salcli.options import SAME_KERNEL, EvaluateOptions
+from salcli.options import EvaluateOptions
 from salcli.streaming.passes import fold_moments
 from salcli.streaming.progress import Progress, Silent
 
@@ -40,13 +40,13 @@ class Again:
     artifact: Artifact
     erasure: Erasure
     stages: Stages
-    plan: RowPlan
+    plan: EvaluationSplit
     row_of_label: NDArray[np.int64]
     words: keeping.Words
 
 
 def require_repeatable(
-    artifact: Artifact, erasure: Erasure, guarded: GuardedLabels, plan: RowPlan, options: EvaluateOptions
+    artifact: Artifact, erasure: Erasure, guarded: GuardedLabels, plan: EvaluationSplit, options: EvaluateOptions
 ) -> None:
     """Refuse, before anything is trained, what cannot be measured again.
 
@@ -130,7 +130,7 @@ def repeat_fits(
         for index in _samples(again.guarded, again.plan.fitted, options):
             eraser = _refitted(again, whole, index, Silent(), k=rule.get("given"), alpha=rule.get("alpha"))
             changed = replace(again.erasure, eraser=eraser, kernel=None)
-            plan = again.plan.fitted_on(index, again.labels, options)
+            plan = again.plan.fitted_on(index, again.labels, options.probe_rows, options.seed)
             needed = np.union1d(again.plan.needed, plan.needed)
             stages = stage_rows(again.source, changed, again.row_of_label, needed, Silent())
             steps.append(_measured(again, changed, stages, plan, options))
@@ -167,9 +167,11 @@ def _written(erasure: Erasure) -> LinearEraser | FeatureEraser:
     return erasure.eraser
 
 
-def _measured(again: Again, erasure: Erasure, stages: Stages, plan: RowPlan, options: EvaluateOptions) -> Fields:
+def _measured(
+    again: Again, erasure: Erasure, stages: Stages, plan: EvaluationSplit, options: EvaluateOptions
+) -> Fields:
     """Measure the later stage of an erasure: attackers by the plan of its fit, the task by the first plan."""
-    probes = tuple(name for name in chosen_probes(again.artifact, options) if name != SAME_KERNEL)
+    probes = tuple(name for name in chosen_probes(again.artifact, options) if name in names_of("vectors"))
     results, _ = attack(stages, again.labels, plan, probes, options, Silent(), "after")
     return {
         "probes": [result.to_dict() for result in results],

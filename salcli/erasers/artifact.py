@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import GuardedLabels
-from salcli.data.splits import RowRule
+from salcli.data.splits import SplitRule
 from salcli.erasers.kernel import AnyEraser, FeatureEraser, KernelEraser
 from salcli.erasers.linear import LinearEraser
 from salcli.errors import AlignmentError, FormatError, SalcliError
@@ -55,9 +55,9 @@ class Artifact:
         return self.singular_values.nbytes + sum(array.nbytes for array in _parts(self.eraser).values())
 
     @property
-    def rule(self) -> RowRule:
+    def rule(self) -> SplitRule:
         """Which rows were fitted."""
-        return RowRule.from_dict(self.header["rows"]["rule"])
+        return SplitRule.from_dict(self.header["rows"]["rule"])
 
     def summary(self) -> dict[str, Any]:
         """Say what it is in a few plain values."""

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels
+from salcli.data.splits import EvaluationSplit, capped
 from salcli.erasers.linear import LinearEraser
 from salcli.errors import AlignmentError, UsageError
 from salcli.evaluation import neighbors as nearest_rows
 from salcli.evaluation.geometry import geometry as measured_geometry
-from salcli.evaluation.plan import RowPlan, capped
 from salcli.evaluation.report import Fields
 from salcli.evaluation.similarity import similarity_change, spellings
 from salcli.evaluation.stages import Erasure, Stages, erase_keys, gather_same
@@ -94,7 +94,7 @@ def neighbors(source: FiniteSource, erasure: Erasure, options: EvaluateOptions, 
 
 
 def task(
-    stages: Stages, labels: GuardedLabels, plan: RowPlan, options: EvaluateOptions
+    stages: Stages, labels: GuardedLabels, plan: EvaluationSplit, options: EvaluateOptions
 ) -> tuple[Fields | None, tuple[str, ...]]:
     """Train and test the classifier of the main task, on the fitted rows and on the test rows.
 
@@ -129,7 +129,7 @@ def task(
     return found.to_dict(), notes
 
 
-def geometry(stages: Stages, labels: GuardedLabels, plan: RowPlan) -> Fields | None:
+def geometry(stages: Stages, labels: GuardedLabels, plan: EvaluationSplit) -> Fields | None:
     """Compare cosines within and between classes on the test rows, before and after."""
     if stages.after is None:
         return None
@@ -154,7 +154,7 @@ def geometry(stages: Stages, labels: GuardedLabels, plan: RowPlan) -> Fields | N
     return {"clusters": clusters, "variance_removed": removed} if clusters else None
 
 
-def scatter(stages: Stages, labels: GuardedLabels, plan: RowPlan, options: EvaluateOptions) -> Fields | None:
+def scatter(stages: Stages, labels: GuardedLabels, plan: EvaluationSplit, options: EvaluateOptions) -> Fields | None:
     """Lay some test rows out on their first two principal axes, before and after."""
     attributes = _with_classes(labels)
     if not attributes or stages.after is None:

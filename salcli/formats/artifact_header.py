@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from salcli.data.splits import RowRule
+from salcli.data.splits import SplitRule
 from salcli.errors import FormatError, SalcliError, first_line
 from salcli.linalg.kernels import PARAMETERS
 
@@ -138,7 +138,7 @@ def checked_header(path: str, text: str) -> dict[str, Any]:
 def _require_rule(path: str, rule: dict[str, Any]) -> None:
     try:
         _require(path, "rule of fitted rows", rule, RULE)
-        RowRule.from_dict(rule)
+        SplitRule.from_dict(rule)
     except (TypeError, SalcliError) as error:
         raise FormatError(f"{path}: damaged artifact: its rule of fitted rows is not understood") from error
 
