@@ -73,6 +73,7 @@ def full_page() -> str:
     return html(full_report())
 
 
+@pytest.mark.slow
 def test_a_full_report_has_a_figure_for_every_picture_and_loads_nothing(full_page: str) -> None:
     page = check_page(full_page)
     assert len(page.all("figure")) == 9
@@ -104,6 +105,7 @@ def test_the_tables_hold_all_that_the_pictures_show(full_page: str) -> None:
         assert cell["tpr"] is None or f"{cell['tpr']:.3f}" in texts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["<script>alert(1)</script>", "\u202e$x_1$\x1b[0m\udcff😀漢"], ids=["markup", "odd"])
 def test_strings_of_a_report_are_shown_letter_by_letter(text: str) -> None:
     report = full_report()
@@ -118,6 +120,7 @@ def test_strings_of_a_report_are_shown_letter_by_letter(text: str) -> None:
     assert any(cell.startswith(shown) and "linear" in cell for cell in page.texts)
 
 
+@pytest.mark.slow
 @given(reports())
 @settings(max_examples=80)
 def test_any_report_gives_a_page_that_parses(report: dict[str, Any]) -> None:
@@ -158,6 +161,7 @@ assert "matplotlib.pyplot" not in sys.modules
 """
 
 
+@pytest.mark.slow
 def test_the_same_report_gives_the_same_bytes_in_any_process() -> None:
     told = {
         subprocess.run(
