@@ -7,7 +7,7 @@ DEMO := demo
 TIME ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help install format check test fuzz demo audit bench bench-check reproduce-words reproduce-kernels \
+.PHONY: help install format check test test-fast fuzz demo audit bench bench-check reproduce-words reproduce-kernels \
 	reproduce-fairness clean
 
 help: ## Show this list
@@ -31,6 +31,9 @@ check: $(VENV)/.dev ## Look at layout, lint and types
 
 test: $(VENV)/.dev ## Run all tests
 	$(BIN)/python -m pytest -n auto
+
+test-fast: $(VENV)/.dev ## Run the tests that are not marked slow: under a minute, every module of the route
+	$(BIN)/python -m pytest -n auto -m "not slow"
 
 fuzz: $(VENV)/.dev ## Fuzz the readers (TIME=seconds for each); what is found is kept in .fuzz/
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'

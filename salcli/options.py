@@ -16,7 +16,7 @@ from salcli.errors import ParameterError, UsageError
 if TYPE_CHECKING:  # help is shown without numpy
     import numpy as np
 
-    from salcli.data.splits import RowRule
+    from salcli.data.splits import SplitRule
 
 DEFAULT_FIT_SPLIT = "train"
 DTYPES = ("float16", "float32", "float64")
@@ -272,12 +272,12 @@ class FitOptions(Record):
     )
     seed: int = _seed()
 
-    def rule(self, *, has_splits: bool) -> "RowRule":
+    def rule(self, *, has_splits: bool) -> "SplitRule":
         """Return which rows are fitted, now that it is known whether there is a split column."""
-        from salcli.data.splits import RowRule
+        from salcli.data.splits import SplitRule
 
         require_split(self.fit_split, has_splits=has_splits)
-        return RowRule(
+        return SplitRule(
             (self.fit_split or DEFAULT_FIT_SPLIT) if has_splits else None, self.holdout, self.sample, self.seed
         )
 
@@ -396,9 +396,6 @@ class InspectOptions(Record):
     read: ReadOptions = field(default_factory=ReadOptions)
 
 
-SAME_KERNEL = "same-kernel"
-VECTOR_PROBES = ("linear", "poly", "rbf")
-PROBES = (*VECTOR_PROBES, SAME_KERNEL)
 ADVERSARIES = ("in-sample", "fresh")
 REPORT_SUFFIXES = (".json", ".md", ".html", ".xml")
 MOST_STEPS = 1000
@@ -420,15 +417,13 @@ class Limit:
         ValueError : there is no such probe, or X is no share
         """
         probe, equals, number = text.rpartition("=")
-        if equals and probe not in PROBES:
-            raise ValueError(f"no probe {probe!r}, expected one of {', '.join(PROBES)}")
         try:
             limit = float(number)
         except ValueError:
             raise ValueError("expected [PROBE=]X with a share X, such as 0.6") from None
         if not 0 <= limit <= 1:
             raise ValueError("not a share, 0…1")
-        return cls(limit, probe or None)
+        return cls(limit, probe if equals else None)
 
 
 @dataclass(frozen=True)
@@ -560,8 +555,6 @@ class EvaluateOptions(Record):
         super().__post_init__()
         if not self.adversaries:
             raise ParameterError("adversaries", (), f"expected {' or '.join(ADVERSARIES)}")
-        if self.probes is not None and (not self.probes or not set(self.probes) <= set(PROBES)):
-            raise ParameterError("probes", self.probes, f"expected some of {', '.join(PROBES)}")
         self._require_companions()
 
     def _require_companions(self) -> None:
@@ -579,12 +572,6 @@ class EvaluateOptions(Record):
         if self.min_similarity_kept is not None and not self.similarity:
             raise UsageError("`min_similarity_kept` judges word similarity: give `similarity=SET`")
 
-    @property
-    def needs_vectors(self) -> bool:
-        """Whether anything but the same kernel looks at written vectors."""
-        asked = (self.similarity, self.neighbors, self.task, self.sweep, self.repeats)
-        return any(asked) or set(self.probes or VECTOR_PROBES) != {SAME_KERNEL}
-
     def require_inputs(self, *, has_labels: bool, has_eraser: bool) -> None:
         """Refuse what the inputs that are given cannot answer.
 
@@ -600,10 +587,6 @@ class EvaluateOptions(Record):
             raise UsageError("`neighbors` compares before with after: give `eraser` or `against`")
         if (self.sweep is not None or self.repeats is not None) and not (has_eraser and has_labels):
             raise UsageError("`sweep` and `repeats` erase again and again: they need `eraser` and LABELS")
-        if (self.sweep is not None or self.repeats is not None) and set(self.probes or ()) == {SAME_KERNEL}:
-            raise UsageError(
-                "`sweep` and `repeats` look at written vectors: ask for another probe than same-kernel alone"
-            )
         if self.task is not None and not has_labels:
             raise UsageError("`task` is a column of LABELS: give them")
         if self.min_similarity_kept is not None and not has_eraser and self.against is None:

@@ -36,6 +36,7 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_every_command_prints_what_the_readme_shows(tmp_path: Path) -> None:
     (tmp_path / "sample_data").symlink_to(ROOT / "sample_data")
     assert len(steps()) > 5

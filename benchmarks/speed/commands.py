@@ -14,7 +14,7 @@ from benchmarks.speed import files
 from benchmarks.speed.bench import MISSING, Bench
 from benchmarks.speed.results import Row
 from benchmarks.speed.timing import Work, python, salcli
-from salcli.evaluation.attackers import Attacker
+from salcli.evaluation.attackers import ATTACKERS
 
 KERNEL_ROWS, KERNEL_D = 15_000, 768
 EVALUATED_ROWS, EVALUATED_D = 15_000, 300  # 7,350 of them train
@@ -89,7 +89,7 @@ def _machines(bench: Bench) -> Iterator[Row]:
         kinds[INTELEX] = IntelexSVC
 
     def ours() -> NDArray[Any]:
-        return Attacker.train("rbf", x[:n_train], codes[:n_train], settings, seed=0).predict(x[n_train:])
+        return ATTACKERS["rbf"].fit(x[:n_train], codes[:n_train], settings, 0).predict(x[n_train:])
 
     def peer(kind: Any) -> NDArray[Any]:
         answers: NDArray[Any] = kind(**settings).fit(x[:n_train], codes[:n_train]).predict(x[n_train:])

@@ -272,4 +272,4 @@ def _require_option_of(method: str, flag: str) -> None:
     others = [name for name in METHODS if any(flag in flags for flags in flags_of(METHODS[name].Parameters).values())]
     if others:
         have = "has" if len(others) == 1 else "have"
-        raise UsageError(f"{flag}: method {method} has no such option; {' and '.join(others)} {have} it")
+        raise UsageError(f"{flag}: method {method} has no such option; {', '.join(others)} {have} it")

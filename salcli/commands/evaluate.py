@@ -10,11 +10,11 @@ from salcli.commands.sweep import Again, repeat_fits, require_repeatable, sweep
 from salcli.data.labels import GuardedLabels, as_index
 from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.errors import located, warn
-from salcli.evaluation.attack import asked_for, attack, chosen_probes
+from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors, require_attackers
 from salcli.evaluation.base import BeforeAfter, Labelled
 from salcli.evaluation.gates import Asked, accuracy_gate, gain_gate, similarity_gate, tpr_gap_gate
 from salcli.evaluation.measures import MEASURES, run_measures
-from salcli.evaluation.plan import plan_rows, require_same_labels
+from salcli.evaluation.plan import notes_on, require_same_labels, split_rows
 from salcli.evaluation.report import ErasedFile, EraserSummary, Gate, InputFile, Report, to_json
 from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.stages import Erasure, opened_against, stage_rows
@@ -63,6 +63,7 @@ def evaluate(
     ----------
     wording : replaces the names of parameters in notes and reasons by those that the reader of the report knows
     """
+    require_attackers(options)
     options.require_inputs(has_labels=labels is not None, has_eraser=eraser is not None)
     for path in options.reports:
         read = (embeddings, labels, eraser, options.against, options.read.keys_file, *options.similarity)
@@ -114,7 +115,9 @@ def assess(
     """
     source, labels, artifact = subject.source, subject.labels, subject.artifact
     probes = chosen_probes(artifact, options)
-    erasure = Erasure(against=subject.against) if artifact is None else Erasure.of(artifact, source, options)
+    erasure = Erasure(against=subject.against)
+    if artifact is not None:
+        erasure = Erasure.of(artifact, source, needs_vectors=needs_vectors(options))
     notes: list[str] = []
     rows = BeforeAfter(source, erasure, options, progress=progress, note=notes.append)
     # Measures that need no labels come first: they are cheap, and fail early where a word is missing.
@@ -123,7 +126,7 @@ def assess(
     if labels is not None:
         join = join_labels(source, labels)
         row_of_label = as_index(join.row_of_label)
-        plan = plan_rows(labels, as_index(join.matched(labels)), artifact, options)
+        plan = split_rows(labels, as_index(join.matched(labels)), artifact, options)
         if artifact is not None:
             guarded = subject.guarded or labels
             if guarded is not labels:
@@ -131,7 +134,7 @@ def assess(
             require_repeatable(artifact, erasure, guarded, plan, options)
         stages = stage_rows(source, erasure, row_of_label, plan.needed, progress)
         rows = replace(rows, labelled=Labelled(labels, plan, stages))
-        notes += plan.notes
+        notes += notes_on(plan, labels, options)
         if subject.against is not None:
             notes.append(UNKNOWN_FIT.format(subject.against.path))
         results, found = attack(stages, labels, plan, probes, options, progress)

@@ -10,7 +10,7 @@ import numpy as np
 import salcli
 from salcli.data.digests import labels_digest, rows_digest
 from salcli.data.labels import GuardedLabels, Selection
-from salcli.data.splits import RowRule
+from salcli.data.splits import SplitRule
 from salcli.erasers.artifact import Artifact, write_artifact
 from salcli.erasers.base import Eraser, Fit, find_method
 from salcli.errors import UsageError, located
@@ -89,7 +89,7 @@ def describe_fit(
     labels: GuardedLabels,
     fitted: Selection,
     fit: Fit[Eraser],
-    rule: RowRule,
+    rule: SplitRule,
     digests: tuple[str | None, str | None],
     engine: Engine,
 ) -> dict[str, Any]:

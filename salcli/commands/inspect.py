@@ -18,13 +18,14 @@ from salcli.formats.keys import KeyCensus, is_utf8
 from salcli.formats.npz import is_artifact
 from salcli.formats.registry import open_source
 from salcli.options import InspectOptions, LabelOptions, ReadOptions
-from salcli.streaming import memory
 from salcli.streaming.engine import ordered_map
 
 if TYPE_CHECKING:
+    from salcli.erasers.linear import LinearEraser
     from salcli.formats.gold_sets import SimilaritySet
 
 SCHEMA = "salcli.inspect/1"
+PROJECTION_ROWS = 256  # of a matrix, held at once
 
 
 def inspect(path: str, options: InspectOptions) -> dict[str, Any]:
@@ -48,7 +49,6 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
     from salcli.erasers.linear import LinearEraser
     from salcli.formats import atomic
     from salcli.formats.artifact import FORMAT
-    from salcli.formats.npy import npy_header
 
     if options.labels or options.similarity:
         raise UsageError(f"{path} is an eraser: `labels` and `similarity` describe embeddings")
@@ -59,14 +59,8 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
     artifact = read_artifact(path)
     if options.projection is not None:
         if not isinstance(artifact.eraser, LinearEraser):
-            raise UsageError(f"`projection`: {path} erases a kernel's features: there is no d×d matrix that does it")
-        n_bytes = 8 * artifact.eraser.d**2
-        memory.require_room(n_bytes, f"the {artifact.eraser.d:,}² matrix", "apply the eraser instead")
-        atomic.require_room(options.projection, n_bytes, "the matrix")
-        with atomic.replacing(options.projection) as temporary, open(temporary, "wb") as handle:
-            projection = artifact.eraser.projection()
-            handle.write(npy_header(len(projection), len(projection), projection.dtype, is_fortran=False))
-            handle.write(projection.data)  # numpy.save does not notice a disk that is full
+            raise UsageError(f"`projection`: {path} erases features of a kernel: no d×d matrix does it")
+        _write_projection(options.projection, artifact.eraser)
     header = artifact.header
     return {
         "path": path,
@@ -86,6 +80,24 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
         "n_bytes": artifact.n_bytes,
         "fit": {name: header[name] for name in ("rows", "inputs", "versions")},
     }
+
+
+def _write_projection(path: str, eraser: "LinearEraser", block_rows: int = PROJECTION_ROWS) -> None:
+    """Write an eraser's d × d matrix, block by block, so that it need not fit into memory.
+
+    Raises
+    ------
+    OutputError : it cannot be written
+    """
+    from salcli.formats import atomic
+    from salcli.formats.npy import npy_header
+
+    d = eraser.d
+    atomic.require_room(path, 8 * d * d, "the matrix")
+    with atomic.replacing(path) as temporary, open(temporary, "wb") as handle:
+        handle.write(npy_header(d, d, np.dtype(np.float64), is_fortran=False))
+        for start in range(0, d, block_rows):
+            handle.write(eraser.projection(slice(start, start + block_rows)).data)  # numpy.save misses a full disk
 
 
 def _inspect_source(path: str, options: InspectOptions) -> dict[str, Any]:

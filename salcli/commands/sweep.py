@@ -7,19 +7,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import GuardedLabels, Index
-from salcli.data.splits import stratified_sample
+from salcli.data.splits import EvaluationSplit, stratified_sample
 from salcli.erasers.artifact import Artifact
 from salcli.erasers.base import Eraser
 from salcli.errors import LabelError, RankError, UsageError
 from salcli.evaluation.attack import UNCONVERGED, attack, chosen_probes
+from salcli.evaluation.attackers import names_of
 from salcli.evaluation.base import BeforeAfter, Labelled
 from salcli.evaluation.measures import recorded, run_swept
-from salcli.evaluation.plan import RowPlan
 from salcli.evaluation.report import Measurement, RepeatedFigure, Repeats, SweepStep
 from salcli.evaluation.stages import Erasure, Stages, stage_rows
 from salcli.evaluation.task import TASK
 from salcli.formats.finite import FiniteSource
-from salcli.options import SAME_KERNEL, EvaluateOptions
+from salcli.options import EvaluateOptions
 from salcli.streaming.engine import LOCAL, Engine
 from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Progress, Silent
@@ -37,7 +37,7 @@ class Again:
     artifact: Artifact
     erasure: Erasure
     stages: Stages
-    plan: RowPlan
+    plan: EvaluationSplit
     row_of_label: NDArray[np.int64]
     rows: BeforeAfter
     """What the measures were given."""
@@ -45,7 +45,7 @@ class Again:
 
 
 def require_repeatable(
-    artifact: Artifact, erasure: Erasure, guarded: GuardedLabels, plan: RowPlan, options: EvaluateOptions
+    artifact: Artifact, erasure: Erasure, guarded: GuardedLabels, plan: EvaluationSplit, options: EvaluateOptions
 ) -> None:
     """Refuse, before anything is trained, what cannot be measured again.
 
@@ -127,7 +127,7 @@ def repeat_fits(
         for index in _samples(again.guarded, again.plan.fitted, options):
             eraser = _refitted(again, index, Silent())
             changed = replace(again.erasure, eraser=eraser, kernel=None)
-            plan = again.plan.fitted_on(index, again.labels, options)
+            plan = again.plan.fitted_on(index, again.labels, options.probe_rows, options.seed)
             needed = np.union1d(again.plan.needed, plan.needed)
             stages = stage_rows(again.source, changed, again.row_of_label, needed, Silent())
             found.append(_measured(again, changed, stages, plan, options))
@@ -163,9 +163,11 @@ def _written(erasure: Erasure) -> Eraser:
     return erasure.eraser
 
 
-def _measured(again: Again, erasure: Erasure, stages: Stages, plan: RowPlan, options: EvaluateOptions) -> Measurement:
+def _measured(
+    again: Again, erasure: Erasure, stages: Stages, plan: EvaluationSplit, options: EvaluateOptions
+) -> Measurement:
     """Measure the later stage of an erasure: attackers by the plan of its fit, measures by the first plan."""
-    probes = tuple(name for name in chosen_probes(again.artifact, options) if name != SAME_KERNEL)
+    probes = tuple(name for name in chosen_probes(again.artifact, options) if name in names_of("vectors"))
     results, _ = attack(stages, again.labels, plan, probes, options, Silent(), "after")
     labelled = Labelled(again.labels, again.plan, stages)
     rows = BeforeAfter(again.source, erasure, options, labelled, cache=again.rows.cache)

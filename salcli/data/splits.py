@@ -1,8 +1,8 @@
-"""`RowRule`: which labelled rows an eraser is fitted on, and which stay fresh, said so that it can be repeated."""
+"""Which labelled rows an eraser is fitted on (`SplitRule`), and what rows do in an evaluation (`EvaluationSplit`)."""
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -11,9 +11,13 @@ from numpy.typing import NDArray
 from salcli.data.labels import GuardedLabels, Index, Selection, as_index
 from salcli.errors import LabelError, ParameterError, UsageError, warn
 
+TEST, DEV = "test", "dev"
+IN_SAMPLE, FRESH = "in-sample", "fresh"
+TEST_ROWS = 10  # most test rows, in units of the most training rows: enough for an interval of a fraction of a per cent
+
 
 @dataclass(frozen=True)
-class RowRule:
+class SplitRule:
     """The rule by which `fit` chooses rows. It is stored in the artifact; the rows themselves are not."""
 
     fit_split: str | None = None
@@ -35,15 +39,15 @@ class RowRule:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """Read the rule back from an artifact's header."""
+        """Return the rule that an artifact's header holds."""
         return cls(**fields)
 
     def to_dict(self) -> dict[str, Any]:
-        """Say the rule as plain values."""
+        """Return the rule as plain values."""
         return asdict(self)
 
     def fitted(self, labels: GuardedLabels, matched: Selection) -> Selection:
-        """Choose, among the `matched` labels, those whose rows are fitted.
+        """Return those of the `matched` labels whose rows are fitted.
 
         Raises
         ------
@@ -62,8 +66,27 @@ class RowRule:
         return stratified_sample(labels, as_index(chosen), self.sample, self.seed)
 
     def held_out(self, labels: GuardedLabels, matched: Index) -> Index:
-        """Name the rows that `holdout` kept out (empty without one)."""
+        """Return the labels whose rows the hold-out keeps out of the fit."""
         return np.setdiff1d(matched, self._not_held_out(labels, matched)) if self.holdout else matched[:0]
+
+    def divide(self, labels: GuardedLabels, matched: Index) -> "EvaluationSplit":
+        """Divide the `matched` labels into rows that train the in-sample attacker, the fresh attacker, and the test.
+
+        With a split column, `dev` rows train the fresh attacker (without any: a seeded half of `test`), and the other
+        `test` rows are the test. With a hold-out, a seeded half of it trains the fresh attacker; the other half is the
+        test. Without test rows the fitted rows are the test.
+        """
+        fitted = as_index(self.fitted(labels, matched))
+        if self.fit_split is not None:
+            test = np.setdiff1d(marked(labels, matched, TEST), fitted)
+            fresh = np.setdiff1d(marked(labels, matched, DEV), fitted)
+            if not len(fresh):
+                fresh, test = _halves(labels, test, self.seed)
+        else:
+            fresh, test = _halves(labels, np.setdiff1d(self.held_out(labels, matched), fitted), self.seed)
+        if not len(test):
+            return EvaluationSplit.of(fitted, {IN_SAMPLE: fitted}, fitted, has_held_out=False)
+        return EvaluationSplit.of(fitted, {IN_SAMPLE: fitted, FRESH: fresh}, test, has_held_out=True)
 
     def _not_held_out(self, labels: GuardedLabels, matched: Selection) -> Selection:
         if self.fit_split is not None and labels.splits is not None:
@@ -74,8 +97,77 @@ class RowRule:
         return matched
 
 
+SplitRule = SplitRule  # its former name
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluationSplit:
+    """Labels by what their rows do in an evaluation. Fresh and test rows took no part in the fit."""
+
+    fitted: Index
+    """Rows that the eraser was fitted on."""
+    trainers: dict[str, Index]
+    """By adversary, the rows that train it; an adversary without rows is missing."""
+    test: Index
+    """Rows that all are measured on; the fitted rows themselves if nothing was held out."""
+    has_held_out: bool
+    """Whether the test rows took no part in the fit."""
+    n_available: dict[str, int]
+    """By adversary, and for the test, the number of rows before any were left out."""
+
+    @classmethod
+    def of(cls, fitted: Index, trainers: dict[str, Index], test: Index, *, has_held_out: bool) -> "EvaluationSplit":
+        """Return the split that uses all of these rows."""
+        n_available = {name: len(index) for name, index in {**trainers, TEST: test}.items()}
+        return cls(
+            fitted, {name: index for name, index in trainers.items() if len(index)}, test, has_held_out, n_available
+        )
+
+    @property
+    def needed(self) -> Index:
+        """All rows that train or test, ascending."""
+        return np.unique(np.concatenate([*self.trainers.values(), self.test]))
+
+    def only(self, adversaries: Sequence[str]) -> "EvaluationSplit":
+        """Return the split with these adversaries alone, in their order."""
+        return replace(self, trainers={name: self.trainers[name] for name in adversaries if name in self.trainers})
+
+    def capped(
+        self, labels: GuardedLabels, most_rows: int, seed: int, *, test_rows: int = TEST_ROWS
+    ) -> "EvaluationSplit":
+        """Return the split with at most `most_rows` rows for each adversary, and `test_rows` times as many to test."""
+        trainers = {name: capped(labels, index, most_rows, seed) for name, index in self.trainers.items()}
+        return replace(self, trainers=trainers, test=capped(labels, self.test, test_rows * most_rows, seed))
+
+    def fitted_on(self, index: Index, labels: GuardedLabels, most_rows: int, seed: int) -> "EvaluationSplit":
+        """Return the split of a fit on some of the fitted rows: they train the in-sample attacker."""
+        if IN_SAMPLE not in self.trainers:
+            return replace(self, fitted=index)
+        return replace(
+            self,
+            fitted=index,
+            trainers=self.trainers | {IN_SAMPLE: capped(labels, index, most_rows, seed)},
+            n_available=self.n_available | {IN_SAMPLE: len(index)},
+        )
+
+    def is_capped(self, name: str) -> bool:
+        """Whether rows of this adversary, or of the test, were left out."""
+        used = self.test if name == TEST else self.trainers[name]
+        return len(used) < self.n_available[name]
+
+
+def capped(labels: GuardedLabels, index: Index, most: int, seed: int) -> Index:
+    """Return a stratified sample of the labels at `index` if they are more than `most`, else `index`."""
+    return index if len(index) <= most else stratified_sample(labels, index, most, seed)
+
+
+def _halves(labels: GuardedLabels, index: Index, seed: int) -> tuple[Index, Index]:
+    in_first = seeded_shares(labels, index, seed, "fresh attacker") < 0.5
+    return index[in_first], index[~in_first]
+
+
 def marked(labels: GuardedLabels, index: Index, name: str) -> Index:
-    """Keep the labels at `index` whose split is `name`."""
+    """Return those of the labels at `index` whose split is `name`."""
     splits = labels.splits or ()
     is_marked = np.fromiter((splits[i] == name for i in index), dtype=np.bool_, count=len(index))
     return np.asarray(index[is_marked], dtype=np.int64)
@@ -157,44 +249,3 @@ def _apportion(quotas: NDArray[np.float64], total: int, limit: Index | None = No
 
 def _named(splits: Sequence[str]) -> str:
     return ", ".join(sorted(set(splits))[:6])
-
-
-TEST, DEV = "test", "dev"
-
-
-@dataclass(frozen=True, eq=False)
-class EvaluationRows:
-    """Labels by their part in the evaluation. Fresh and test rows took no part in the fit."""
-
-    fitted: Index
-    """Rows the eraser was fitted on; they train the in-sample attacker."""
-    fresh: Index
-    """Rows that train the fresh attacker; empty if there are none."""
-    test: Index
-    """Rows that both are measured on; the fitted rows themselves if nothing was held out."""
-    has_held_out: bool
-    """Whether test rows took no part in the fit."""
-
-
-def divide_rows(labels: GuardedLabels, matched: Index, rule: RowRule) -> EvaluationRows:
-    """Divide the matched labels as the eraser's rule says (see the design, "Which rows do what").
-
-    With a split column: dev rows train the fresh attacker (no dev: a seeded half of test), the other test rows are
-    the test. With a hold-out: a seeded half of it trains the fresh attacker, the other half is the test.
-    """
-    fitted = as_index(rule.fitted(labels, matched))
-    if rule.fit_split is not None:
-        test = np.setdiff1d(marked(labels, matched, TEST), fitted)
-        fresh = np.setdiff1d(marked(labels, matched, DEV), fitted)
-        if not len(fresh):
-            fresh, test = _halves(labels, test, rule.seed)
-    else:
-        fresh, test = _halves(labels, np.setdiff1d(rule.held_out(labels, matched), fitted), rule.seed)
-    if not len(test):
-        return EvaluationRows(fitted, fresh[:0], fitted, has_held_out=False)
-    return EvaluationRows(fitted, fresh, test, has_held_out=True)
-
-
-def _halves(labels: GuardedLabels, index: Index, seed: int) -> tuple[Index, Index]:
-    in_first = seeded_shares(labels, index, seed, "fresh attacker") < 0.5
-    return index[in_first], index[~in_first]

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import GuardedLabels
-from salcli.data.splits import RowRule
+from salcli.data.splits import SplitRule
 from salcli.erasers.base import ERASERS, METHODS, Eraser, Method
 from salcli.errors import AlignmentError, FormatError, ParameterError, SalcliError
 from salcli.formats.artifact import SCHEMA_1, read_file, write_file
@@ -35,9 +35,9 @@ class Artifact:
         return self.singular_values.nbytes + sum(array.nbytes for array in self.eraser.arrays().values())
 
     @property
-    def rule(self) -> RowRule:
+    def rule(self) -> SplitRule:
         """Which rows were fitted."""
-        return RowRule.from_dict(self.header["rows"]["rule"])
+        return SplitRule.from_dict(self.header["rows"]["rule"])
 
     @property
     def spells_numbers(self) -> bool:

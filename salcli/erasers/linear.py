@@ -202,11 +202,17 @@ class LinearEraser(Eraser):
         """Return the eraser that removes the first k of its directions only."""
         return LinearEraser(self.mean, self.left[:, :k], self.right[:, :k])
 
-    def projection(self) -> Array:
-        """P `[d, d]` with x' − mean = (x − mean) P. For inspection only: erasing never forms it."""
-        projection: Array = self.right @ self.left.T
+    def projection(self, rows: slice = slice(None)) -> Array:
+        """Return rows of P `[d, d]` with x' − mean = (x − mean) P. For inspection only: erasing never forms it.
+
+        Parameters
+        ----------
+        rows : consecutive rows, as P may be too large for memory; default: all
+        """
+        at = np.arange(self.d)[rows]
+        projection: Array = self.right[rows] @ self.left.T
         np.subtract(0.0, projection, out=projection)  # in place: of wide rows, one such matrix is much already
-        projection[np.diag_indices(self.d)] += 1.0
+        projection[np.arange(len(at)), at] += 1.0
         return projection
 
     def residue(self, x: NDArray[Any], dtype: DTypeLike) -> float:

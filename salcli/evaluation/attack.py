@@ -1,37 +1,37 @@
 """Attackers at work: trained on their own rows, measured on the test rows, before and after erasure."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels, Index
+from salcli.data.splits import EvaluationSplit
 from salcli.erasers.artifact import Artifact
-from salcli.errors import AlignmentError, UsageError
+from salcli.erasers.kernel import KernelEraser
+from salcli.errors import AlignmentError, ParameterError, UsageError
 from salcli.evaluation.attackers import (
+    ATTACKERS,
     TUNING_ROWS,
     VALIDATION,
-    Attacker,
-    KernelProbe,
+    Array,
     Scaling,
     Settings,
     balanced_accuracy,
-    grid,
-    kernel_bytes,
     majority_rate,
+    names_of,
+    silence_convergence_warnings,
     tuned,
-    untold,
     wilson,
 )
 from salcli.evaluation.gates import Asked
-from salcli.evaluation.plan import RowPlan
 from salcli.evaluation.report import ProbeResult
 from salcli.evaluation.stages import Stages
-from salcli.options import SAME_KERNEL, VECTOR_PROBES, EvaluateOptions
+from salcli.options import EvaluateOptions
 from salcli.streaming.engine import N_THREADS, ordered_map
 from salcli.streaming.memory import require_room
 from salcli.streaming.progress import Progress
@@ -41,9 +41,6 @@ FARTHEST = 1e6  # spreads of the rows before
 GROWTH = 2.2  # how a kernel machine's time grows with its rows
 
 UNCONVERGED = "{} of {} attackers did not converge: their figures are not to be trusted"
-
-Answers = Iterator[tuple[str, NDArray[Any], bool, Settings]]
-"""stage, predicted classes, whether the probe converged, its settings"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,40 +57,89 @@ class _Job:
     y_test: NDArray[Any]
 
 
+def require_attackers(options: EvaluateOptions) -> None:
+    """Refuse names that `ATTACKERS` does not have, and a sweep that no attacker asked for can read.
+
+    Raises
+    ------
+    UsageError : it names the option
+    """
+    known = ", ".join(ATTACKERS)
+    if options.probes is not None and not (options.probes and set(options.probes) <= set(ATTACKERS)):
+        raise ParameterError("probes", options.probes, f"expected some of {known}")
+    for name, limits in (("max_accuracy", options.max_accuracy), ("max_gain", options.max_gain)):
+        for limit in limits:
+            if limit.probe is not None and limit.probe not in ATTACKERS:
+                value = f"{limit.probe}={limit.limit:g}"
+                raise ParameterError(name, value, f"no probe {limit.probe!r}, expected one of {known}")
+    if (options.sweep is not None or options.repeats is not None) and not _read_vectors(options.probes):
+        raise UsageError(
+            "`sweep` and `repeats` look at written vectors: ask for another probe than "
+            f"{','.join(options.probes or ())} alone"
+        )
+
+
+def needs_vectors(options: EvaluateOptions) -> bool:
+    """Whether anything that is asked for looks at written vectors, not only at the kernel's inner products."""
+    measures = (options.similarity, options.neighbors, options.task, options.sweep, options.repeats)
+    return any(measures) or _read_vectors(options.probes)
+
+
+def _read_vectors(names: Sequence[str] | None) -> bool:
+    return names is None or not set(names).isdisjoint(names_of("vectors"))
+
+
 def chosen_probes(artifact: Artifact | None, options: EvaluateOptions) -> tuple[str, ...]:
-    """Name the probes: those asked for, else all that suit."""
+    """Return the names of the attackers: those asked for, else all that can read what there is.
+
+    Raises
+    ------
+    UsageError : an attacker asked for reads a kernel, and the eraser has none
+    """
     is_kernel = artifact is not None and artifact.eraser.by_inner_products() is not None
-    if SAME_KERNEL in (options.probes or ()) and not is_kernel:
-        raise UsageError("`probes=same-kernel`: only an eraser that `salcli kfit` wrote has a kernel")
-    return options.probes or (*VECTOR_PROBES, *((SAME_KERNEL,) if is_kernel else ()))
+    suited = tuple(ATTACKERS) if is_kernel else names_of("vectors")
+    for name in options.probes or ():
+        if name not in suited:
+            raise UsageError(f"`probes={name}`: only an eraser that `salcli kfit` wrote has a kernel")
+    return options.probes or suited
 
 
 def attack(
     stages: Stages,
     labels: GuardedLabels,
-    plan: RowPlan,
+    split: EvaluationSplit,
     probes: tuple[str, ...],
     options: EvaluateOptions,
     progress: Progress,
     only: str | None = None,
+    *,
+    long_seconds: float = LONG,
+    clock: Callable[[], float] = perf_counter,
 ) -> tuple[tuple[ProbeResult, ...], tuple[str, ...]]:
-    """Train every attacker on every guarded attribute, on threads; results come in the order asked for.
+    """Train every attacker on every guarded attribute, on threads.
 
     Parameters
     ----------
+    probes : names in `ATTACKERS`
     only : the stage to look at; default: all there are
+    long_seconds : an attacker that will take longer, to judge by its tuning, is announced with its minutes
+    clock : seconds
 
     Returns
     -------
-    results, and notes
+    results in the order of the attributes, adversaries and probes, and notes
+
+    Raises
+    ------
+    RoomError : the attackers that are trained at once would not fit into memory
     """
     notes, jobs = [], []
     for attribute in labels.attributes:
         if attribute.classes is None:
             notes.append(f"{attribute.name} is numeric: no probe reads it")
             continue
-        for adversary, train in plan.trainers.items():
-            at_train, at_test = stages.at(train), stages.at(plan.test)
+        for adversary, train in split.trainers.items():
+            at_train, at_test = stages.at(train), stages.at(split.test)
             y_train, y_test = (attribute.codes(stages.labels[at]) for at in (at_train, at_test))
             if len(np.unique(y_train)) < 2 or not len(y_test):
                 notes.append(f"{attribute.name}: the {adversary} attacker's training rows are all of one class")
@@ -103,14 +149,22 @@ def attack(
     _require_room(jobs, stages)
 
     def run(job: _Job) -> list[ProbeResult]:
-        answer = _answers_by_kernel if job.probe == SAME_KERNEL else _answers_by_vectors
+        reading = (
+            _Vectors.of(job, stages) if ATTACKERS[job.probe].reads == "vectors" else _InnerProducts.of(job, stages)
+        )
+        names = [name for name in reading.stages if only in (None, name)]
+        start = clock()
+        settings = _tuned(job, reading, options.seed)
+        seconds = _estimated_seconds(job, clock() - start, len(names), reading.d)
+        if seconds > long_seconds:
+            progress.tell(f"{job.probe}, {job.adversary}, {job.attribute.name}: about {seconds / 60:.0f} min")
         return [
-            _result(job, stage, predicted, converged, settings, is_capped=plan.is_capped(job.adversary))
-            for stage, predicted, converged, settings in answer(job, stages, options.seed, progress, only)
+            _result(job, reading, name, settings, options.seed, is_capped=split.is_capped(job.adversary))
+            for name in names
         ]
 
     results: list[ProbeResult] = []
-    with untold(), progress.stage("attack", len(jobs), "probes") as advance:
+    with silence_convergence_warnings(), progress.stage("attack", len(jobs), "probes") as advance:
         for found in ordered_map(run, jobs):
             results += found
             advance(1)
@@ -120,39 +174,113 @@ def attack(
     return tuple(results), tuple(notes)
 
 
+class _Reading(Protocol):
+    """What an attacker reads, by stage."""
+
+    @property
+    def stages(self) -> Sequence[str]: ...
+    @property
+    def d(self) -> int: ...
+    def train(self, stage: str) -> Array: ...
+    def test(self, stage: str) -> Array: ...
+
+
+@dataclass(frozen=True, eq=False)
+class _Vectors:
+    """Scaled rows."""
+
+    job: _Job
+    rows: dict[str, NDArray[Any]]
+    """`[m, d]` by stage."""
+    scalings: dict[str, Scaling]
+
+    @classmethod
+    def of(cls, job: _Job, stages: Stages) -> "_Vectors":
+        """Take each stage in the scale of the rows before, or in its own if its units are others."""
+        rows = stages.named()
+        scalings = {stage: Scaling.of(x[job.at_train]) for stage, x in rows.items()}
+        judged = rows[_judged(list(rows))]
+        if not stages.is_foreign and judged.shape[1] == stages.before.shape[1]:
+            scalings = dict.fromkeys(rows, scalings["before"])  # so that C means the same before and after
+            _require_same_scale(scalings["before"](judged[job.at_train]))
+        return cls(job, rows, scalings)
+
+    @property
+    def stages(self) -> Sequence[str]:
+        return list(self.rows)
+
+    @property
+    def d(self) -> int:
+        return int(self.rows["before"].shape[1])
+
+    def train(self, stage: str) -> Array:
+        return self.scalings[stage](self.rows[stage][self.job.at_train])
+
+    def test(self, stage: str) -> Array:
+        return self.scalings[stage](self.rows[stage][self.job.at_test])
+
+
+@dataclass(frozen=True, eq=False)
+class _InnerProducts:
+    """Inner products of rows with the training rows, in the eraser's kernel."""
+
+    eraser: KernelEraser
+    of_train: NDArray[Any]
+    """`[n, d]` training rows, as they are in the file."""
+    of_test: NDArray[Any]
+
+    stages = ("before", "after")
+
+    @classmethod
+    def of(cls, job: _Job, stages: Stages) -> "_InnerProducts":
+        assert stages.kernel is not None
+        return cls(stages.kernel, stages.rows[job.at_train], stages.rows[job.at_test])
+
+    @property
+    def d(self) -> int:
+        return int(self.of_train.shape[1])
+
+    def train(self, stage: str) -> Array:
+        return self._products(stage, self.of_train)
+
+    def test(self, stage: str) -> Array:
+        return self._products(stage, self.of_test)
+
+    def _products(self, stage: str, rows: NDArray[Any]) -> Array:
+        if stage == "before":
+            return self.eraser.kernel.gram(rows, self.of_train)
+        return self.eraser.erased_gram(rows, self.of_train)
+
+
+def _judged(stages: Sequence[str]) -> str:
+    """Return the stage that settings are chosen on: after erasure, if there is one."""
+    return "after" if "after" in stages else "before"
+
+
+def _tuned(job: _Job, reading: _Reading, seed: int) -> Settings:
+    attacker = ATTACKERS[job.probe]
+    if len(choices := attacker.grid(reading.d)) == 1:
+        return choices[0]
+    return tuned(attacker, reading.train(_judged(reading.stages)), job.y_train, reading.d, seed=seed)
+
+
 def _doubts(attribute: Attribute, adversary: str, y_train: NDArray[Any], y_test: NDArray[Any]) -> list[str]:
-    """Say what makes a test tell less than it seems to."""
-    told = []
+    """Return what makes the figures on these test rows mean less than they seem to."""
+    notes = []
     if len(np.unique(y_test)) < 2:
-        told.append(f"{attribute.name}: the test rows are all of one class: no attacker does better than a blind guess")
+        notes.append(
+            f"{attribute.name}: the test rows are all of one class: no attacker does better than a blind guess"
+        )
     if n := int(np.sum(~np.isin(y_test, y_train))):
-        told.append(
+        notes.append(
             f"{attribute.name}: {n} of {len(y_test)} test rows are of classes that the {adversary} attacker "
             "was not trained on"
         )
-    return told
-
-
-def _answers_by_vectors(job: _Job, stages: Stages, seed: int, progress: Progress, only: str | None) -> Answers:
-    named = stages.named()
-    judged = named.get("after", stages.before)
-    scalings = {stage: Scaling.of(x[job.at_train]) for stage, x in named.items()}
-    if not stages.is_foreign and judged.shape[1] == stages.before.shape[1]:
-        scalings = dict.fromkeys(named, scalings["before"])  # so that C means the same before and after
-        _require_same_scale(scalings["before"](judged[job.at_train]))
-    start = perf_counter()
-    of_judged = scalings["after" if "after" in named else "before"]
-    settings = tuned(job.probe, of_judged(judged[job.at_train]), job.y_train, seed=seed)
-    _tell_if_long(job, perf_counter() - start, len(named) if only is None else 1, stages.before.shape[1], progress)
-    for stage, x in named.items():
-        if only in (None, stage):
-            scaling = scalings[stage]
-            attacker = Attacker.train(job.probe, scaling(x[job.at_train]), job.y_train, settings, seed=seed)
-            yield stage, attacker.predict(scaling(x[job.at_test])), attacker.converged, settings
+    return notes
 
 
 def _require_same_scale(scaled: NDArray[np.float64]) -> None:
-    """Refuse rows that erasure has taken far away: no attacker's solver comes to an end on them.
+    """Refuse rows that erasure has moved far away: no solver converges on them.
 
     Raises
     ------
@@ -166,24 +294,10 @@ def _require_same_scale(scaled: NDArray[np.float64]) -> None:
         )
 
 
-def _answers_by_kernel(job: _Job, stages: Stages, _: int, __: Progress, only: str | None) -> Answers:
-    assert stages.kernel is not None
-    eraser, train, test = stages.kernel, stages.rows[job.at_train], stages.rows[job.at_test]
-    among, across = eraser.kernel.gram(train, train), eraser.kernel.gram(test, train)
-    for stage in ("before", "after"):
-        if stage == "after":
-            of_train, of_test = eraser.coordinates(train), eraser.coordinates(test)
-            eraser.erase_gram(among, of_train, of_train)
-            eraser.erase_gram(across, of_test, of_train)
-        if only in (None, stage):
-            probe = KernelProbe.train(among, job.y_train)
-            yield stage, probe.predict(across), probe.converged, {"C": 1.0}
-
-
-def _result(
-    job: _Job, stage: str, predicted: NDArray[Any], converged: bool, settings: Settings, *, is_capped: bool
-) -> ProbeResult:
-    true = job.y_test
+def _result(job: _Job, reading: _Reading, stage: str, settings: Settings, seed: int, *, is_capped: bool) -> ProbeResult:
+    """Train the attacker on one stage and measure it on the test rows."""
+    classifier = ATTACKERS[job.probe].fit(reading.train(stage), job.y_train, settings, seed)
+    true, predicted = job.y_test, classifier.predict(reading.test(stage))
     n_right = int(np.sum(predicted == true))
     return ProbeResult(
         attribute=job.attribute.name,
@@ -196,7 +310,7 @@ def _result(
         majority=majority_rate(true),
         n_train=len(job.y_train),
         n_test=len(true),
-        converged=converged,
+        converged=classifier.converged,
         capped=is_capped,
         n_classes=len(np.unique(job.y_train)),
         hyperparameters=settings,
@@ -204,29 +318,28 @@ def _result(
 
 
 def _require_room(jobs: list[_Job], stages: Stages) -> None:
-    needed = [0, *(_job_bytes(job, stages) for job in jobs)]
-    most = sum(sorted(needed)[-min(N_THREADS, len(needed)) :])
-    require_room(most, "training the attackers", "lower `probe_rows`")
+    sizes = sorted(_job_bytes(job, stages) for job in jobs)
+    require_room(sum(sizes[-N_THREADS:]), "training the attackers", "lower `probe_rows`")
 
 
 def _job_bytes(job: _Job, stages: Stages) -> int:
+    """Bound the memory of one job: what its attacker reads, and what the attacker takes beside it."""
     n, m, d = len(job.at_train), len(job.at_test), stages.before.shape[1]
-    if job.probe == SAME_KERNEL:
-        return 8 * n * (2 * n + 2 * m)
-    scaled = int(8 * 2 * (n + m) * d)
-    return scaled + (kernel_bytes(n, d) if job.probe != "linear" else 8 * 2 * n * d)
+    attacker = ATTACKERS[job.probe]
+    if attacker.reads == "kernel":
+        return 8 * n * (n + 2 * m) + attacker.memory_bytes(n, m, d)
+    return int(8 * 2 * (n + m) * d) + attacker.memory_bytes(n, m, d)
 
 
-def _tell_if_long(job: _Job, tuning_seconds: float, n_stages: int, d: int, progress: Progress) -> None:
+def _estimated_seconds(job: _Job, tuning_seconds: float, n_stages: int, d: int) -> float:
+    """Estimate the time of all stages from that of the tuning, which fitted each of the grid on fewer rows."""
     n = len(job.at_train)
     tried = min(TUNING_ROWS, n) * (1 - VALIDATION)
-    seconds = tuning_seconds / len(grid(job.probe, d)) * n_stages * (n / max(1.0, tried)) ** GROWTH
-    if seconds > LONG:
-        progress.tell(f"{job.probe}, {job.adversary}, {job.attribute.name}: about {seconds / 60:.0f} min")
+    return tuning_seconds / len(ATTACKERS[job.probe].grid(d)) * n_stages * float((n / max(1.0, tried)) ** GROWTH)
 
 
 def asked_for(labels: GuardedLabels, options: EvaluateOptions, probes: tuple[str, ...]) -> Asked:
-    """Name all that a gate may expect to have been measured."""
+    """Return the attributes, adversaries and probes whose figures a gate may expect."""
     read = [attribute.name for attribute in labels.attributes if attribute.classes is not None]
     unread = [attribute.name for attribute in labels.attributes if attribute.classes is None]
     return Asked(tuple(itertools.product(read, options.adversaries, probes)), tuple(unread))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from salcli.data.labels import Attribute, GuardedLabels
-from salcli.evaluation.plan import RowPlan
+from salcli.data.splits import EvaluationSplit
 from salcli.evaluation.section import Fact, Figure, Section
 from salcli.evaluation.stages import Erasure, Stages
 from salcli.formats.finite import FiniteSource
@@ -29,7 +29,7 @@ class Labelled:
     """The labelled rows of a file, before and after erasure."""
 
     labels: GuardedLabels
-    plan: RowPlan
+    plan: EvaluationSplit
     """Which rows train and which are tested."""
     stages: Stages
     """The rows of the plan, in memory."""
@@ -64,7 +64,7 @@ class BeforeAfter:
         return self._labelled.labels
 
     @property
-    def plan(self) -> RowPlan:
+    def plan(self) -> EvaluationSplit:
         """Which rows train and which are tested; for measures that need labels."""
         return self._labelled.plan
 

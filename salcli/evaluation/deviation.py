@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.data.splits import capped
 from salcli.evaluation.base import BeforeAfter, Measure
-from salcli.evaluation.plan import capped
 from salcli.evaluation.section import Section
 from salcli.evaluation.text import count, decimal
 from salcli.streaming.engine import ordered_map

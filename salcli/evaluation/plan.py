@@ -1,89 +1,53 @@
-"""Which rows an evaluation looks at: who trains which attacker, what is the test, and what of it was capped."""
-
-from dataclasses import dataclass, replace
-
-import numpy as np
+"""The split of an evaluation: by the rule of the artifact or of the options, checked against the rows of the fit."""
 
 from salcli.data.digests import labels_digest, rows_digest
 from salcli.data.labels import GuardedLabels, Index
-from salcli.data.splits import EvaluationRows, RowRule, divide_rows, stratified_sample
+from salcli.data.splits import FRESH, IN_SAMPLE, TEST, TEST_ROWS, EvaluationSplit, SplitRule
 from salcli.erasers.artifact import Artifact
 from salcli.errors import AlignmentError, UsageError
 from salcli.options import DEFAULT_FIT_SPLIT, EvaluateOptions, require_split
 
-TEST_ROWS = 10  # most test rows, in units of --probe-rows: enough for an interval of a fraction of a per cent
 NOT_HELD_OUT = "{}: only in-sample figures are given, and they are measured on the fitted rows themselves"
 NONE_FRESH = "{}, so there is no fresh attacker, and none was asked for beside"
 
 
-@dataclass(frozen=True, eq=False)
-class RowPlan:
-    """Labels by what their rows do."""
-
-    fitted: Index
-    """Rows of the fit."""
-    trainers: dict[str, Index]
-    """By adversary, the rows that train it; an adversary without rows is not there."""
-    n_available: dict[str, int]
-    """By adversary, how many there were before `probe_rows`."""
-    test: Index
-    notes: tuple[str, ...]
-    """What a reader needs to know."""
-
-    @property
-    def needed(self) -> Index:
-        """All rows that are looked at, ascending."""
-        return np.unique(np.concatenate([*self.trainers.values(), self.test]))
-
-    def fitted_on(self, index: Index, labels: GuardedLabels, options: EvaluateOptions) -> "RowPlan":
-        """Give the plan of a fit on some of the fitted rows: they train the in-sample attacker."""
-        if "in-sample" not in self.trainers:
-            return replace(self, fitted=index)
-        kept = capped(labels, index, options.probe_rows, options.seed)
-        return replace(
-            self,
-            fitted=index,
-            trainers=self.trainers | {"in-sample": kept},
-            n_available=self.n_available | {"in-sample": len(index)},
-        )
-
-    def is_capped(self, adversary: str) -> bool:
-        """Whether `probe_rows` left rows out."""
-        return len(self.trainers[adversary]) < self.n_available[adversary]
-
-
-def plan_rows(labels: GuardedLabels, matched: Index, artifact: Artifact | None, options: EvaluateOptions) -> RowPlan:
-    """Divide the matched labels as the eraser's rule says, and cap them.
+def split_rows(
+    labels: GuardedLabels, matched: Index, artifact: Artifact | None, options: EvaluateOptions
+) -> EvaluationSplit:
+    """Divide the matched labels as the eraser's rule or the options say, and leave out what is over the limit.
 
     Raises
     ------
     AlignmentError : the labels do not lead to the rows that the eraser was fitted on
+    UsageError : the options contradict the eraser's rule, or name a part that is not there
     """
-    rows = divide_rows(labels, matched, _rule(artifact, labels, options))
-    _require_same_rows(artifact, labels, rows)
+    split = _rule(artifact, labels, options).divide(labels, matched)
+    if artifact is not None:
+        require_same_rows(artifact, labels, split.fitted)
+        require_same_labels(artifact, labels, split.fitted)
+    return split.only(options.adversaries).capped(labels, options.probe_rows, options.seed)
+
+
+def notes_on(split: EvaluationSplit, labels: GuardedLabels, options: EvaluateOptions) -> tuple[str, ...]:
+    """Return what a reader of the figures has to know about the rows that they are measured on."""
     notes = []
-    if not rows.has_held_out:
-        is_split = labels.splits is not None
-        why = "no row is marked test" if is_split else "no rows were held out (by a split or `holdout`)"
-        notes.append((NOT_HELD_OUT if "in-sample" in options.adversaries else NONE_FRESH).format(why))
-    if rows.has_held_out and "fresh" in options.adversaries and not len(rows.fresh):
+    if not split.has_held_out:
+        why = (
+            "no row is marked test" if labels.splits is not None else "no rows were held out (by a split or `holdout`)"
+        )
+        notes.append((NOT_HELD_OUT if IN_SAMPLE in options.adversaries else NONE_FRESH).format(why))
+    elif FRESH in options.adversaries and FRESH not in split.trainers:
         notes.append("no row is left to train a fresh attacker")
-    available = {"in-sample": rows.fitted, "fresh": rows.fresh}
-    trainers = {}
-    for name in options.adversaries:
-        if len(available[name]):
-            trainers[name] = capped(labels, available[name], options.probe_rows, options.seed)
-            if len(trainers[name]) < len(available[name]):
-                notes.append(
-                    f"{name}: {len(trainers[name])} of {len(available[name])} training rows used (`probe_rows`)"
-                )
-    test = capped(labels, rows.test, TEST_ROWS * options.probe_rows, options.seed)
-    if len(test) < len(rows.test):
-        notes.append(f"{len(test)} of {len(rows.test)} test rows used ({TEST_ROWS} times `probe_rows`)")
-    return RowPlan(rows.fitted, trainers, {name: len(index) for name, index in available.items()}, test, tuple(notes))
+    for name, index in split.trainers.items():
+        if split.is_capped(name):
+            notes.append(f"{name}: {len(index)} of {split.n_available[name]} training rows used (`probe_rows`)")
+    if split.is_capped(TEST):
+        used, available = len(split.test), split.n_available[TEST]
+        notes.append(f"{used} of {available} test rows used ({TEST_ROWS} times `probe_rows`)")
+    return tuple(notes)
 
 
-def _rule(artifact: Artifact | None, labels: GuardedLabels, options: EvaluateOptions) -> RowRule:
+def _rule(artifact: Artifact | None, labels: GuardedLabels, options: EvaluateOptions) -> SplitRule:
     if artifact is not None:
         if options.fit_split is not None or options.holdout:
             raise UsageError("`fit_split` and `holdout` are for evaluation without an eraser, which knows its own rows")
@@ -96,20 +60,23 @@ def _rule(artifact: Artifact | None, labels: GuardedLabels, options: EvaluateOpt
     has_splits = labels.splits is not None
     require_split(options.fit_split, has_splits=has_splits)
     fit_split = (options.fit_split or DEFAULT_FIT_SPLIT) if has_splits else None
-    return RowRule(fit_split, options.holdout, None, options.seed)
+    return SplitRule(fit_split, options.holdout, None, options.seed)
 
 
-def _require_same_rows(artifact: Artifact | None, labels: GuardedLabels, rows: EvaluationRows) -> None:
-    if artifact is None:
-        return
-    told = artifact.header["rows"]
-    if rows_digest(labels, rows.fitted, spells_numbers=artifact.spells_numbers) != told["sha256"]:
+def require_same_rows(artifact: Artifact, labels: GuardedLabels, fitted: Index) -> None:
+    """Refuse labels whose fitted rows are not those of the artifact.
+
+    Raises
+    ------
+    AlignmentError : they are not
+    """
+    header = artifact.header["rows"]
+    if rows_digest(labels, fitted, spells_numbers=artifact.spells_numbers) != header["sha256"]:
         raise AlignmentError(
-            f"{labels.path}: these labels lead to {len(rows.fitted)} fitted rows, not to the {told['n_fitted']} rows "
-            "that the eraser was fitted on, so nobody can say which rows are fresh: "
+            f"{labels.path}: these labels lead to {len(fitted)} fitted rows, not to the {header['n_fitted']} rows "
+            "that the eraser was fitted on, so no row is known to be unseen by the eraser: "
             "give the labels and embeddings of the fit"
         )
-    require_same_labels(artifact, labels, rows.fitted)
 
 
 def require_same_labels(artifact: Artifact, labels: GuardedLabels, index: Index) -> None:
@@ -119,20 +86,13 @@ def require_same_labels(artifact: Artifact, labels: GuardedLabels, index: Index)
     ------
     AlignmentError : they are
     """
-    fitted = {held["name"]: held["sha256"] for held in artifact.header["attributes"]}
+    digests = {attribute["name"]: attribute["sha256"] for attribute in artifact.header["attributes"]}
     for attribute in labels.attributes:
-        if attribute.name not in fitted:
+        if attribute.name not in digests:
             continue
         found = labels_digest(labels, attribute, index, spells_numbers=artifact.spells_numbers)
-        if found != fitted[attribute.name]:
+        if found != digests[attribute.name]:
             raise AlignmentError(
                 f"{labels.path}: column {attribute.name!r} has other labels on the fitted rows than those "
                 "the eraser was fitted with: give the labels of the fit"
             )
-
-
-def capped(labels: GuardedLabels, index: Index, most: int, seed: int) -> Index:
-    """Keep a stratified sample of the labels at `index`, if they are more than `most`."""
-    if len(index) <= most:
-        return index
-    return stratified_sample(labels, index, most, seed)

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.data.splits import capped
 from salcli.evaluation.base import BeforeAfter, Measure
-from salcli.evaluation.plan import capped
 from salcli.evaluation.report import INLINE
 from salcli.evaluation.section import Section, Table, names, numbers
 from salcli.evaluation.text import ABSENT, count, general, shortened, visible

@@ -17,7 +17,7 @@ from salcli.erasers.precision import erased_dtype
 from salcli.errors import AlignmentError
 from salcli.formats.finite import FiniteSource
 from salcli.formats.registry import open_source
-from salcli.options import EvaluateOptions, ReadOptions
+from salcli.options import ReadOptions
 from salcli.streaming.passes import gather_rows
 from salcli.streaming.progress import Progress, Silent
 
@@ -31,7 +31,7 @@ class Erasure:
     eraser: Eraser | None = None
     """What `apply` would write with."""
     kernel: KernelEraser | None = None
-    """Of a kernel's eraser, its inner products."""
+    """The inner products of a kernel eraser."""
     against: FiniteSource | None = None
     """A file erased elsewhere, row by row the same."""
     dtype: np.dtype[Any] | None = None
@@ -40,23 +40,29 @@ class Erasure:
     """λ"""
 
     @classmethod
-    def of(cls, artifact: Artifact, source: FiniteSource, options: EvaluateOptions) -> "Erasure":
-        """Take what an artifact holds; the features of an exact eraser are found only if something looks at them."""
+    def of(cls, artifact: Artifact, source: FiniteSource, *, needs_vectors: bool = True) -> "Erasure":
+        """Return the erasure that an artifact describes.
+
+        Parameters
+        ----------
+        needs_vectors : without, the features of an exact kernel eraser are not computed, as only inner products are
+            looked at
+        """
         fitted = artifact.eraser
         kernel: KernelEraser | None = fitted.by_inner_products()
-        if kernel is fitted and not options.needs_vectors:
+        if kernel is fitted and not needs_vectors:
             return cls(None, kernel)
         eraser = fitted.to_features("fit with `landmarks=M`, or ask for `probes=same-kernel` alone")
         return cls(eraser, kernel, None, erased_dtype(eraser, artifact.singular_values, source))
 
     def published(self, x: Array) -> Array:
-        """Give what would be published if nothing were erased: rows as they are, or their features."""
+        """Return what would be published if nothing were erased: rows as they are, or their features."""
         if self.eraser is not None and not self.eraser.keeps_space:
             return self.eraser(x, strength=0.0, dtype=self.dtype or np.float64)
         return x
 
     def erased(self, x: Array) -> Array | None:
-        """Erase rows as `apply` does."""
+        """Return rows erased as `apply` erases them; None without an eraser."""
         return None if self.eraser is None else self.eraser(x, strength=self.strength, dtype=self.dtype or x.dtype)
 
 
@@ -65,53 +71,57 @@ class Stages:
     """Rows in memory, before and after, and how to find a label's row among them."""
 
     labels: Index
-    """`[m]` the labels held, ascending."""
+    """`[m]` the labels whose rows are in memory, ascending."""
     rows: Array
     """`[m, d]` as they are in the file."""
     before: Array
-    """`[m, w]` what an attacker is given: the rows, or of a kernel's eraser the features."""
+    """`[m, w]` what an attacker reads: the rows, or the features of a kernel eraser."""
     after: Array | None
-    """`[m, w']` the same after erasure; None without one, or where only inner products are looked at."""
+    """`[m, w']` the same after erasure; None without one, or if only inner products are needed."""
     kernel: KernelEraser | None = None
     is_foreign: bool = False
     """Whether another tool wrote the later stage, in units of its own."""
 
     def at(self, index: Index) -> Index:
-        """Find the positions of those labels of `index` that are held, ascending."""
+        """Return the positions, ascending, of those labels of `index` whose rows are in memory."""
         return np.flatnonzero(np.isin(self.labels, index))
 
     def named(self) -> dict[str, Array]:
-        """Give what there is by the stage's name."""
+        """Return the stages by name: before and, if there is one, after."""
         return {"before": self.before} | ({} if self.after is None else {"after": self.after})
 
 
 def stage_rows(
     source: FiniteSource, erasure: Erasure, row_of_label: NDArray[np.int64], index: Index, progress: Progress
 ) -> Stages:
-    """Gather the rows of the labels at `index`, before and after."""
+    """Read the rows of the labels at `index` and return them before and after erasure."""
     rows = row_of_label[index]
-    x, held = gather_rows(source, rows, progress)
+    x, kept = gather_rows(source, rows, progress)
     after = erasure.erased(x)
     if erasure.against is not None:
-        after = gather_same(source, erasure.against, rows, held, progress)
-    return Stages(index[held], x, erasure.published(x), after, erasure.kernel, erasure.against is not None)
+        after = gather_same(source, erasure.against, rows, kept, progress)
+    return Stages(index[kept], x, erasure.published(x), after, erasure.kernel, erasure.against is not None)
 
 
-def gather_same(source: FiniteSource, other: FiniteSource, rows: Index, held: Index, progress: Progress) -> Array:
-    """Read `rows` of another file; `held`: which of them the source has.
+def gather_same(source: FiniteSource, other: FiniteSource, rows: Index, kept: Index, progress: Progress) -> Array:
+    """Read `rows` of another file.
+
+    Parameters
+    ----------
+    kept : positions of those rows that were read from the source, which drops rows with NaN or Inf
 
     Raises
     ------
     AlignmentError : rows with NaN or Inf were dropped from one that the other has
     """
-    x, also_held = gather_rows(other, rows, progress)
-    if not np.array_equal(held, also_held):
+    x, kept_there = gather_rows(other, rows, progress)
+    if not np.array_equal(kept, kept_there):
         raise AlignmentError(f"{other.path}: drops other rows than {source.path}")
     return x
 
 
 def erase_keys(before: Mapping[str, Array], rows: Mapping[str, int], erasure: Erasure) -> Mapping[str, Array] | None:
-    """Give the vectors of words after erasure; None where there is none.
+    """Return the vectors of words after erasure; None without an erasure.
 
     Parameters
     ----------
@@ -120,8 +130,8 @@ def erase_keys(before: Mapping[str, Array], rows: Mapping[str, int], erasure: Er
     """
     if erasure.against is not None:
         order = sorted(rows, key=rows.__getitem__)
-        x, held = gather_rows(erasure.against, np.array([rows[word] for word in order], np.int64), Silent())
-        return {order[i]: vector for i, vector in zip(held.tolist(), x, strict=True)}
+        x, kept = gather_rows(erasure.against, np.array([rows[word] for word in order], np.int64), Silent())
+        return {order[i]: vector for i, vector in zip(kept.tolist(), x, strict=True)}
     if erasure.eraser is None or not before:
         return None
     erased = erasure.erased(np.stack(list(before.values())))
@@ -131,7 +141,7 @@ def erase_keys(before: Mapping[str, Array], rows: Mapping[str, int], erasure: Er
 
 @contextmanager
 def opened_against(path: str | None, source: FiniteSource, read: ReadOptions) -> Iterator[FiniteSource | None]:
-    """Open a file that was erased elsewhere, and hold it to have the same rows.
+    """Open a file that another tool erased, and check that it has the same rows.
 
     Raises
     ------

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from salcli.data.labels import Index
 from salcli.errors import UsageError
-from salcli.evaluation.attackers import LinearProbe, Scaling, majority_rate
+from salcli.evaluation.attackers import LinearSVM, Scaling, majority_rate
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.fairness import Outcomes, excluded
 from salcli.evaluation.report import INLINE, named
@@ -192,12 +192,13 @@ def main_task(
     if len(np.unique(y[train])) < 2 or not len(test):
         return None
     scaling = Scaling.of(before[train])
-    first = LinearProbe.train(scaling(before[train]), y[train], seed=seed)
+    svm, settings = LinearSVM(), {"C": 1.0}
+    first = svm.fit(scaling(before[train]), y[train], settings, seed)
     predicted, converged, kept = {"before": first.predict(scaling(before[test]))}, first.converged, None
     if after is not None:
         is_same = before.shape[1] == after.shape[1]
         later = scaling if is_same and not is_foreign else Scaling.of(after[train])
-        second = LinearProbe.train(later(after[train]), y[train], seed=seed)
+        second = svm.fit(later(after[train]), y[train], settings, seed)
         predicted["after"], converged = second.predict(later(after[test])), converged and second.converged
         kept = float(np.mean(first.predict(later(after[test])) == y[test])) if is_same else None
     accuracy = {stage: float(np.mean(p == y[test])) for stage, p in predicted.items()}

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.data.splits import RowRule
+from salcli.data.splits import SplitRule
 from salcli.errors import FormatError, SalcliError, first_line
 from salcli.formats import atomic, sniff
 from salcli.formats.files import ByteFile
@@ -266,7 +266,7 @@ def checked_header(path: str, text: str) -> dict[str, Any]:
 def _require_rule(path: str, rule: dict[str, Any]) -> None:
     try:
         _require(path, "rule of fitted rows", rule, RULE)
-        RowRule.from_dict(rule)
+        SplitRule.from_dict(rule)
     except (TypeError, SalcliError) as error:
         raise FormatError(f"{path}: damaged artifact: its rule of fitted rows is not understood") from error
 

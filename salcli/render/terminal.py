@@ -105,7 +105,7 @@ def _section(section: Section, console: Console) -> list[str]:
             continue
         if each.is_detail and has_main:
             if len(each.rows) > MANY:
-                found.append(f"\n{visible(each.caption)}: {len(each.rows)} rows, told in a report (--report FILE)")
+                found.append(f"\n{visible(each.caption)}: {len(each.rows)} rows, in a report file only")
             continue
         table = _table(visible(each.caption))
         shown = [i for i, column in enumerate(each.columns) if column.name not in UNSHOWN]

@@ -24,6 +24,8 @@ from .helpers import (
     write_embeddings,
 )
 
+pytestmark = pytest.mark.slow  # each test starts processes
+
 N, D, K = 200, 8, 2
 PLAIN = [b"w%d" % i for i in range(N)]
 HOSTILE = ["naïve", "日本", '"', "a,b", "007", "1e5", "NaN", "[x]", "[/red]", "-", "\u00a0x", "it's", "<|endoftext|>"]

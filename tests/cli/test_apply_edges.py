@@ -11,6 +11,8 @@ import pytest
 
 from .helpers import MODULE, erased, planted, refuse, run, save_npy, succeed, text_of, words, write_csv
 
+pytestmark = pytest.mark.slow  # each test starts processes
+
 N, D = 120, 6
 
 

@@ -25,6 +25,8 @@ from .helpers import (
     write_embeddings,
 )
 
+pytestmark = pytest.mark.slow  # each test starts processes
+
 LARGE_ROWS, LARGE_D = 1_000_000, 100  # 400 MB, without taking room on the disk
 
 
@@ -177,6 +179,11 @@ def test_a_full_disk_is_an_error_of_the_output(eraser: Path, source: Path, tmp_p
 # Signals
 
 
+def heed_interrupts() -> None:
+    """Restore SIGINT, which is ignored in a child where the tests run in the background of a shell."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start_large(eraser: Path, tmp_path: Path, *options: str) -> tuple[subprocess.Popen[bytes], Path, Path]:
     """Start erasing a large file into a folder of its own; give process, output and the folder's temporary file."""
     with open(tmp_path / "large.npy", "wb") as handle:
@@ -186,7 +193,8 @@ def start_large(eraser: Path, tmp_path: Path, *options: str) -> tuple[subprocess
     folder = tmp_path / "out"
     folder.mkdir(exist_ok=True)
     command = [*MODULE, "apply", str(eraser), str(tmp_path / "large.npy"), "-o", str(folder / "o.npy"), *options]
-    process = subprocess.Popen(command, cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, cwd=HERE, preexec_fn=heed_interrupts, **pipes)
     until = time.monotonic() + 60
     while not (found := [path for path in folder.iterdir() if path.name.endswith(".tmp")]):
         assert process.poll() is None, process.communicate()

@@ -11,6 +11,8 @@ import pytest
 
 from .helpers import header_of, planted, run, text_of, words, write_csv, write_embeddings
 
+pytestmark = pytest.mark.slow  # each test starts processes
+
 N, D = 240, 6
 REPORTS = ("r.json", "r.md", "r.xml", "r.html")
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")

@@ -21,6 +21,8 @@ from .helpers import (
     write_csv,
 )
 
+pytestmark = pytest.mark.slow  # each test starts processes
+
 N, D = 900, 6
 PARTS = ["train"] * 400 + ["dev"] * 200 + ["test"] * 250 + ["unused"] * 50
 

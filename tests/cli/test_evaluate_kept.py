@@ -9,6 +9,8 @@ from scipy.stats import spearmanr
 
 from .helpers import erased, planted, refuse, run, save_npy, succeed, text_of, words, write_csv
 
+pytestmark = pytest.mark.slow  # each test starts processes
+
 N, D = 300, 8
 
 

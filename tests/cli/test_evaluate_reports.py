@@ -8,6 +8,8 @@ import pytest
 
 from .helpers import leftovers, planted, refuse, run, save_npy, succeed, write_csv
 
+pytestmark = pytest.mark.slow  # each test starts processes
+
 N = 300
 HOSTILE = "<script>alert(1)</script>|*"
 SUFFIXES = ("json", "md", "html", "xml")

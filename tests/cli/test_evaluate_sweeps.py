@@ -7,6 +7,8 @@ import pytest
 
 from .helpers import SAMPLE, header_of, planted, refuse, run, save_npy, succeed, write_csv
 
+pytestmark = pytest.mark.slow  # each test starts processes
+
 N = 300
 
 

@@ -16,12 +16,16 @@ import pytest
 
 from .helpers import HERE, MODULE, leftovers, planted, run, save_npy, succeed, text_of, words, write_csv
 
+pytestmark = pytest.mark.slow  # each test starts processes
+
 OLD = b"what was there before"
 FAULT = """
-import os, sys
+import os, signal, sys
 
 folder, when, sent = os.environ["FAULT_FOLDER"], int(os.environ["FAULT_AT"]), int(os.environ["FAULT_SIGNAL"])
 seen = 0
+if sent == signal.SIGINT:
+    signal.signal(sent, signal.default_int_handler)  # ignored where the tests run in the background of a shell
 
 def count(event, args):
     global seen
@@ -116,11 +120,12 @@ def test_a_signal_at_every_step_of_writing_leaves_the_old_or_the_whole_output(
 ) -> None:
     """The process is struck at its first, second, third … touch of the output's folder, until it gets through."""
     (tmp_path / "sitecustomize.py").write_text(FAULT, encoding="utf-8")
+    paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
     folder = tmp_path / "out"
     n_struck = 0
     for at in itertools.count(1):
         prepared(folder, commands[name].outputs)
-        env = {"PYTHONPATH": str(tmp_path), "FAULT_AT": str(at), "FAULT_SIGNAL": str(int(sent))}
+        env = {"PYTHONPATH": os.pathsep.join(paths), "FAULT_AT": str(at), "FAULT_SIGNAL": str(int(sent))}
         done = run(*commands[name].into(folder), env=env | {"FAULT_FOLDER": str(folder)})
         require_old_or_whole(folder, whole[name], may_leave_temporary=sent == signal.SIGKILL)
         assert b"Traceback" not in done.stderr, done

@@ -24,6 +24,8 @@ from .helpers import (
     write_csv,
 )
 
+pytestmark = pytest.mark.slow  # each test starts processes
+
 N, D = 300, 8
 EXACT = 1e-12  # U Uᵀ of well separated singular values, from float64 sums in another order
 

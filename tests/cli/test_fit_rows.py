@@ -22,6 +22,8 @@ from .helpers import (
     write_csv,
 )
 
+pytestmark = pytest.mark.slow  # each test starts processes
+
 N = 60
 LABELS = ["rare" if i % 4 == 0 else "often" for i in range(N)]
 PARTS = [("train", "dev", "test", "train")[i % 4] if i < 52 else "more" for i in range(N)]

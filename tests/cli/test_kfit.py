@@ -23,6 +23,8 @@ from .helpers import (
     write_csv,
 )
 
+pytestmark = pytest.mark.slow  # each test starts processes
+
 N, D, GAMMA = 240, 6, 0.05
 ROUTES = ("all", "2048", "60")
 

@@ -7,6 +7,8 @@ import pytest
 
 from .helpers import SAMPLE, read_csv, refuse, save_npy, succeed, text_of
 
+pytestmark = pytest.mark.slow  # each test starts processes
+
 TOP = 100
 
 

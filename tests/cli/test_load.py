@@ -10,6 +10,8 @@ import pytest
 
 from .helpers import HERE, MODULE, erased, planted, save_npy, succeed, write_csv
 
+pytestmark = pytest.mark.slow  # each test starts processes
+
 MAKEFILE = """\
 ERASED := $(patsubst in/%.npy,out/%.npy,$(wildcard in/*.npy))
 

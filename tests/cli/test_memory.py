@@ -10,6 +10,8 @@ import pytest
 
 from .helpers import MODULE, succeed
 
+pytestmark = pytest.mark.slow  # each test starts processes
+
 MOST = 150_000_000
 N_BYTES = 6_000_000_000
 WRITTEN_BYTES = 400_000_000  # what apply writes takes its place on the disk

@@ -115,7 +115,7 @@ def test_warnings_show_flags_too(tmp_path: Path) -> None:
 
 def test_notes_and_reasons_of_a_report_are_worded_for_its_reader() -> None:
     gate = Gate("max-accuracy", 0.5, None, False, "name the others alone (`attributes`)")
-    report = Report({}, None, gates=(gate,), notes=("3 of 5 used (`probe_rows`)",)).worded(in_flags)
+    report = Report(gates=(gate,), notes=("3 of 5 used (`probe_rows`)",)).worded(in_flags)
     assert report.notes == ("3 of 5 used (--probe-rows)",)
     assert report.gates[0].reason == "name the others alone (--attribute)"
 
@@ -170,9 +170,9 @@ def test_the_options_of_a_new_method_come_from_its_parameters(tmp_path: Path) ->
     for refused, says in (
         (("--method=toy", "--column", "-2"), "error: --column -2: at least 0"),
         (("--method=toy", "--column", "13"), "error: --column 13: an unlucky coordinate; leave --column out"),
-        (("--method=toy", "-k", "1"), "error: -k: method toy has no such option; sal and ksal have it"),
+        (("--method=toy", "-k", "1"), "error: -k: method toy has no such option; sal, leace, ksal have it"),
         (("--column", "1"), "error: --column: method sal has no such option; toy has it"),
-        (("--method", "tox"), "error: --method tox: expected one of sal, ksal, toy"),
+        (("--method", "tox"), "error: --method tox: expected one of sal, leace, ksal, toy"),
     ):
         done = salcli_run(*args, *refused)
         assert (done.exit_code, says in done.output) == (2, True), done.output

@@ -10,6 +10,8 @@ import pytest
 
 from .helpers import HERE, header_of, planted, read_csv, save_npy, succeed, text_of, write_csv
 
+pytestmark = pytest.mark.slow  # each test starts processes
+
 N, D = 200, 6
 KEYS = [f"secretkey{i}" for i in range(N)]
 

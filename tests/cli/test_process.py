@@ -44,6 +44,7 @@ def test_the_version_is_that_of_the_package_for_script_and_module() -> None:
         assert done.out == f"salcli {version('salcli')}\n"
 
 
+@pytest.mark.slow
 def test_the_installed_script_equals_the_module(folder: Path) -> None:
     args = ["inspect", folder / "x.txt", "--labels", folder / "y.csv", "--json"]
     assert run(*args, command=(str(SCRIPT),)) == run(*args)
@@ -68,6 +69,7 @@ def test_wrong_usage_exits_with_two_and_says_it_on_stderr(args: list[str]) -> No
     assert done.err.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "args",
     [
@@ -91,6 +93,7 @@ def test_a_missing_file_is_one_line_that_names_it(folder: Path, tmp_path: Path, 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_with_json_stdout_holds_one_object_of_every_command(folder: Path, tmp_path: Path) -> None:
     x, y, e = folder / "x.txt", folder / "y.csv", folder / "e.npz"
     schemas = {
@@ -109,6 +112,7 @@ def test_with_json_stdout_holds_one_object_of_every_command(folder: Path, tmp_pa
         assert b"\x1b" not in done.stderr + done.stdout
 
 
+@pytest.mark.slow
 def test_progress_is_one_plain_line_a_stage_and_quiet_is_silent(folder: Path, tmp_path: Path) -> None:
     fit = ["fit", folder / "x.txt", folder / "y.csv", "-o", tmp_path / "e.npz"]
     apply = ["apply", folder / "e.npz", folder / "x.txt", "-o", tmp_path / "o.txt"]
@@ -120,6 +124,7 @@ def test_progress_is_one_plain_line_a_stage_and_quiet_is_silent(folder: Path, tm
         assert (quiet.stdout, quiet.stderr) == (b"", b"")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     [
@@ -162,6 +167,7 @@ def test_help_loads_nothing_heavy() -> None:
 NAMES = ["with space", "[x]", "[/red]", "naïve 日本", "-dash"]
 
 
+@pytest.mark.slow
 def test_any_file_name_will_do(folder: Path, tmp_path: Path) -> None:
     """Names are kept as they are, in files and in messages; one that begins with a dash stands after `--`."""
     for name in (NAMES[0], *NAMES[2:5]):
@@ -176,6 +182,7 @@ def test_any_file_name_will_do(folder: Path, tmp_path: Path) -> None:
         assert json.loads(str(np.load(place / e)["header"]))["inputs"]["labels"]["name"] == y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES[1:5])
 def test_a_message_shows_a_name_as_it_is(tmp_path: Path, name: str) -> None:
     path = tmp_path / name.replace("/", "|") / "none.npy"
@@ -205,6 +212,7 @@ sys.addaudithook(refuse)
 """
 
 
+@pytest.mark.slow
 def test_no_command_asks_the_network(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(GUARD, encoding="utf-8")
     paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -219,6 +227,7 @@ def test_no_command_asks_the_network(folder: Path, tmp_path: Path) -> None:
     succeed("inspect", SAMPLE / "glove-sample.h5", "--similarity", "wordsim353", env=env)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -4,6 +4,7 @@ import struct
 from unittest.mock import patch
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ def sha256_of(lines: list[list[str]]) -> str:
     return hashlib.sha256("".join(json.dumps(line) + "\n" for line in lines).encode()).hexdigest()
 
 
+@pytest.mark.slow
 @given(
     SOME | SPANS,
     st.booleans(),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from salcli.data.labels import Attribute, GuardedLabels
-from salcli.data.splits import RowRule, seeded_shares, stratified_parts, stratified_sample
+from salcli.data.splits import SplitRule, seeded_shares, stratified_parts, stratified_sample
 from salcli.errors import LabelError, SalcliWarning, UsageError
 
 
@@ -65,12 +65,12 @@ def test_hold_out_follows_the_key_and_not_the_row() -> None:
     keys = tuple(f"word{i}" for i in range(500))
     codes = np.arange(500) % 2
     forward, backward = labels(codes, keys), labels(codes[::-1], keys[::-1])
-    rule, every = RowRule(holdout=0.3, seed=5), np.arange(500)
+    rule, every = SplitRule(holdout=0.3, seed=5), np.arange(500)
     kept = {keys[i] for i in rule.fitted(forward, every)}
     assert kept == {keys[::-1][i] for i in rule.fitted(backward, every)}
     assert 0.6 < len(kept) / 500 < 0.8
     assert kept.isdisjoint({keys[i] for i in rule.held_out(forward, every)})
-    assert kept != {keys[i] for i in RowRule(holdout=0.3, seed=6).fitted(forward, every)}
+    assert kept != {keys[i] for i in SplitRule(holdout=0.3, seed=6).fitted(forward, every)}
 
 
 def test_shares_are_uniform_and_pinned() -> None:
@@ -88,14 +88,14 @@ def test_shares_are_uniform_and_pinned() -> None:
 def test_a_split_names_the_fitted_rows() -> None:
     splits = ("train", "dev", "train", "test", "train")
     given_labels = labels(np.array([0, 1, 1, 0, 0]), splits=splits)
-    assert_array_equal(RowRule("train").fitted(given_labels, np.array([0, 1, 2, 3])), [0, 2])
+    assert_array_equal(SplitRule("train").fitted(given_labels, np.array([0, 1, 2, 3])), [0, 2])
     with pytest.raises(LabelError, match=r"no labelled row is marked 'trian' \(column 'split': dev, test, train\)"):
-        RowRule("trian").fitted(given_labels, np.arange(5))
+        SplitRule("trian").fitted(given_labels, np.arange(5))
 
 
 def test_a_sample_larger_than_what_is_there_takes_all_and_says_so() -> None:
     with pytest.warns(SalcliWarning, match="only 4 labelled rows"):
-        assert len(RowRule(sample=10).fitted(labels(np.array([0, 1, 0, 1])), np.arange(4))) == 4
+        assert len(SplitRule(sample=10).fitted(labels(np.array([0, 1, 0, 1])), np.arange(4))) == 4
 
 
 @pytest.mark.parametrize(
@@ -103,9 +103,9 @@ def test_a_sample_larger_than_what_is_there_takes_all_and_says_so() -> None:
 )
 def test_rules_out_of_range_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(UsageError):
-        RowRule(**options)  # type: ignore[arg-type]
+        SplitRule(**options)  # type: ignore[arg-type]
 
 
 def test_a_rule_survives_the_way_through_plain_values() -> None:
-    rule = RowRule("train", 0.0, 50, 7)
-    assert RowRule.from_dict(rule.to_dict()) == rule
+    rule = SplitRule("train", 0.0, 50, 7)
+    assert SplitRule.from_dict(rule.to_dict()) == rule

@@ -65,6 +65,7 @@ def test_both_routes_give_new_rows_the_kernel_of_the_joint_dense_formula(kernel:
     close(landmarks.erased_gram(y, y), expected[90:, 90:], 7)
 
 
+@pytest.mark.slow
 @given(st.integers(5, 60), st.booleans())
 def test_inner_products_and_features_of_a_few_landmarks_take_off_the_same_directions(m: int, is_centred: bool) -> None:
     x, z = planted(100, 4)

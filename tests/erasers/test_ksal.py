@@ -43,6 +43,7 @@ def dense_gram(x: Array, z: Array, kernel: Kernel, k: int, *, is_centred: bool) 
     return root @ basis @ basis.T @ root.T
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_centred", [True, False])
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_the_papers_dense_route_gives_the_same_reduced_kernel(kernel: Kernel, is_centred: bool) -> None:
@@ -94,6 +95,7 @@ def test_the_polynomial_kernel_is_sal_on_the_explicit_map_of_degree_two(is_centr
         assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_centred", [True, False])
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_sal_on_the_features_of_all_rows_is_the_same_eraser(kernel: Kernel, is_centred: bool) -> None:

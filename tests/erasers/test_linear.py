@@ -22,6 +22,7 @@ def eraser_of(d: int, k: int, seed: int = 0, mean: float = 1.0) -> LinearEraser:
     return LinearEraser(mean * rng.normal(size=d), u, u)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 12), st.data())
 def test_interpolation_moves_along_the_removed_directions_and_can_be_undone(d: int, data: st.DataObject) -> None:
     k = data.draw(st.integers(1, d))
@@ -68,6 +69,7 @@ def test_rows_keep_their_dtype_and_are_computed_in_float64() -> None:
     assert_allclose(eraser(x, dtype=np.float64), exact, atol=1e-11)
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(SHAPES),
     st.sampled_from([np.float32, np.float64]),
@@ -126,6 +128,7 @@ def class_difference(rows: np.ndarray, codes: np.ndarray, eraser: LinearEraser) 
     return float(np.max(np.abs(one.mean(axis=0) - other.mean(axis=0)) / error))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_what_rounding_leaves_in_the_removed_directions_does_not_tell_classes_apart(seed: int) -> None:
     n, d, k, rng = 100_000, 100, 10, np.random.default_rng(seed)

@@ -10,7 +10,7 @@ from sklearn.metrics import balanced_accuracy_score
 
 from salcli.erasers.sal import fit_sal
 from salcli.errors import RangeError
-from salcli.evaluation.attackers import LinearProbe, Scaling, balanced_accuracy, majority_rate, wilson
+from salcli.evaluation.attackers import LinearSVM, Scaling, balanced_accuracy, majority_rate, wilson
 from salcli.linalg.moments import CrossMoments
 
 
@@ -36,14 +36,14 @@ def test_a_probe_reads_a_planted_attribute_and_on_erased_rows_guesses_the_majori
     y = rng.permutation(np.repeat(np.arange(n_classes), [300, *[200] * (n_classes - 1)]))
     x = (rng.normal(size=(len(y), 20)) + 4 * rng.normal(size=(n_classes, 20))[y]).astype(np.float32)
     scaling = Scaling.of(x)
-    before = LinearProbe.train(scaling(x), y, seed=0)
+    before = LinearSVM().fit(scaling(x), y, {"C": 1.0}, 0)
     assert before.converged
     assert np.mean(before.predict(scaling(x)) == y) > 0.98
 
     eraser = fit_sal(CrossMoments.of(x, np.eye(n_classes)[y])).eraser
     for dtype in (np.float32, np.float64):
         erased = eraser(x, dtype=dtype)
-        after = LinearProbe.train(scaling(erased), y, seed=0)
+        after = LinearSVM().fit(scaling(erased), y, {"C": 1.0}, 0)
         assert (after.predict(scaling(erased)) == 0).all()  # class 0 is the most frequent
 
 
@@ -53,7 +53,7 @@ def test_with_equal_classes_an_erased_probe_still_answers_with_one_class() -> No
     x = (rng.normal(size=(400, 10)) + 3 * y[:, None]).astype(np.float32)
     erased = fit_sal(CrossMoments.of(x, np.eye(2)[y])).eraser(x)
     scaling = Scaling.of(x)
-    answers = LinearProbe.train(scaling(erased), y, seed=0).predict(scaling(erased))
+    answers = LinearSVM().fit(scaling(erased), y, {"C": 1.0}, 0).predict(scaling(erased))
     assert len(set(answers.tolist())) == 1
 
 
@@ -61,7 +61,7 @@ def test_predictions_equal_scikit_learns_where_nothing_ties() -> None:
     rng = np.random.default_rng(2)
     y = rng.integers(0, 3, 300)
     x = rng.normal(size=(300, 5)) + y[:, None]
-    probe = LinearProbe.train(x, y, seed=0)
+    probe = LinearSVM().fit(x, y, {"C": 1.0}, 0)
     assert (probe.predict(x) == probe.classifier.predict(x)).all()
 
 

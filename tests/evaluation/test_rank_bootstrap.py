@@ -41,6 +41,7 @@ def test_each_resample_draws_as_many_as_there_are() -> None:
     assert len(np.unique(counts, axis=0)) > 100
 
 
+@pytest.mark.slow
 def test_the_interval_is_that_of_a_plain_bootstrap() -> None:
     rng = np.random.default_rng(3)
     gold = rng.integers(0, 5, 60).astype(float)

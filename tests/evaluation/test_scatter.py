@@ -3,7 +3,7 @@ import pytest
 
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.evaluation.base import BeforeAfter, Labelled
-from salcli.evaluation.plan import RowPlan
+from salcli.evaluation.plan import EvaluationSplit
 from salcli.evaluation.scatter import SCATTER, Scatter, ScatterMeasure, class_centres, principal_coordinates
 from salcli.evaluation.stages import Erasure, Stages
 from salcli.options import EvaluateOptions
@@ -42,7 +42,7 @@ def scattered(n: int, measure: ScatterMeasure = SCATTER) -> Scatter:
     x, index = rng.normal(size=(n, 3)), np.arange(n)
     attributes = (Attribute("g", rng.integers(0, 2, n), ("a", "b")), Attribute("h", rng.integers(-1, 2, n), ("c", "d")))
     labels = GuardedLabels("y.csv", attributes, None, None)
-    plan = RowPlan(index[:0], {}, {}, index, ())
+    plan = EvaluationSplit.of(index[:0], {}, index, has_held_out=True)
     stages = Stages(index, x, x, x * [1, 0, 1])
     rows = BeforeAfter(None, Erasure(), EvaluateOptions(), Labelled(labels, plan, stages))  # type: ignore[arg-type]
     found = measure.run(rows)

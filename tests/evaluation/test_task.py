@@ -6,7 +6,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.svm import LinearSVC
 
-from salcli.evaluation.attackers import LinearProbe, Scaling
+from salcli.evaluation.attackers import LinearClassifier, LinearSVM, Scaling
 from salcli.evaluation.report import to_json
 from salcli.evaluation.task import Guarded, Task, main_task
 
@@ -176,13 +176,13 @@ def test_what_is_not_retrained_sees_the_rows_as_another_tool_scaled_them() -> No
 @pytest.mark.parametrize("doubtful", [0, 1], ids=["before", "after"])
 def test_a_doubt_about_either_classifier_is_one_about_the_task(monkeypatch: pytest.MonkeyPatch, doubtful: int) -> None:
     x, y, groups = planted()
-    train, trained = LinearProbe.train, []
+    train, trained = LinearSVM.fit, []
 
-    def watched(*args: Any, **options: Any) -> LinearProbe:
+    def watched(*args: Any, **options: Any) -> LinearClassifier:
         trained.append(dataclasses.replace(train(*args, **options), converged=len(trained) != doubtful))
         return trained[-1]
 
     assert told(x, x, y, groups)["converged"]
-    monkeypatch.setattr(LinearProbe, "train", watched)
+    monkeypatch.setattr(LinearSVM, "fit", watched)
     assert not told(x, x, y, groups)["converged"]
     assert len(trained) == 2

@@ -191,6 +191,7 @@ def test_options_that_contradict_each_other_are_refused(options: dict[str, objec
         LabelOptions(**options)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quoted", [0, 300, 70_000])
 def test_more_classes_than_a_byte_holds_come_from_many_blocks_with_their_lines(quoted: int) -> None:
     cells = [f"class {i:05}" for i in range(40_000)] * 2

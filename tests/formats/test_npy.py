@@ -49,6 +49,7 @@ def matrices(draw: st.DrawFn) -> NDArray[Any]:
     return np.asfortranarray(values) if draw(st.booleans()) else values
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(matrices(), st.sampled_from([None, 1, 2, 4]), st.booleans())
 def test_what_numpy_saves_is_read_to_the_same_bits(array: NDArray[Any], batch_rows: int | None, packs: bool) -> None:

@@ -137,6 +137,7 @@ def chunks(draw: st.DrawFn) -> tuple[bytes, int]:
     return b"\n".join(lines), d
 
 
+@pytest.mark.slow
 @settings(max_examples=600)
 @given(chunks())
 @example((b"a b 1 2\n" + BOM + b"c 1 2", 2))
@@ -156,6 +157,7 @@ def test_a_chunk_reads_like_its_lines_one_by_one(case: tuple[bytes, int]) -> Non
     assert chunk.words(d, place) == found
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(chunks())
 def test_fields_are_counted_as_runs_between_spaces_and_tabs(case: tuple[bytes, int]) -> None:

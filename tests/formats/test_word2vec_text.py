@@ -113,6 +113,7 @@ def files(draw: st.DrawFn) -> bytes:
     return data[:-1] if data.endswith(b"\n") and draw(st.integers(0, 3)) == 0 and rows else data
 
 
+@pytest.mark.slow
 @settings(max_examples=700)
 @given(
     files(),
@@ -189,6 +190,7 @@ gensim_words = st.lists(
 )
 
 
+@pytest.mark.slow
 @leaves_open
 @settings(max_examples=150)
 @given(gensim_words, st.integers(1, 5), st.data())
@@ -270,6 +272,7 @@ def matrices(n: int, dtype: type) -> st.SearchStrategy[NDArray[Any]]:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(st.lists(any_words, min_size=1, max_size=7), st.sampled_from([np.float32, np.float64]), st.data())
 def test_what_is_written_with_a_header_reads_back_the_same_and_is_written_again_the_same(
@@ -290,6 +293,7 @@ def test_what_is_written_with_a_header_reads_back_the_same_and_is_written_again_
     assert written(found.keys, found.vectors, batch_rows=1) == once
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(st.lists(words().filter(lambda word: not word.startswith(BOM)), min_size=1, max_size=7), st.data())
 def test_what_is_written_without_a_header_reads_back_the_same(held: list[bytes], data: st.DataObject) -> None:

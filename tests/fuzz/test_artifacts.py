@@ -103,6 +103,7 @@ def test_the_seeds_are_usable(which: int) -> None:
         use_artifact(str(path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("value", [*VALUES, DEEP, "drop"], ids=lambda value: repr(value)[:20])
 def test_any_field_of_the_header_may_be_anything(which: int, value: Any) -> None:
@@ -164,6 +165,7 @@ def test_a_changed_header_ends_the_command_in_one_line(commands: Commands, tmp_p
         assert not (tmp_path / "o.npy").exists()
 
 
+@pytest.mark.slow
 def test_a_number_that_overflows_is_refused() -> None:
     text = header_text(0).replace('"given": 1', '"given": 1e999')
     assert "1e999" in text

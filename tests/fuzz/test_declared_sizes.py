@@ -190,6 +190,7 @@ def _packed_keys(n_mib: int) -> bytes:
     return zipped([("x.npy", npy(np.ones((n, 1), "f2"))), ("keys.npy", keys)], zipfile.ZIP_DEFLATED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", BOMBS)
 def test_what_would_grow_without_end_is_refused_in_bounded_memory(
     commands: Commands, tmp_path: Path, case: str
@@ -263,6 +264,7 @@ def test_a_file_of_keys_without_end_is_refused(commands: Commands, tmp_path: Pat
     commands.refuse("inspect", tmp_path / "x.npy", "--keys", tmp_path / "k.txt", says="k.txt: line 3: ")
 
 
+@pytest.mark.slow
 def test_an_output_is_not_begun_for_a_bomb(commands: Commands, tmp_path: Path) -> None:
     (tmp_path / "e.npz").write_bytes(_artifact())
     (tmp_path / "x.npy.gz").write_bytes(zeros(64, before=npy_header(64 << 18, 1), ends=False))

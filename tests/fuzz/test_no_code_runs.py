@@ -234,6 +234,7 @@ def test_an_odd_archive_is_no_eraser(commands: Commands, tmp_path: Path, case: s
     commands.refuse("inspect", tmp_path / "e.npz", says=odd[case][1])
 
 
+@pytest.mark.slow
 def test_a_damaged_array_beside_the_matrix_stops_apply_in_one_line(commands: Commands, tmp_path: Path) -> None:
     data = bytearray(zipped([("x.npy", npy(X)), ("more.npy", npy(np.arange(300)))]))
     data[len(data) // 2] ^= 1  # within `more`

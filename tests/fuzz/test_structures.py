@@ -198,6 +198,7 @@ def test_a_changed_hdf5_file_is_refused_or_read(data: bytes) -> None:
     read_or_refused(data, "x.h5")
 
 
+@pytest.mark.slow
 @settings(max_examples=250)
 @given(hdf5_structures())
 def test_any_structure_of_an_hdf5_file_gives_its_only_matrix_or_is_refused(made: tuple[bytes, list[str]]) -> None:

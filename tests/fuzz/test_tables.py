@@ -125,6 +125,7 @@ def tables(draw: st.DrawFn) -> bytes:
     return draw(st.sampled_from([b"", b"", BOM])) + (data[:-1] if draw(st.integers(0, 4)) == 0 else data)
 
 
+@pytest.mark.slow
 @settings(max_examples=800)
 @given(tables())
 @example(b'word,y\na,"F\n')
@@ -217,6 +218,7 @@ def test_the_seeds_are_read() -> None:
     assert [survive("text", data) for data in TEXT[2:4]] == [False] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_changed_file_ends_the_command_in_one_line(commands: Commands, tmp_path: Path, seed: int) -> None:
     rng, n_refused = np.random.default_rng(seed), 0

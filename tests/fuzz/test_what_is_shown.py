@@ -148,6 +148,7 @@ def test_an_artifact_shows_what_its_header_says_as_text(commands: Commands, fold
     assert SHOWN[0] in tame(commands.run("inspect", folder / "h.npz"), code=3).err
 
 
+@pytest.mark.slow
 def test_a_message_about_a_name_without_end_has_one(commands: Commands, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.eye(2))
     (tmp_path / "y.csv").write_text(f"word,y\n{'k' * 500_000},1\n{'k' * 500_000},2\n", encoding="utf-8")

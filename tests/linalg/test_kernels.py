@@ -21,6 +21,7 @@ def test_gram_matrices_equal_scikit_learns(n: int, m: int, d: int, seed: int) ->
     assert_allclose(Kernel("rbf", 2.0).gram(x, y), rbf_kernel(x, y, 2.0), rtol=1e-9, atol=1e-15)
 
 
+@pytest.mark.slow
 @given(st.sampled_from([Kernel("linear"), Kernel("poly", 0.1, 3), Kernel("rbf", 0.01)]), st.data())
 def test_no_rows_features_depend_on_the_batch_it_comes_in(kernel: Kernel, data: st.DataObject) -> None:
     x = np.random.default_rng(1).normal(size=(1500, 40)).astype(np.float32)

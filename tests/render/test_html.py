@@ -74,6 +74,7 @@ def full_page() -> str:
     return html(full_report())
 
 
+@pytest.mark.slow
 def test_a_full_report_has_a_figure_for_every_picture_and_loads_nothing(full_page: str) -> None:
     page = check_page(full_page)
     assert len(page.all("figure")) == 9
@@ -110,6 +111,7 @@ def test_the_tables_hold_all_that_the_pictures_show(full_page: str) -> None:
     assert all(f"{cell.tpr:.3f}" in texts for cell in task.first.tpr)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["<script>alert(1)</script>", "\u202e$x_1$\x1b[0m\udcff😀漢"], ids=["markup", "odd"])
 def test_strings_of_a_report_are_shown_letter_by_letter(text: str) -> None:
     page_text = html(poisoned(full_report(2), text))
@@ -122,6 +124,7 @@ def test_strings_of_a_report_are_shown_letter_by_letter(text: str) -> None:
     assert any(cell.startswith(f"{shown}gender, after erasure: the best attacker") for cell in page.texts)
 
 
+@pytest.mark.slow
 @given(reports())
 @settings(max_examples=80)
 def test_any_report_gives_a_page_that_parses(report: Report) -> None:
@@ -159,6 +162,7 @@ assert "matplotlib.pyplot" not in sys.modules
 """
 
 
+@pytest.mark.slow
 def test_the_same_report_gives_the_same_bytes_in_any_process() -> None:
     told = {
         subprocess.run(

@@ -71,6 +71,7 @@ def test_nothing_becomes_a_link_a_mention_or_a_formula(write: Any) -> None:
     assert not re.search(r"@\w|#\d|:\w|www\.|://|\$\w", told)
 
 
+@pytest.mark.slow
 @given(reports())
 @settings(max_examples=60)
 def test_any_report_keeps_its_tables_whole(report: Report) -> None:

@@ -43,6 +43,7 @@ def folded(path: Path, given: GuardedLabels, rows: np.ndarray, batch_rows: int |
         return fold(LabelledSource.of(source, given, rows), CrossMoments, LOCAL, Silent())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [(name, np.float32) for name in NAMES] + [(name, np.float64) for name in ("x.npy", "x.npz", "x.h5")],
@@ -68,6 +69,7 @@ def test_a_fold_gives_the_same_bits_for_any_batch_size_and_format(
     np.testing.assert_allclose(first.comoment, (plain - plain.mean(0)).T @ (z - z.mean(0)), atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 7])
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("labelled", ["all", "some"])
