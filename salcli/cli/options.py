@@ -6,10 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from salcli.errors import UsageError
+from salcli.formats import registry
 
-FORMAT_HELP = "npy, npz, h5, word2vec-text, glove or word2vec-bin"
-
-
+FORMAT_HELP = registry.names(last=" or ")
 STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from salcli.commands.sweep import Again, repeat_fits, require_repeatable, sweep
 from salcli.data.labels import GuardedLabels, as_index
+from salcli.data.source import Source
 from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.errors import located, warn
 from salcli.evaluation import utility as keeping
@@ -18,7 +19,6 @@ from salcli.evaluation.plan import RowPlan, capped, plan_rows, require_same_labe
 from salcli.evaluation.report import Fields, Report, judged_stage
 from salcli.evaluation.stages import Erasure, Stages, opened_against, stage_rows
 from salcli.formats import atomic
-from salcli.formats.finite import FiniteSource
 from salcli.formats.label_table import read_labels
 from salcli.formats.registry import open_source
 from salcli.options import EvaluateOptions
@@ -37,10 +37,10 @@ UNKNOWN_FIT = (
 class Subject:
     """What is evaluated."""
 
-    source: FiniteSource
+    source: Source
     labels: GuardedLabels | None
     artifact: Artifact | None
-    against: FiniteSource | None
+    against: Source | None
     guarded: GuardedLabels | None
     """The labels of the attributes that the eraser was fitted for, if others are evaluated."""
     eraser: Fields | None

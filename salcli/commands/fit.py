@@ -13,6 +13,7 @@ from salcli.data.digests import labels_digest, rows_digest
 from salcli.data.embeddings import Rows
 from salcli.data.join import LabelledRows
 from salcli.data.labels import GuardedLabels, Selection, as_index
+from salcli.data.source import Source
 from salcli.data.splits import RowRule
 from salcli.erasers.artifact import Artifact, write_artifact
 from salcli.erasers.kernel import AnyEraser, KernelEraser
@@ -21,7 +22,6 @@ from salcli.erasers.linear import LinearEraser
 from salcli.erasers.sal import SpectralFit, fit_sal, require_choice
 from salcli.errors import UsageError, located
 from salcli.formats import atomic
-from salcli.formats.finite import FiniteSource
 from salcli.formats.label_table import file_name, read_labels
 from salcli.formats.registry import open_source
 from salcli.options import FitOptions, KernelFitOptions
@@ -31,7 +31,7 @@ from salcli.streaming.memory import keep_freed_memory
 from salcli.streaming.passes import fold_moments, join_labels
 from salcli.streaming.progress import Progress, Silent
 
-Solve = Callable[[FiniteSource, GuardedLabels, Rows | range], SpectralFit[AnyEraser]]
+Solve = Callable[[Source, GuardedLabels, Rows | range], SpectralFit[AnyEraser]]
 
 
 def fit(embeddings: str, labels: str, output: str, options: FitOptions, progress: Progress | None = None) -> Artifact:
@@ -42,7 +42,7 @@ def fit(embeddings: str, labels: str, output: str, options: FitOptions, progress
     the artifact that lies at `output`
     """
 
-    def solve(source: FiniteSource, chosen: GuardedLabels, rows: Rows | range) -> SpectralFit[AnyEraser]:
+    def solve(source: Source, chosen: GuardedLabels, rows: Rows | range) -> SpectralFit[AnyEraser]:
         moments = fold_moments(
             source, chosen, LabelledRows.of(rows), progress or Silent(), is_centred=options.is_centred
         )
@@ -57,7 +57,7 @@ def kfit(
     """Learn an eraser in a kernel's feature space and save it (see `fit`)."""
     kernel_of(options)
 
-    def solve(source: FiniteSource, chosen: GuardedLabels, rows: Rows | range) -> SpectralFit[AnyEraser]:
+    def solve(source: Source, chosen: GuardedLabels, rows: Rows | range) -> SpectralFit[AnyEraser]:
         by = fit_exactly if options.landmarks is None else fit_by_landmarks
         return by(source, chosen, as_index(rows), options, progress or Silent())
 
@@ -95,7 +95,7 @@ def _fit(embeddings: str, labels: str, output: str, options: FitOptions, solve: 
 
 def describe_fit(
     options: FitOptions,
-    source: FiniteSource,
+    source: Source,
     labels: GuardedLabels,
     fitted: Selection,
     fit: SpectralFit[AnyEraser],

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from salcli.data.join import LabelledRows
 from salcli.data.labels import GuardedLabels, Index
+from salcli.data.source import Source
 from salcli.data.splits import stratified_sample
 from salcli.erasers.artifact import Artifact
 from salcli.erasers.kernel import FeatureEraser
@@ -20,7 +21,6 @@ from salcli.evaluation.attack import UNCONVERGED, attack, chosen_probes
 from salcli.evaluation.plan import RowPlan
 from salcli.evaluation.report import Fields
 from salcli.evaluation.stages import Erasure, Stages, stage_rows
-from salcli.formats.finite import FiniteSource
 from salcli.options import SAME_KERNEL, EvaluateOptions
 from salcli.streaming.passes import fold_moments
 from salcli.streaming.progress import Progress, Silent
@@ -32,7 +32,7 @@ Figures = dict[str, float]
 class Again:
     """What is measured again and again."""
 
-    source: FiniteSource
+    source: Source
     labels: GuardedLabels
     """What is attacked."""
     guarded: GuardedLabels

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import GuardedLabels
+from salcli.data.source import Source
 from salcli.data.splits import RowRule
 from salcli.erasers.kernel import AnyEraser, FeatureEraser, KernelEraser
 from salcli.erasers.linear import LinearEraser
@@ -16,7 +17,6 @@ from salcli.formats import atomic
 from salcli.formats import sniff as signature
 from salcli.formats.artifact_header import SCHEMA, checked_header
 from salcli.formats.files import ByteFile
-from salcli.formats.finite import FiniteSource
 from salcli.formats.npy import read_header, strings
 from salcli.formats.npz import Archive
 from salcli.formats.sniff import HEAD_BYTES
@@ -66,7 +66,7 @@ class Artifact:
             "attributes": [a["name"] for a in self.header["attributes"]]
         }
 
-    def require_width(self, path: str, source: FiniteSource) -> None:
+    def require_width(self, path: str, source: Source) -> None:
         """Refuse rows of another width than the eraser takes; `path`: of the artifact, for the message.
 
         Raises

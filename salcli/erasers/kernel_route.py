@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 from salcli.data.join import LabelledRows
 from salcli.data.labels import GuardedLabels, as_index
+from salcli.data.source import Source
 from salcli.data.splits import stratified_sample
 from salcli.erasers.kernel import FeatureEraser, KernelEraser
 from salcli.erasers.ksal import exact_bytes, fit_ksal
 from salcli.erasers.sal import SpectralFit, fit_sal
 from salcli.errors import UsageError, warn
-from salcli.formats.finite import FiniteSource
 from salcli.linalg.decompositions import column_rank
 from salcli.linalg.kernels import PARAMETERS, Kernel, NystromMap
 from salcli.options import KernelFitOptions
@@ -42,7 +42,7 @@ def kernel_of(options: KernelFitOptions) -> Kernel:
 
 
 def fit_by_landmarks(
-    source: FiniteSource, labels: GuardedLabels, rows: NDArray[np.int64], options: KernelFitOptions, progress: Progress
+    source: Source, labels: GuardedLabels, rows: NDArray[np.int64], options: KernelFitOptions, progress: Progress
 ) -> SpectralFit[FeatureEraser]:
     """Fit SAL on the features that landmarks give: all fitted rows, or a stratified sample of them.
 
@@ -64,7 +64,7 @@ def fit_by_landmarks(
 
 
 def fit_exactly(
-    source: FiniteSource, labels: GuardedLabels, rows: NDArray[np.int64], options: KernelFitOptions, progress: Progress
+    source: Source, labels: GuardedLabels, rows: NDArray[np.int64], options: KernelFitOptions, progress: Progress
 ) -> SpectralFit[KernelEraser]:
     """Fit kSAL on all rows by their inner products (see `fit_by_landmarks` for the parameters).
 
@@ -104,7 +104,7 @@ def fit_exactly(
     return fit
 
 
-def _tell_of_lost(source: FiniteSource, rank: int, design: Array, *, is_centred: bool) -> None:
+def _tell_of_lost(source: Source, rank: int, design: Array, *, is_centred: bool) -> None:
     """Tell if labels span more directions than were found: inner products hold squares, which lose what is small."""
     if rank >= min(design.shape[1] - is_centred, source.d):
         return  # as it should be; the rest takes time where classes are many

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.data.source import Source
 from salcli.erasers.kernel import FeatureEraser
 from salcli.erasers.linear import LinearEraser
 from salcli.errors import RowRangeError
-from salcli.formats.finite import FiniteSource
 
 SAMPLE_ROWS = 1 << 12
 
@@ -18,7 +18,7 @@ COARSE = 5e-3  # rounding that brings back more than this share of the strongest
 
 
 def erased_dtype(
-    eraser: LinearEraser | FeatureEraser, singular_values: NDArray[np.float64], source: FiniteSource
+    eraser: LinearEraser | FeatureEraser, singular_values: NDArray[np.float64], source: Source
 ) -> np.dtype[Any]:
     """Choose the numbers' type of an erased file: the input's, or a finer one where rounding would undo the work.
 
@@ -29,7 +29,7 @@ def erased_dtype(
     dtype = np.promote_types(source.dtype, least) if least.itemsize > source.dtype.itemsize else source.dtype
     if dtype.itemsize >= 8:
         return dtype
-    blocks = itertools.chain.from_iterable(slab.blocks(SAMPLE_ROWS) for slab in source.slabs())
+    blocks = itertools.chain.from_iterable(chunk.batches(SAMPLE_ROWS) for chunk in source.chunks())
     first = next(block.vectors for block in blocks if len(block))
     allowed = COARSE * float(singular_values[0])
     finer = [dtype, *(np.dtype(t) for t in (np.float32, np.float64) if np.dtype(t).itemsize > dtype.itemsize)]

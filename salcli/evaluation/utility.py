@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels
+from salcli.data.source import Source
 from salcli.erasers.linear import LinearEraser
 from salcli.errors import AlignmentError, UsageError
 from salcli.evaluation import neighbors as nearest_rows
@@ -17,7 +18,6 @@ from salcli.evaluation.report import Fields
 from salcli.evaluation.similarity import similarity_change, spellings
 from salcli.evaluation.stages import Erasure, Stages, erase_keys, gather_same
 from salcli.evaluation.task import Guarded, main_task
-from salcli.formats.finite import FiniteSource
 from salcli.formats.gold_sets import SimilaritySet, read_similarity
 from salcli.options import EvaluateOptions
 from salcli.streaming.memory import require_room
@@ -40,7 +40,7 @@ class Words:
     """Which row of the file each is."""
 
 
-def gather_words(source: FiniteSource, options: EvaluateOptions) -> Words:
+def gather_words(source: Source, options: EvaluateOptions) -> Words:
     """Read the gold sets that are asked for, and the vectors of their words."""
     sets = tuple(read_similarity(name) for name in options.similarity)
     if not sets:
@@ -72,7 +72,7 @@ def similarity(words: Words, erasure: Erasure, options: EvaluateOptions) -> tupl
     )
 
 
-def neighbors(source: FiniteSource, erasure: Erasure, options: EvaluateOptions, progress: Progress) -> Fields | None:
+def neighbors(source: Source, erasure: Erasure, options: EvaluateOptions, progress: Progress) -> Fields | None:
     """Show the neighbours of words before and after, and how many rows keep theirs."""
     if not options.neighbors:
         return None
@@ -81,14 +81,14 @@ def neighbors(source: FiniteSource, erasure: Erasure, options: EvaluateOptions, 
     width = source.d if erasure.eraser is None else erasure.eraser.width
     n_bytes = source.n * (source.d * source.dtype.itemsize + 8 * width)
     require_room(n_bytes, f"neighbours among {source.n:,} rows", "evaluate a smaller file")
-    rows = source.held_rows()
+    rows = source.kept_rows()
     before, held = gather_rows(source, rows, progress)
     after = (
         erasure.erased(before)
         if erasure.against is None
         else gather_same(source, erasure.against, rows, held, progress)
     )
-    keys = list(source.held_keys())
+    keys = list(source.kept_keys())
     assert after is not None
     return nearest_rows.neighbors(keys, before, after, options.neighbors, seed=options.seed).to_dict()
 

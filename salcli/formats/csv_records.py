@@ -13,7 +13,7 @@ import numpy as np
 from salcli.errors import FormatError
 from salcli.formats.csv_cells import FEED, Cells, PlainLines
 from salcli.formats.files import ByteFile
-from salcli.formats.sniff import format_of
+from salcli.formats.registry import recognised
 
 DELIMITERS = ",;\t"
 MAX_LINE = 1 << 20
@@ -32,9 +32,6 @@ class Batch(NamedTuple):
     """Their fields, column by column."""
 
 
-NO_TEXT = ("npy", "npz", "h5")
-
-
 def csv_batches(path: str) -> Generator[Batch]:
     """Read a CSV; a blank line in one of several columns may only stand at the end.
 
@@ -46,8 +43,8 @@ def csv_batches(path: str) -> Generator[Batch]:
     FormatError : broken CSV, a line without end, or one of more or fewer fields than the first
     """
     with closing(ByteFile.open(path)) as file:
-        if (kind := format_of(file.head())) in NO_TEXT:
-            raise FormatError(f"{path}: is an {kind} file, expected a CSV: are two files in the wrong order?")
+        if (kind := recognised(file.head())).has_magic:
+            raise FormatError(f"{path}: is {kind}, expected a CSV: are two files in the wrong order?")
         blocks = _blocks(path, file)
         first = next(blocks, None)
         if first is None:

@@ -9,24 +9,23 @@ from numpy.typing import NDArray
 
 from salcli.data.join import Join, LabelledRows
 from salcli.data.labels import GuardedLabels, Index, Selection, as_subscript
+from salcli.data.source import PARTITION_ELEMENTS, Chunk, Source
 from salcli.errors import AlignmentError
-from salcli.formats.finite import FiniteSource
 from salcli.formats.keys import KeyCensus
-from salcli.formats.source import Slab
 from salcli.linalg.class_sums import GroupedSums, RowSums, anchor_of, may_group
 from salcli.linalg.kernels import NystromMap
 from salcli.linalg.label_matrix import SparseDesign
 from salcli.linalg.moments import CrossMoments, is_settled
-from salcli.options import UNIT_ELEMENTS, block_rows
+from salcli.options import block_rows
 from salcli.streaming.engine import ordered_map
 from salcli.streaming.progress import Progress
 
-JOINING = 8  # a unit has at least so many numbers for each number of its sums
-GROUPED_UNITS = 8  # where adding up is fast, what Python does for each piece of work would be felt
+JOINING = 8  # a group of partitions has at least so many numbers for each number of its sums
+GROUPED_PARTITIONS = 8  # where adding up is fast, what Python does for each piece of work would be felt
 GROUPED_ROWS = 1 << 17  # of which the design is held at once
 
 
-def join_labels(source: FiniteSource, labels: GuardedLabels) -> Join:
+def join_labels(source: Source, labels: GuardedLabels) -> Join:
     """Find the row of each label, by key if the CSV has keys, else by position; tell of duplicate keys.
 
     Raises
@@ -34,7 +33,7 @@ def join_labels(source: FiniteSource, labels: GuardedLabels) -> Join:
     AlignmentError : they do not meet
     """
     if labels.keys is None:
-        by_position = Join.by_position(labels, source.n + source.n_dropped, source.path)
+        by_position = Join.by_position(labels, source.n_all, source.path)
         return by_position.without_rows(source.dropped)
     if not source.has_keys:
         raise AlignmentError(
@@ -54,7 +53,7 @@ def join_labels(source: FiniteSource, labels: GuardedLabels) -> Join:
 
 
 def fold_moments(
-    source: FiniteSource,
+    source: Source,
     labels: GuardedLabels,
     chosen: LabelledRows,
     progress: Progress,
@@ -62,7 +61,7 @@ def fold_moments(
     *,
     is_centred: bool = True,
 ) -> CrossMoments:
-    """Fold the chosen rows into moments, slab by slab in file order.
+    """Fold the chosen rows into moments, chunk by chunk in file order.
 
     Parameters
     ----------
@@ -79,7 +78,7 @@ def fold_moments(
 
 
 def _folded(
-    source: FiniteSource,
+    source: Source,
     labels: GuardedLabels,
     chosen: LabelledRows,
     progress: Progress,
@@ -95,19 +94,19 @@ def _folded(
             return GroupedSums(width, labels.n_columns, gathers=gathers)
         return RowSums(width, labels.n_columns, n_one_hot=labels.n_one_hot, anchor=anchor)
 
-    def sums_of(unit: list[Slab]) -> RowSums:
-        whole = chosen.all_of(unit[0].start, sum(slab.n_rows for slab in unit))
-        sums = zero(gathers=whole is None or unit[0].bare is None)
+    def sums_of(chunks: list[Chunk]) -> RowSums:
+        whole = chosen.all_of(chunks[0].start, chunks[-1].stop - chunks[0].start)
+        sums = zero(gathers=whole is None or not source.fills_buffers)
         if features is None:
-            _add_rows(sums, unit, source, labels, chosen, whole)
+            _add_rows(sums, chunks, source, labels, chosen, whole)
         else:
-            _add_features(sums, unit, features, labels, chosen)
+            _add_features(sums, chunks, features, labels, chosen)
         return sums
 
     total = zero()
-    units = _units(source, chosen, width * labels.n_columns, checks=features is not None, is_grouped=is_grouped)
+    groups = _partitions(source, chosen, width * labels.n_columns, is_grouped=is_grouped)
     with progress.stage("fit", len(chosen)) as advance:
-        for sums in ordered_map(sums_of, units):
+        for sums in ordered_map(sums_of, groups):
             total += sums
             advance(len(sums))
     return CrossMoments.of_sums(total)
@@ -119,32 +118,30 @@ def _design(labels: GuardedLabels, index: Selection) -> SparseDesign:
 
 def _add_rows(
     sums: RowSums,
-    unit: list[Slab],
-    source: FiniteSource,
+    chunks: list[Chunk],
+    source: Source,
     labels: GuardedLabels,
     chosen: LabelledRows,
     whole: Selection | None,
 ) -> None:
     if whole is not None:  # labels are looked up once, and rows are read as many at a time as are added up
-        parts = (slab.vectors(sums.rows_at_once, only_looks=True) for slab in unit)
-        vectors = itertools.chain.from_iterable(parts)
+        batches = (chunk.batches(sums.rows_at_once, is_checked=False) for chunk in chunks)
+        vectors = (batch.vectors for batch in itertools.chain.from_iterable(batches))
         sums.add(vectors, _design(labels, whole))
-    else:
-        for block in itertools.chain.from_iterable(slab.blocks(block_rows(source.d)) for slab in unit):
-            x, index = chosen.within(block)
-            if len(x) < len(block):
-                source.check(block)
-            sums.add([x], _design(labels, index))
-    if not sums.is_finite:  # NaN and Inf never leave a sum
-        for slab in unit:
-            source.check(slab.read())
+        if not sums.is_finite:  # NaN and Inf never leave a sum
+            for chunk in chunks:
+                chunk.read()
+        return
+    for batch in itertools.chain.from_iterable(chunk.batches(block_rows(source.d)) for chunk in chunks):
+        x, index = chosen.within(batch)
+        sums.add([x], _design(labels, index))
 
 
 def _add_features(
-    sums: RowSums, unit: list[Slab], features: NystromMap, labels: GuardedLabels, chosen: LabelledRows
+    sums: RowSums, chunks: list[Chunk], features: NystromMap, labels: GuardedLabels, chosen: LabelledRows
 ) -> None:
     """Map rows many at a time, always the same ones: products of other shapes round otherwise."""
-    parts = [chosen.within(slab.read()) for slab in unit]
+    parts = [chosen.within(chunk.read()) for chunk in chunks]
     x, index = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     rows = block_rows(features.width)
     for start in range(0, len(x), rows):
@@ -152,38 +149,32 @@ def _add_features(
         sums.add([features(x[part])], _design(labels, index[part]))
 
 
-def _units(
-    source: FiniteSource, chosen: LabelledRows, n_sums: int, *, checks: bool, is_grouped: bool
-) -> Iterator[list[Slab]]:
-    """Give the slabs that hold chosen rows, unit by unit: sums of a unit are added up before they join the others.
+def _partitions(source: Source, chosen: LabelledRows, n_sums: int, *, is_grouped: bool) -> Iterator[list[Chunk]]:
+    """Yield the chunks that hold chosen rows, in groups of partitions: the sums of a group are added up on their own.
 
-    Joining takes its time for each unit, so with many classes a unit is several of the source's.
+    Joining takes its time for each group, so with many classes a group is several of the source's partitions.
     """
-    joined = 1 + JOINING * n_sums // UNIT_ELEMENTS
-    grouped = max(joined, min(GROUPED_UNITS, GROUPED_ROWS // source.unit)) if is_grouped else joined
-    slabs_of = source.slabs if checks else source.unchecked_slabs
-    touched = (slab for slab in slabs_of() if chosen.touch(slab.start, slab.n_rows))
-
-    def unit_of(slab: Slab) -> int:  # where slabs hold what they will give, many at once would take much memory
-        return slab.start // (source.unit * (joined if slab.bare is None else grouped))
-
-    for _, slabs in itertools.groupby(touched, unit_of):
-        yield list(slabs)
+    size = 1 + JOINING * n_sums // PARTITION_ELEMENTS
+    if is_grouped and source.fills_buffers:
+        size = max(size, min(GROUPED_PARTITIONS, GROUPED_ROWS // source.partition))
+    touched = (chunk for chunk in source.chunks() if chosen.touch(chunk.start, chunk.n_rows))
+    for _, chunks in itertools.groupby(touched, lambda chunk: chunk.partition(size)):
+        yield list(chunks)
 
 
-def _anchor(source: FiniteSource, chosen: LabelledRows, features: NystromMap | None) -> NDArray[np.float64] | None:
+def _anchor(source: Source, chosen: LabelledRows, features: NystromMap | None) -> NDArray[np.float64] | None:
     """Take what sums are measured from: the first chosen row, if any must be."""
     if features is None and source.dtype.itemsize <= 4:
         return None
-    slabs = (slab for slab in source.slabs() if chosen.touch(slab.start, slab.n_rows))
-    held = (chosen.within(block)[0] for slab in slabs for block in slab.blocks(block_rows(source.d)))
+    chunks = (chunk for chunk in source.chunks() if chosen.touch(chunk.start, chunk.n_rows))
+    held = (chosen.within(batch)[0] for chunk in chunks for batch in chunk.batches(block_rows(source.d)))
     first = next((x[:1] for x in held if len(x)), None)
     if first is None:
         return None
     return anchor_of(first if features is None else features(first))
 
 
-def gather_rows(source: FiniteSource, rows: NDArray[np.int64], progress: Progress) -> tuple[NDArray[Any], Index]:
+def gather_rows(source: Source, rows: NDArray[np.int64], progress: Progress) -> tuple[NDArray[Any], Index]:
     """Read the vectors of `rows` into memory.
 
     Returns
@@ -192,25 +183,25 @@ def gather_rows(source: FiniteSource, rows: NDArray[np.int64], progress: Progres
     """
     chosen = LabelledRows.of(rows)
     x, is_held = np.empty((len(rows), source.d), source.dtype), np.zeros(len(rows), np.bool_)
-    slabs = (slab for slab in source.slabs() if chosen.touch(slab.start, slab.n_rows))
+    chunks = (chunk for chunk in source.chunks() if chosen.touch(chunk.start, chunk.n_rows))
 
-    def placed(slab: Slab) -> int:
-        part, index = chosen.within(slab.read())
+    def placed(chunk: Chunk) -> int:
+        part, index = chosen.within(chunk.read())
         at = as_subscript(index)
         x[at], is_held[at] = part, True
         return len(part)
 
     with progress.stage("read", len(chosen)) as advance:
-        for n in ordered_map(placed, slabs):
+        for n in ordered_map(placed, chunks):
             advance(n)
     return (x if is_held.all() else x[is_held]), np.flatnonzero(is_held)
 
 
-def gather_keys(source: FiniteSource, wanted: set[str]) -> tuple[Mapping[str, NDArray[Any]], Mapping[str, int]]:
+def gather_keys(source: Source, wanted: set[str]) -> tuple[Mapping[str, NDArray[Any]], Mapping[str, int]]:
     """Read the vectors of the wanted keys (the first row of each), and which rows they are of."""
     found: dict[str, NDArray[Any]] = {}
     rows: dict[str, int] = {}
-    for batch in ordered_map(lambda slab: slab.read(), source.slabs()):
+    for batch in ordered_map(Chunk.read, source.chunks()):
         for i, key in enumerate(batch.keys or ()):
             if key in wanted and key not in found:
                 found[key], rows[key] = np.array(batch.vectors[i]), int(batch.rows[i])
