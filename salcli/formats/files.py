@@ -256,9 +256,9 @@ class ByteFile:
         except OSError as error:
             raise FormatError(f"{self.name}: cannot be read: {error.strerror}") from error
 
-    def plain(self, limit: int | None = None) -> "ByteFile":
+    def plain(self, n_bytes: int | None = None) -> "ByteFile":
         """Return this file if it is plain, else its content in an unnamed temporary file (see `UnpackedFile`)."""
-        return self if self.is_plain else UnpackedFile(self, limit).closed_with(self)
+        return self if self.is_plain else UnpackedFile(self, n_bytes).closed_with(self)
 
     def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
         """Return the SHA-256 of the file as it is on disk (what `sha256sum` prints); stop when it is not wanted."""
@@ -289,10 +289,10 @@ class UnpackedFile(ByteFile):
     The first `stream` to be read to its end does so on the way; else all is unpacked when a place is read.
     """
 
-    def __init__(self, packed: ByteFile, limit: int | None = None) -> None:
-        """Wrap a compressed file, whose content must not be longer than `limit` bytes."""
+    def __init__(self, packed: ByteFile, n_bytes: int | None = None) -> None:
+        """Wrap a compressed file, whose content must have `n_bytes`, if that is known."""
         super().__init__(packed.name)
-        self.packed, self.limit = packed, limit
+        self.packed, self.n_bytes = packed, n_bytes
         self._spool: IO[bytes] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -371,11 +371,12 @@ class _KeptStream(Stream):
             while len(left):
                 left = left[self._file.spool.write(left) :]
         self._n += len(data)
-        if self._file.limit is not None and self._n > self._file.limit:
-            raise FormatError(
-                f"{self._file.name}: too long: more bytes follow byte {self._file.limit}, where it should end"
-            )
+        wanted = self._file.n_bytes
+        if wanted is not None and self._n > wanted:
+            raise FormatError(f"{self._file.name}: too long: more bytes follow byte {wanted}, where it should end")
         if len(data) < size:
+            if wanted is not None and self._n < wanted:
+                raise FormatError(f"{self._file.name}: truncated: it ends after {self._n} of {wanted} bytes")
             self._file.finish()
         return data
 

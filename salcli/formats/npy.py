@@ -90,8 +90,8 @@ class NpyReader(FileReader):
                 f"{self.path}: truncated: {self.n} x {self.d} {self.dtype} take {layout.n_bytes} bytes, more than "
                 f"{file.compression} can pack into this file"
             )
-        self.file = file.plain(limit=end)
-        if (size := self.file.size or 0) != end:
+        self.file = file.plain(n_bytes=end)
+        if (size := file.size) is not None and size != end:
             fault = "truncated" if size < end else "too long"
             raise FormatError(
                 f"{self.path}: {fault}: {self.n} x {self.d} {self.dtype} take {layout.n_bytes} bytes, "
