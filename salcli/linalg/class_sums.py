@@ -184,8 +184,7 @@ def anchor_of(x: NDArray[Any]) -> Array | None:
 
 
 GROUP = 64  # about so many rows of a class are added up in float32 before float64 takes over
-BLOCK_ELEMENTS = 1 << 23  # numbers added up at once: Python comes in between seldom enough for two threads
-GATHERED = 4  # rows that must wait first are added up so many times fewer at once
+BLOCK_ELEMENTS = 1 << 21  # numbers added up at once: few for the cache, many beside what Python does for them
 BLOCK_ROWS = 1 << 16  # rows, at most: their places take memory too
 GROUPS_ELEMENTS = 1 << 18  # of groups' sums, before they are added up
 LEAST_ELEMENTS = 1 << 25  # fewer numbers take no time in float64 either, and leave it more to lose
@@ -208,16 +207,14 @@ class GroupedSums(RowSums):
     measures_all = False
     _kind = np.float32
 
-    def __init__(self, d: int, width: int, *, gathers: bool = False) -> None:
+    def __init__(self, d: int, width: int) -> None:
         """Begin with nothing.
 
         Parameters
         ----------
         d, width : columns of X and Z
-        gathers : rows come in batches of any size and wait in memory of ours: a quarter of it will do
         """
-        elements = BLOCK_ELEMENTS // GATHERED if gathers else BLOCK_ELEMENTS
-        self._n_rows_block = max(GROUP, power_of_two(min(elements // d, BLOCK_ROWS)))
+        self._n_rows_block = max(GROUP, power_of_two(min(BLOCK_ELEMENTS // d, BLOCK_ROWS)))
         super().__init__(d, width, n_one_hot=width)
         rows = self.rows_at_once
         # A group has so many rows that each class gets about half of `GROUP` of them.

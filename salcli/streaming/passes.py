@@ -89,14 +89,14 @@ def _folded(
     width = source.d if features is None else features.width
     anchor = _anchor(source, chosen, features)
 
-    def zero(*, gathers: bool = True) -> RowSums:
+    def zero() -> RowSums:
         if is_grouped:
-            return GroupedSums(width, labels.n_columns, gathers=gathers)
+            return GroupedSums(width, labels.n_columns)
         return RowSums(width, labels.n_columns, n_one_hot=labels.n_one_hot, anchor=anchor)
 
     def sums_of(chunks: list[Chunk]) -> RowSums:
         whole = chosen.all_of(chunks[0].start, chunks[-1].stop - chunks[0].start)
-        sums = zero(gathers=whole is None or not source.fills_buffers)
+        sums = zero()
         if features is None:
             _add_rows(sums, chunks, source, labels, chosen, whole)
         else:
