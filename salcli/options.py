@@ -21,10 +21,9 @@ if TYPE_CHECKING:  # help is shown without numpy
 DEFAULT_FIT_SPLIT = "train"
 DTYPES = ("float16", "float32", "float64")
 FORMAT_HELP = "npy, npz, h5, word2vec-text, glove or word2vec-bin"
-SLAB_BYTES = 8 << 20  # big enough to hide what Python takes for each, small enough for a few on every thread
-WIDENED_SLAB_BYTES = 16 << 20
-BARE_SLAB_BYTES = 32 << 20  # of numbers that need not be copied to be looked at
-UNIT_ELEMENTS, UNIT_ROWS = 1 << 23, 1 << 18  # labels, and where they belong, take memory for each row
+CHUNK_BYTES = 8 << 20  # big enough to hide what Python takes for each, small enough for a few on every thread
+WIDENED_CHUNK_BYTES = 16 << 20
+STREAMED_CHUNK_BYTES = 32 << 20  # of rows that are read in batches, through a small buffer
 BLOCK_ELEMENTS = 1 << 21  # what a pass holds at once
 
 
@@ -132,14 +131,6 @@ def _listed(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def unit_rows(d: int) -> int:
-    """Give the rows of a unit of work: a power of two, the same however a file is read.
-
-    No slab reaches over a multiple of it, so sums can be added up unit by unit and do not depend on the slabs.
-    """
-    return int(1 << (min(max(1, UNIT_ELEMENTS // max(1, d)), UNIT_ROWS).bit_length() - 1))
-
-
 def block_rows(d: int) -> int:
     """Give the rows of a block, which a pass works on at once."""
     return int(max(1, BLOCK_ELEMENTS // max(1, d)))
@@ -175,23 +166,25 @@ class ReadOptions(Record):
     """What text is parsed to (the parser reads float64 and rounds once, as gensim does)."""
     widened_bytes: int = 0
     """Bytes that a row grows to on its way, if those are more than it has in the file."""
-    bare_slab_bytes: int = BARE_SLAB_BYTES
-    """Of a slab whose numbers need not be copied to be looked at."""
+    streamed_bytes: int = STREAMED_CHUNK_BYTES
+    """Of a chunk whose rows can be read in batches, through a small buffer."""
 
     @property
     def most_rows(self) -> int | None:
-        """Rows of a slab as far as they do not depend on the file."""
+        """Rows of a chunk as far as they do not depend on the file."""
         if self.batch_rows is not None or not self.widened_bytes:
             return self.batch_rows
-        return max(1, WIDENED_SLAB_BYTES // self.widened_bytes)
+        return max(1, WIDENED_CHUNK_BYTES // self.widened_bytes)
 
-    def rows_per_slab(self, row_bytes: int, unit: int, multiple_of: int = 1, *, is_bare: bool = False) -> int:
-        """Choose how many rows make a slab: equal parts of a unit, as far as may be; more where nothing is copied."""
+    def rows_per_chunk(
+        self, row_bytes: int, partition: int, multiple_of: int = 1, *, fills_buffers: bool = False
+    ) -> int:
+        """Choose the rows of a chunk: equal parts of a partition, as far as may be; more where batches are cheap."""
         if self.batch_rows is not None:
             return self.batch_rows
-        rows = max(1, (self.bare_slab_bytes if is_bare else SLAB_BYTES) // max(1, row_bytes))
-        parts = -(-unit // min(rows, self.most_rows or rows))
-        return max(1, unit // parts // multiple_of) * multiple_of
+        rows = max(1, (self.streamed_bytes if fills_buffers else CHUNK_BYTES) // max(1, row_bytes))
+        parts = -(-partition // min(rows, self.most_rows or rows))
+        return max(1, partition // parts // multiple_of) * multiple_of
 
 
 @dataclass(frozen=True)

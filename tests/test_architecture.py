@@ -24,7 +24,10 @@ LAYERS = (
     ("__main__",),
 )
 FLOOR = {name: floor for floor, names in enumerate(LAYERS) for name in names}
-SIDEWAYS = {("options", "data")}  # options name the rule by which rows are chosen
+SIDEWAYS = {
+    ("options", "data"),  # options name the rule by which rows are chosen
+    ("data", "linalg"),  # rows that are read are checked to be finite
+}
 ONLY_IN = {
     "typer": {"cli"},
     "rich": {"cli", "render"},

@@ -14,11 +14,11 @@ from salcli.commands import apply as command
 from salcli.commands.apply import stream_through
 from salcli.data.join import LabelledRows
 from salcli.data.labels import Attribute, GuardedLabels
+from salcli.data.source import Chunk
 from salcli.erasers.base import Fit
 from salcli.erasers.leace import fit_leace
 from salcli.erasers.sal import fit_sal
 from salcli.formats.registry import create, open_source
-from salcli.formats.source import Slab
 from salcli.linalg.moments import CrossMoments, SecondMoments
 from salcli.options import ApplyOptions
 from salcli.streaming.engine import LOCAL, one_blas_thread, ordered_map
@@ -77,12 +77,12 @@ def load(path: Path) -> tuple[list[str], NDArray[Any]]:
         keys: list[str] = []
         vectors = np.empty((source.n, source.d), source.dtype)
 
-        def placed(slab: Slab) -> tuple[str, ...]:
-            batch = slab.read()
+        def placed(chunk: Chunk) -> tuple[str, ...]:
+            batch = chunk.read()
             vectors[batch.rows[0] : batch.rows[0] + len(batch)] = batch.vectors
             return batch.keys or ()
 
-        for some in ordered_map(placed, source.slabs()):
+        for some in ordered_map(placed, source.chunks()):
             keys.extend(some)
     return keys, vectors
 

@@ -38,10 +38,9 @@ class ReportingGroup(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
-        from salcli.cli import console, cut_files
+        from salcli.cli import console
 
         console.show_warnings()
-        cut_files.end_in_one_line()
         try:
             value = super().invoke(ctx)
             sys.stdout.flush()

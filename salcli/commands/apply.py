@@ -9,25 +9,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.data.source import Chunk, Source
 from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.erasers.base import Eraser
 from salcli.erasers.kernel import KernelEraser
 from salcli.erasers.precision import erased_dtype
 from salcli.errors import RangeError, RowRangeError, UsageError, warn
 from salcli.formats import atomic
-from salcli.formats.finite import FiniteSource
+from salcli.formats.base import Writer
 from salcli.formats.kernel_matrix import KernelMatrixWriter, create_kernel_matrix, require_place
 from salcli.formats.keys import KeyCensus
 from salcli.formats.registry import create, open_source, output_format
-from salcli.formats.source import Slab
-from salcli.formats.writer import EmbeddingWriter
 from salcli.options import ApplyOptions, block_rows
 from salcli.streaming import memory
 from salcli.streaming.engine import one_blas_thread, ordered_map
 from salcli.streaming.passes import gather_rows
 from salcli.streaming.progress import Progress, Silent
 
-APPLIED_SLAB_BYTES = 16 << 20  # many small pieces, so that no thread waits long for the last one
+APPLIED_CHUNK_BYTES = 16 << 20  # many small pieces, so that no thread waits long for the last one
 
 
 Array = NDArray[np.float64]
@@ -48,7 +47,7 @@ class Applied:
 def apply(
     eraser: str, embeddings: str, output: str | None, options: ApplyOptions, progress: Progress | None = None
 ) -> Applied:
-    """Send an embedding file through an eraser, slab by slab."""
+    """Send an embedding file through an eraser, chunk by chunk."""
     target = _target(embeddings, output, options)
     replaced = embeddings if options.in_place else None
     atomic.check_output(target, [eraser, options.read.keys_file], may_replace=replaced)
@@ -60,7 +59,7 @@ def apply(
     change = artifact.eraser.to_features()
     wanted = options.output_dtype
     widened = 0 if change.keeps_space else 8 * change.d_out
-    read = replace(options.read, widened_bytes=widened, bare_slab_bytes=APPLIED_SLAB_BYTES)
+    read = replace(options.read, widened_bytes=widened, streamed_bytes=APPLIED_CHUNK_BYTES)
     read = replace(read, text_dtype=np.dtype(np.float64)) if wanted == np.float64 else read
     with closing(open_source(embeddings, read)) as source, one_blas_thread():
         artifact.require_width(eraser, source)
@@ -74,9 +73,7 @@ def apply(
             return change(x, strength=options.strength, dtype=dtype, out=out)
 
         with create(target, source, d=d, dtype=dtype, format_name=name) as writer:
-            n = stream_through(
-                source, writer, changed, progress or Silent(), at_once=change.rows_at_once, is_replaced=options.in_place
-            )
+            n = stream_through(source, writer, changed, progress or Silent(), at_once=change.rows_at_once)
     return Applied(target, name, n, d, str(dtype))
 
 
@@ -117,7 +114,7 @@ def _is_same(one: str, other: str) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)  # another hard link would keep what is there
 
 
-def _kept_dtype(change: Eraser, artifact: Artifact, source: FiniteSource, options: ApplyOptions) -> np.dtype[Any]:
+def _kept_dtype(change: Eraser, artifact: Artifact, source: Source, options: ApplyOptions) -> np.dtype[Any]:
     """Keep the input's dtype, unless its steps are so coarse that rounding would bring the attribute back."""
     if change.keeps_space and (options.strength < 1 or options.reduces):
         return source.dtype
@@ -131,21 +128,14 @@ def _kept_dtype(change: Eraser, artifact: Artifact, source: FiniteSource, option
 
 
 def stream_through(
-    source: FiniteSource,
-    writer: EmbeddingWriter,
-    change: Change,
-    progress: Progress,
-    *,
-    at_once: int | None = None,
-    is_replaced: bool = False,
+    source: Source, writer: Writer, change: Change, progress: Progress, *, at_once: int | None = None
 ) -> int:
-    """Send every slab through `change` into `writer`, in file order; tell of duplicate keys.
+    """Send every chunk through `change` into `writer`, in file order; warn of duplicate keys.
 
     Parameters
     ----------
-    change : takes rows, and memory that it may use for the result (or None): the rows' own, if nobody else wants them
-    at_once : rows that `change` would take at once, where they can be read so; it then refuses NaN and Inf itself
-    is_replaced : the source will be gone: what it has in the system's cache makes room for what is written
+    change : takes rows, and memory that it may use for the result (or None), which may be that of the rows
+    at_once : rows that `change` is to take at once, if the writer takes them in any order; it must refuse NaN and Inf
 
     Returns
     -------
@@ -153,32 +143,29 @@ def stream_through(
     """
     census, n_rows, rows = KeyCensus(), 0, at_once or block_rows(source.d)
 
-    def changed(slab: Slab) -> tuple[Any, tuple[str, ...] | None, int]:
-        batch = slab.read()
+    def changed(chunk: Chunk) -> tuple[Any, tuple[str, ...] | None, int]:
+        batch = chunk.read()
         try:
             vectors = change(batch.vectors, None)
         except RowRangeError as error:
             raise _named(error, source, int(batch.rows[error.row])) from None
         return writer.encode(batch.with_vectors(vectors)), batch.keys, len(batch)
 
-    def placed(slab: Slab) -> tuple[None, None, int]:
-        row = slab.start
+    def placed(chunk: Chunk) -> tuple[None, None, int]:
+        row, memory = chunk.start, np.empty((min(rows, chunk.n_rows), source.d), source.dtype)
         try:
-            for x in slab.vectors(rows):
-                writer.place(row, change(x, x if x.flags.writeable else None))
-                row += len(x)
+            for batch in chunk.batches(len(memory), out=memory, is_checked=at_once is None):
+                writer.place(row, change(batch.vectors, memory[: len(batch)]))
+                row += len(batch)
         except RowRangeError as error:
-            source.check(slab.read())  # NaN and Inf in the file are another fault
+            chunk.read()  # NaN and Inf in the file are another fault
             raise _named(error, source, row + error.row) from None
-        if is_replaced and slab.forget is not None:
-            slab.forget()
-        return None, None, slab.n_rows
+        return None, None, chunk.n_rows
 
     is_placed = writer.takes_places and not source.has_keys and not source.n_dropped
-    slabs = source.slabs() if at_once is None or not is_placed else source.unchecked_slabs()
     work = placed if is_placed else changed
     with progress.stage("apply", source.n) as advance:
-        for piece, keys, n in ordered_map(work, slabs):
+        for piece, keys, n in ordered_map(work, source.chunks()):
             if piece is not None:
                 writer.write(piece)
             census.add(keys or ())
@@ -188,7 +175,7 @@ def stream_through(
     return n_rows
 
 
-def _named(error: RowRangeError, source: FiniteSource, row: int) -> RangeError:
+def _named(error: RowRangeError, source: Source, row: int) -> RangeError:
     return RangeError(f"{source.path}: {source.place(row)}, {error.told}")
 
 
@@ -196,7 +183,7 @@ TILE = 1024
 
 
 def write_kernel_matrix(
-    source: FiniteSource, eraser: KernelEraser, writer: KernelMatrixWriter, strength: float, progress: Progress
+    source: Source, eraser: KernelEraser, writer: KernelMatrixWriter, strength: float, progress: Progress
 ) -> None:
     """Write K̂ `[n, n]` of all rows of a file, tile by tile; each tile above the diagonal is written below it too.
 
@@ -206,7 +193,7 @@ def write_kernel_matrix(
     """
     n_bytes = source.n * (source.d * source.dtype.itemsize + 16 * eraser.k)
     memory.require_room(n_bytes, f"{source.n:,} rows of {source.d} dimensions", "give a smaller file")
-    x, _ = gather_rows(source, source.held_rows(), progress)
+    x, _ = gather_rows(source, source.kept_rows(), progress)
     parts = [slice(start, start + TILE) for start in range(0, len(x), TILE)]
     at = np.concatenate([*ordered_map(lambda rows: eraser.coordinates(x[rows]), parts)])
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from salcli.commands.sweep import Again, repeat_fits, require_repeatable, sweep
 from salcli.data.labels import GuardedLabels, as_index
+from salcli.data.source import Source
 from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.errors import located, warn
 from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors, require_attackers
@@ -20,7 +21,6 @@ from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.stages import Erasure, opened_against, stage_rows
 from salcli.evaluation.task import TASK
 from salcli.formats import atomic
-from salcli.formats.finite import FiniteSource
 from salcli.formats.label_table import read_labels
 from salcli.formats.registry import open_source
 from salcli.options import EvaluateOptions
@@ -39,10 +39,10 @@ UNKNOWN_FIT = (
 class Subject:
     """What is evaluated."""
 
-    source: FiniteSource
+    source: Source
     labels: GuardedLabels | None
     artifact: Artifact | None
-    against: FiniteSource | None
+    against: Source | None
     guarded: GuardedLabels | None
     """The labels of the attributes that the eraser was fitted for, if others are evaluated."""
     eraser: EraserSummary | ErasedFile | None

@@ -10,12 +10,12 @@ import numpy as np
 import salcli
 from salcli.data.digests import labels_digest, rows_digest
 from salcli.data.labels import GuardedLabels, Selection
+from salcli.data.source import Source
 from salcli.data.splits import SplitRule
 from salcli.erasers.artifact import Artifact, write_artifact
 from salcli.erasers.base import Eraser, Fit, find_method
 from salcli.errors import UsageError, located
 from salcli.formats import atomic
-from salcli.formats.finite import FiniteSource
 from salcli.formats.label_table import file_name, read_labels
 from salcli.formats.registry import open_source
 from salcli.options import FitOptions
@@ -85,7 +85,7 @@ def fit(
 def describe_fit(
     options: FitOptions,
     parameters: Any,
-    source: FiniteSource,
+    source: Source,
     labels: GuardedLabels,
     fitted: Selection,
     fit: Fit[Eraser],

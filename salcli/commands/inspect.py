@@ -12,11 +12,11 @@ import numpy as np
 
 from salcli.data.embeddings import Embeddings
 from salcli.data.labels import GuardedLabels, as_index
+from salcli.data.source import Chunk, Source
 from salcli.errors import RangeError, SalcliWarning, UsageError, warn
-from salcli.formats.finite import FiniteSource
 from salcli.formats.keys import KeyCensus, is_utf8
 from salcli.formats.npz import is_artifact
-from salcli.formats.registry import open_source
+from salcli.formats.registry import named, open_source
 from salcli.options import InspectOptions, LabelOptions, ReadOptions
 from salcli.streaming.engine import ordered_map
 
@@ -109,7 +109,7 @@ def _inspect_source(path: str, options: InspectOptions) -> dict[str, Any]:
     with closing(open_source(path, exact)) as source:
         about = None if labels is None else _describe_labels(source, labels, options.head)
         look = _Look(source, options.head, set() if similarity is None else _spellings(similarity))
-        for batch in ordered_map(lambda slab: slab.read(), source.slabs()):
+        for batch in ordered_map(Chunk.read, source.chunks()):
             look.at(batch)
         n_repeated = (
             look.census.tell(source.path, source.key_batches, source.place)
@@ -123,7 +123,7 @@ def _inspect_source(path: str, options: InspectOptions) -> dict[str, Any]:
         "format": source.format,
         "n": source.n,
         "d": source.d,
-        "dtype": "float32" if source.format in ("word2vec-text", "glove") else str(source.dtype),
+        "dtype": "float32" if named(source.format).is_text else str(source.dtype),
         "has_keys": source.has_keys,
         "duplicate_keys": n_repeated,
         "zero_rows": look.n_zero,
@@ -151,7 +151,7 @@ def _read_labels(path: str, options: LabelOptions) -> GuardedLabels:
 class _Look:
     """One pass over all rows."""
 
-    def __init__(self, source: FiniteSource, n_head: int, wanted: set[str]) -> None:
+    def __init__(self, source: Source, n_head: int, wanted: set[str]) -> None:
         self._path, self._place = source.path, source.place
         self.census, self.head, self.n_zero, self.first_zero = KeyCensus(), [], 0, -1  # type: ignore[var-annotated]
         self.wanted, self.vectors, self._n_head = wanted, {}, n_head  # type: ignore[var-annotated]
@@ -191,7 +191,7 @@ def _shown(key: str) -> dict[str, Any]:
     return {"key": key} if is_utf8(key) else {"key": key, "key_hex": key.encode("utf-8", "surrogateescape").hex()}
 
 
-def _describe_labels(source: FiniteSource, labels: GuardedLabels, n_head: int) -> dict[str, Any]:
+def _describe_labels(source: Source, labels: GuardedLabels, n_head: int) -> dict[str, Any]:
     from salcli.streaming.passes import join_labels
 
     join = join_labels(source, labels)

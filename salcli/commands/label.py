@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.data.source import Chunk, Source
 from salcli.data.splits import stratified_parts
 from salcli.errors import AlignmentError, LabelError, RankError, warn
 from salcli.formats import atomic
-from salcli.formats.finite import FiniteSource
 from salcli.formats.label_table import write_labels
 from salcli.formats.registry import open_source
 from salcli.linalg.seeds import direction_scores, seed_direction
@@ -81,7 +81,7 @@ def label(embeddings: str, output: str, options: LabelCommandOptions) -> Labelle
     return Labelled(output, classes, counts, len(keys), *edges)
 
 
-def _direction(source: FiniteSource, options: LabelCommandOptions) -> NDArray[np.float64]:
+def _direction(source: Source, options: LabelCommandOptions) -> NDArray[np.float64]:
     words = {word for pair in options.pairs for word in pair}
     found, _ = gather_keys(source, words)
     missing = sorted(words - set(found))
@@ -97,12 +97,12 @@ def _direction(source: FiniteSource, options: LabelCommandOptions) -> NDArray[np
 
 
 def _scores(
-    source: FiniteSource, direction: NDArray[np.float64], options: LabelCommandOptions
+    source: Source, direction: NDArray[np.float64], options: LabelCommandOptions
 ) -> tuple[list[str], NDArray[np.float64]]:
     """Score the first row of each key, leaving out zero rows."""
     scores: dict[str, float] = {}
     n_rows = 0
-    for batch in ordered_map(lambda slab: slab.read(), source.slabs()):
+    for batch in ordered_map(Chunk.read, source.chunks()):
         if options.limit is not None and batch.rows[0] >= options.limit:
             break
         within = batch if options.limit is None else batch.take(batch.rows < options.limit)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import GuardedLabels, Index
+from salcli.data.source import Source
 from salcli.data.splits import EvaluationSplit, stratified_sample
 from salcli.erasers.artifact import Artifact
 from salcli.erasers.base import Eraser
@@ -18,7 +19,6 @@ from salcli.evaluation.measures import recorded, run_swept
 from salcli.evaluation.report import Measurement, RepeatedFigure, Repeats, SweepStep
 from salcli.evaluation.stages import Erasure, Stages, stage_rows
 from salcli.evaluation.task import TASK
-from salcli.formats.finite import FiniteSource
 from salcli.options import EvaluateOptions
 from salcli.streaming.engine import LOCAL, Engine
 from salcli.streaming.passes import LabelledSource
@@ -29,7 +29,7 @@ from salcli.streaming.progress import Progress, Silent
 class Again:
     """What is measured again and again."""
 
-    source: FiniteSource
+    source: Source
     labels: GuardedLabels
     """What is attacked."""
     guarded: GuardedLabels

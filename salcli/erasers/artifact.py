@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import GuardedLabels
+from salcli.data.source import Source
 from salcli.data.splits import SplitRule
 from salcli.erasers.base import ERASERS, METHODS, Eraser, Method
 from salcli.errors import AlignmentError, FormatError, ParameterError, SalcliError
 from salcli.formats.artifact import SCHEMA_1, read_file, write_file
-from salcli.formats.finite import FiniteSource
 from salcli.linalg.blas import blas_product
 from salcli.options import LabelOptions
 
@@ -77,7 +77,7 @@ class Artifact:
             "attributes": [a["name"] for a in self.header["attributes"]]
         }
 
-    def require_width(self, path: str, source: FiniteSource) -> None:
+    def require_width(self, path: str, source: Source) -> None:
         """Refuse rows of another width than the eraser takes; `path`: of the artifact, for the message.
 
         Raises

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.data.source import Source
 from salcli.erasers.base import Eraser
 from salcli.errors import RowRangeError
-from salcli.formats.finite import FiniteSource
 
 SAMPLE_ROWS = 1 << 12
 
@@ -16,7 +16,7 @@ SAMPLE_ROWS = 1 << 12
 COARSE = 5e-3  # rounding that brings back more than this share of the strongest removed direction is too coarse
 
 
-def erased_dtype(eraser: Eraser, singular_values: NDArray[np.float64], source: FiniteSource) -> np.dtype[Any]:
+def erased_dtype(eraser: Eraser, singular_values: NDArray[np.float64], source: Source) -> np.dtype[Any]:
     """Choose the numbers' type of an erased file: the input's, or a finer one where rounding would undo the work.
 
     What rounding leaves in the removed directions of the first rows is compared with the strongest direction.
@@ -25,7 +25,7 @@ def erased_dtype(eraser: Eraser, singular_values: NDArray[np.float64], source: F
     dtype = np.promote_types(source.dtype, least) if least.itemsize > source.dtype.itemsize else source.dtype
     if dtype.itemsize >= 8:
         return dtype
-    blocks = itertools.chain.from_iterable(slab.blocks(SAMPLE_ROWS) for slab in source.slabs())
+    blocks = itertools.chain.from_iterable(chunk.batches(SAMPLE_ROWS) for chunk in source.chunks())
     first = next(block.vectors for block in blocks if len(block))
     allowed = COARSE * float(singular_values[0])
     finer = [dtype, *(np.dtype(t) for t in (np.float32, np.float64) if np.dtype(t).itemsize > dtype.itemsize)]

@@ -131,7 +131,7 @@ def attack(
 
     Raises
     ------
-    RoomError : the attackers that are trained at once would not fit into memory
+    NotEnoughMemory : the attackers that are trained at once would not fit into memory
     """
     notes, jobs = [], []
     for attribute in labels.attributes:

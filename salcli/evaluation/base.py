@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from salcli.data.labels import Attribute, GuardedLabels
+from salcli.data.source import Source
 from salcli.data.splits import EvaluationSplit
 from salcli.evaluation.section import Fact, Figure, Section
 from salcli.evaluation.stages import Erasure, Stages
-from salcli.formats.finite import FiniteSource
 from salcli.options import EvaluateOptions
 from salcli.streaming.progress import Progress, Silent
 
@@ -39,7 +39,7 @@ class Labelled:
 class BeforeAfter:
     """What a measure compares: the rows of a file before and after erasure."""
 
-    source: FiniteSource
+    source: Source
     """The file as it is."""
     erasure: Erasure
     """What comes after."""
@@ -51,7 +51,7 @@ class BeforeAfter:
     cache: dict[Callable[..., Any], Any] = field(default_factory=dict)
     """Results of `once`, shared by all erasures of the same file."""
 
-    def once(self, read: Callable[[FiniteSource, EvaluateOptions], T]) -> T:
+    def once(self, read: Callable[[Source, EvaluateOptions], T]) -> T:
         """Return `read(source, options)`, computed once however often the rows are erased."""
         if read not in self.cache:
             self.cache[read] = read(self.source, self.options)

@@ -236,7 +236,7 @@ class NearestNeighbors(Measure[Neighbors]):
         width = source.d if erasure.eraser is None else erasure.eraser.d_out
         n_bytes = source.n * (source.d * source.dtype.itemsize + 8 * width)
         require_room(n_bytes, f"neighbours among {source.n:,} rows", "evaluate a smaller file")
-        index = source.held_rows()
+        index = source.kept_rows()
         before, kept = gather_rows(source, index, rows.progress)
         after = (
             erasure.erased(before)
@@ -244,7 +244,7 @@ class NearestNeighbors(Measure[Neighbors]):
             else gather_same(source, erasure.against, index, kept, rows.progress)
         )
         assert after is not None
-        return neighbors(list(source.held_keys()), before, after, options.neighbors, seed=options.seed)
+        return neighbors(list(source.kept_keys()), before, after, options.neighbors, seed=options.seed)
 
     def section(self, record: Neighbors) -> Section:
         """Return the neighbours of each word, before and after."""

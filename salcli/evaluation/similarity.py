@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.data.source import Source
 from salcli.erasers.linear import LinearEraser
 from salcli.errors import AlignmentError
 from salcli.evaluation.base import BeforeAfter, Measure
@@ -16,7 +17,6 @@ from salcli.evaluation.report import named
 from salcli.evaluation.section import Fact, Figure, Section, Table, names, numbers
 from salcli.evaluation.stages import erase_keys
 from salcli.evaluation.text import count, decimal, interval, listed, shortened, visible
-from salcli.formats.finite import FiniteSource
 from salcli.formats.gold_sets import SimilaritySet, read_similarity
 from salcli.options import EvaluateOptions
 from salcli.streaming.passes import gather_keys
@@ -268,7 +268,7 @@ class GoldVectors:
     """Row of each word in the file."""
 
 
-def gather_words(source: FiniteSource, options: EvaluateOptions) -> GoldVectors:
+def gather_words(source: Source, options: EvaluateOptions) -> GoldVectors:
     """Read the gold sets of `options`, and the vectors of their words.
 
     Raises

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Index
+from salcli.data.source import Source
 from salcli.erasers.artifact import Artifact
 from salcli.erasers.base import Eraser
 from salcli.erasers.kernel import KernelEraser
 from salcli.erasers.precision import erased_dtype
 from salcli.errors import AlignmentError
-from salcli.formats.finite import FiniteSource
 from salcli.formats.registry import open_source
 from salcli.options import ReadOptions
 from salcli.streaming.passes import gather_rows
@@ -32,7 +32,7 @@ class Erasure:
     """What `apply` would write with."""
     kernel: KernelEraser | None = None
     """The inner products of a kernel eraser."""
-    against: FiniteSource | None = None
+    against: Source | None = None
     """A file erased elsewhere, row by row the same."""
     dtype: np.dtype[Any] | None = None
     """What `apply` would write."""
@@ -40,7 +40,7 @@ class Erasure:
     """λ"""
 
     @classmethod
-    def of(cls, artifact: Artifact, source: FiniteSource, *, needs_vectors: bool = True) -> "Erasure":
+    def of(cls, artifact: Artifact, source: Source, *, needs_vectors: bool = True) -> "Erasure":
         """Return the erasure that an artifact describes.
 
         Parameters
@@ -92,7 +92,7 @@ class Stages:
 
 
 def stage_rows(
-    source: FiniteSource, erasure: Erasure, row_of_label: NDArray[np.int64], index: Index, progress: Progress
+    source: Source, erasure: Erasure, row_of_label: NDArray[np.int64], index: Index, progress: Progress
 ) -> Stages:
     """Read the rows of the labels at `index` and return them before and after erasure."""
     rows = row_of_label[index]
@@ -103,7 +103,7 @@ def stage_rows(
     return Stages(index[kept], x, erasure.published(x), after, erasure.kernel, erasure.against is not None)
 
 
-def gather_same(source: FiniteSource, other: FiniteSource, rows: Index, kept: Index, progress: Progress) -> Array:
+def gather_same(source: Source, other: Source, rows: Index, kept: Index, progress: Progress) -> Array:
     """Read `rows` of another file.
 
     Parameters
@@ -140,7 +140,7 @@ def erase_keys(before: Mapping[str, Array], rows: Mapping[str, int], erasure: Er
 
 
 @contextmanager
-def opened_against(path: str | None, source: FiniteSource, read: ReadOptions) -> Iterator[FiniteSource | None]:
+def opened_against(path: str | None, source: Source, read: ReadOptions) -> Iterator[Source | None]:
     """Open a file that another tool erased, and check that it has the same rows.
 
     Raises
@@ -152,7 +152,7 @@ def opened_against(path: str | None, source: FiniteSource, read: ReadOptions) ->
         return
     plain = ReadOptions(batch_rows=read.batch_rows, allow_nonfinite=read.allow_nonfinite)
     with closing(open_source(path, plain)) as other:
-        n, n_other = source.n + source.n_dropped, other.n + other.n_dropped
+        n, n_other = source.n_all, other.n_all
         if n != n_other:
             raise AlignmentError(
                 f"`against={path}`: {n_other} rows, but {source.path} has {n}: the same rows are needed"
@@ -162,7 +162,7 @@ def opened_against(path: str | None, source: FiniteSource, read: ReadOptions) ->
         yield other
 
 
-def _require_same_keys(source: FiniteSource, other: FiniteSource) -> None:
+def _require_same_keys(source: Source, other: Source) -> None:
     pairs = zip(*(itertools.chain.from_iterable(s.key_batches()) for s in (source, other)), strict=True)
     for row, (mine, theirs) in enumerate(pairs):
         if mine != theirs:

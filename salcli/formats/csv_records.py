@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from salcli.errors import FormatError
 from salcli.formats.files import ByteFile
-from salcli.formats.sniff import format_of
+from salcli.formats.registry import recognised
 
 DELIMITERS = ",;\t"
 MAX_LINE = 1 << 20
@@ -96,8 +96,8 @@ def csv_batches(path: str, least_bytes: int = LEAST_BYTES) -> Generator[Batch]:
     FormatError : broken CSV, a line without end, or one of more or fewer fields than the first
     """
     with closing(ByteFile.open(path)) as file:
-        if (kind := format_of(file.head())) in NO_TEXT:
-            raise FormatError(f"{path}: is an {kind} file, expected a CSV: are two files in the wrong order?")
+        if (kind := recognised(file.head())).has_magic:
+            raise FormatError(f"{path}: is {kind}, expected a CSV: are two files in the wrong order?")
         blocks = _blocks(path, file)
         first = next(blocks, None)
         if first is None:

@@ -1,4 +1,4 @@
-"""`ByteFile`: the bytes behind a name, plain or compressed, read in order or (plain) at any place by any thread."""
+"""`ByteFile`: the bytes of a file, plain or compressed, read in order or (plain) at any place by any thread."""
 
 import bz2
 import contextlib
@@ -9,9 +9,10 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import IO, Any, Self
 
@@ -22,25 +23,25 @@ PIECE = 1 << 20
 XZ_MEMORY = 128 << 20  # `xz -9` takes 65 MiB to unpack
 
 
-class Unpacked:
-    """Unpacks streams that stand one after the other. Python's own readers take damage to a later one for the end.
+class Concatenated:
+    """Decompresses streams that follow one another. Python's own readers take damage to a later one for the end.
 
     xz in bounded memory: a file may ask for a dictionary of 4 GiB.
     """
 
     def __init__(
-        self, raw: IO[bytes], begin: Callable[[], lzma.LZMADecompressor | bz2.BZ2Decompressor], padding: bytes
+        self, raw: Any, begin: Callable[[], lzma.LZMADecompressor | bz2.BZ2Decompressor], padding: bytes
     ) -> None:
         self._raw, self._begin, self._padding, self._ahead = raw, begin, padding, b""
         self._stream: lzma.LZMADecompressor | bz2.BZ2Decompressor | None = None
 
     @classmethod
-    def bz2(cls, raw: IO[bytes]) -> Self:
+    def bz2(cls, raw: Any) -> Self:
         """Unpack bz2."""
         return cls(raw, bz2.BZ2Decompressor, b"")
 
     @classmethod
-    def xz(cls, raw: IO[bytes]) -> Self:
+    def xz(cls, raw: Any) -> Self:
         """Unpack xz, whose streams may have zeros between them."""
         return cls(raw, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=XZ_MEMORY), b"\0")
 
@@ -76,10 +77,10 @@ class Unpacked:
         """Leave the shared handle open."""
 
 
-OPENERS: dict[str, Callable[[IO[bytes]], Any]] = {
+OPENERS: dict[str, Callable[[Any], Any]] = {
     "gzip": lambda raw: gzip.GzipFile(fileobj=raw),
-    "bz2": Unpacked.bz2,
-    "xz": Unpacked.xz,
+    "bz2": Concatenated.bz2,
+    "xz": Concatenated.xz,
 }
 # At most so many bytes of content for one on disk: what cannot be in a file is refused before it is looked for.
 GREATEST_GROWTH = {"gzip": 1_100, "bz2": 50_000, "xz": 10_000}
@@ -119,19 +120,27 @@ class Stream:
 
 
 class ByteFile:
-    """Bytes that can be read from the start any number of times."""
+    """Bytes that can be read from the start any number of times; plain ones at any place, by any thread.
 
-    def __init__(
-        self, name: str, handle: IO[bytes], *, compression: str | None = None, packed: "ByteFile | None" = None
-    ) -> None:
+    It pickles without its handle, and opens the file again when another process reads from it.
+    """
+
+    compression: str | None = None
+    """gzip, bz2, xz, zip, or None if bytes can be read at any place."""
+
+    def __init__(self, name: str, handle: IO[bytes] | None = None, *, came_by_pipe: bool = False) -> None:
         self.name = name
-        """For messages."""
-        self.handle = handle
-        """The file as it lies on disk."""
-        self.compression = compression
-        """gzip, bz2, xz or None."""
-        self._packed = packed  # what this was unpacked from, and what lies on disk
-        self._unpacked: ByteFile | None = None
+        """For messages; the path, unless the bytes came through a pipe."""
+        self._handle, self._came_by_pipe, self._lock = handle, came_by_pipe, threading.Lock()
+        self._derived: list[ByteFile] = []  # that are closed with it
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._came_by_pipe:
+            raise FormatError(f"{self.name}: came through a pipe, which other processes cannot read")
+        return {**self.__dict__, "_handle": None, "_lock": None, "_derived": []}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "ByteFile":
@@ -143,34 +152,37 @@ class ByteFile:
         """
         name = os.fspath(path)
         if name == "-":
-            return cls("<stdin>", kept(sys.stdin.buffer, "<stdin>"))._recognised()
-        try:
-            handle = open(name, "rb")  # noqa: SIM115 (closed by close)
-        except IsADirectoryError:
-            raise FormatError(f"{name}: is a folder, expected an embedding file") from None
-        except OSError as error:
-            raise FormatError(f"{name}: cannot be read: {error.strerror}") from error
+            return cls("<stdin>", kept(sys.stdin.buffer, "<stdin>"), came_by_pipe=True)._recognised()
+        handle = _opened(name)
         if not handle.seekable():  # a pipe: keep it, so that it can be read twice
             with handle:
-                return cls(name, kept(handle, name))._recognised()
+                return cls(name, kept(handle, name), came_by_pipe=True)._recognised()
         return cls(name, handle)._recognised()
 
     def _recognised(self) -> "ByteFile":
         try:
-            head = self.handle.read(signature.HEAD_BYTES)
-            self.handle.seek(0)
+            head = self.read_up_to(0, signature.HEAD_BYTES)
             self.compression = signature.compression_of(head)
             reason = signature.refusal(head if self.compression is None else self.head())
             if reason:
                 inside = f"{self.compression} of " if self.compression else ""
                 raise FormatError(f"{self.name}: {inside}{reason}")
-        except OSError as error:
-            self.close()
-            raise FormatError(f"{self.name}: cannot be read: {error.strerror}") from error
         except FormatError:
             self.close()
             raise
         return self
+
+    @property
+    def handle(self) -> IO[bytes]:
+        """The file as it is on disk (of a compressed one that is unpacked: the temporary file), opened when needed."""
+        if self._handle is None:
+            with self._lock:
+                if self._handle is None:
+                    self._handle = self._open_handle()
+        return self._handle
+
+    def _open_handle(self) -> IO[bytes]:
+        return _opened(self.name)
 
     @property
     def is_plain(self) -> bool:
@@ -188,40 +200,16 @@ class ByteFile:
         on_disk = os.fstat(self.handle.fileno()).st_size
         return on_disk * GREATEST_GROWTH.get(self.compression or "", 1)
 
-    def stream(self) -> Stream:
+    def stream(self) -> "Stream":
         """Read the content from its first byte."""
+        raw = _Positioned(self.handle)
         if self.compression is None:
-            return Stream(_Positioned(self.handle), self.name, "file")
-        self.handle.seek(0)
-        return Stream(OPENERS[self.compression](self.handle), self.name, self.compression)
+            return Stream(raw, self.name, "file")
+        return Stream(OPENERS[self.compression](raw), self.name, self.compression)
 
     def head(self) -> bytes:
-        """Give the first 64 KiB of the content."""
+        """Read the first 64 KiB of the content."""
         return self.stream().read(signature.HEAD_BYTES)
-
-    def spans(self, places: Iterable[tuple[int, int]], *, reads_to_end: bool = False) -> Iterator[Callable[[], bytes]]:
-        """Give a reader for each (offset, size), offsets rising.
-
-        A plain file's readers may be called at any time on any thread. A compressed file is read forward as this
-        iterates, and the readers hand over what was read; with `reads_to_end`, nothing may follow the last place.
-
-        Raises
-        ------
-        FormatError : (the reader) the file ends too early
-        """
-        if self.is_plain:
-            for offset, size in places:
-                yield partial(self.read_at, offset, size)
-            return
-        stream, position = self.stream(), 0
-        for offset, size in places:
-            while position < offset:
-                position += len(self._whole(stream.read(min(PIECE, offset - position)), 1))
-            data = self._whole(stream.read(size), size)
-            position += size
-            yield partial(bytes, data)
-        if reads_to_end and stream.read(1):
-            raise FormatError(f"{self.name}: too long: more bytes follow byte {position}, where it should end")
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Read from a place in a plain file; safe on any thread.
@@ -230,22 +218,18 @@ class ByteFile:
         ------
         FormatError : the file ends too early
         """
-        pieces, wanted = [], size
-        while wanted and (piece := self._read(wanted, offset)):
+        data = self.read_up_to(offset, size)
+        if len(data) < size:
+            raise FormatError(f"{self.name}: ended {size - len(data)} bytes early while it was being read")
+        return data
+
+    def read_up_to(self, offset: int, size: int) -> bytes:
+        """Read from a place in a plain file, fewer bytes only at its end; safe on any thread."""
+        pieces = []
+        while size and (piece := self._read(size, offset)):
             pieces.append(piece)
-            offset, wanted = offset + len(piece), wanted - len(piece)
-        return self._whole(pieces[0] if len(pieces) == 1 else b"".join(pieces), size)
-
-    def filler(self, offset: int) -> Callable[[memoryview], int]:
-        """Give what fills buffers from a plain file, one after the other, and says with how many bytes."""
-
-        def fill(view: memoryview) -> int:
-            nonlocal offset
-            n = self._fill(view, offset)
-            offset += n
-            return n
-
-        return fill
+            offset, size = offset + len(piece), size - len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def read_into(self, view: memoryview, offset: int) -> None:
         """Fill bytes from a place in a plain file; safe on any thread.
@@ -254,10 +238,17 @@ class ByteFile:
         ------
         FormatError : the file ends too early
         """
-        while len(view) and (n := self._fill(view, offset)):
+        while len(view) and (n := self.fill(view, offset)):
             view, offset = view[n:], offset + n
         if len(view):
             raise FormatError(f"{self.name}: ended {len(view)} bytes early while it was being read")
+
+    def fill(self, view: memoryview, offset: int) -> int:
+        """Read from a place in a plain file into memory; return how many bytes there were."""
+        try:
+            return os.preadv(self.handle.fileno(), [view], offset)
+        except OSError as error:
+            raise FormatError(f"{self.name}: cannot be read: {error.strerror}") from error
 
     def _read(self, size: int, offset: int) -> bytes:
         try:
@@ -265,51 +256,141 @@ class ByteFile:
         except OSError as error:
             raise FormatError(f"{self.name}: cannot be read: {error.strerror}") from error
 
-    def _fill(self, view: memoryview, offset: int) -> int:
-        try:
-            return os.preadv(self.handle.fileno(), [view], offset)
-        except OSError as error:
-            raise FormatError(f"{self.name}: cannot be read: {error.strerror}") from error
-
-    def forget(self, offset: int, size: int) -> None:
-        """Let the system take back the memory that these bytes of a plain file have in its cache; on disk they stay."""
-        if hasattr(os, "posix_fadvise"):
-            with contextlib.suppress(OSError):  # it was only advice
-                os.posix_fadvise(self.handle.fileno(), offset, size, os.POSIX_FADV_DONTNEED)
-
-    def _whole(self, data: bytes, size: int) -> bytes:
-        if len(data) < size:
-            raise FormatError(f"{self.name}: ended {size - len(data)} bytes early while it was being read")
-        return data
-
-    def plain(self) -> "ByteFile":
-        """Unpack into a temporary file, for formats that must be read at any place."""
-        if self.is_plain:
-            return self
-        try:
-            self._unpacked = ByteFile(self.name, spooled(self.stream()), packed=self)
-        except OSError as error:
-            raise FormatError(
-                f"{self.name}: cannot be unpacked into a temporary file in {tempfile.gettempdir()}: {error.strerror}"
-            ) from error
-        return self._unpacked
+    def plain(self, n_bytes: int | None = None) -> "ByteFile":
+        """Return this file if it is plain, else its content in an unnamed temporary file (see `UnpackedFile`)."""
+        return self if self.is_plain else UnpackedFile(self, n_bytes).closed_with(self)
 
     def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
-        """Hash the file as it lies on disk (what `sha256sum` prints), unless it is no longer wanted."""
-        if self._packed is not None:
-            return self._packed.sha256(is_wanted)
+        """Return the SHA-256 of the file as it is on disk (what `sha256sum` prints); stop when it is not wanted."""
         digest, offset = hashlib.sha256(), 0
         while (is_wanted is None or is_wanted()) and (piece := self._read(PIECE, offset)):
             digest.update(piece)
             offset += len(piece)
         return digest.hexdigest()
 
+    def closed_with(self, other: "ByteFile") -> Self:
+        """Have this file closed when another one is."""
+        other._derived.append(self)
+        return self
+
     def close(self) -> None:
-        """Close the file."""
-        for file in (self, self._packed, self._unpacked):
-            if file is not None:
-                with contextlib.suppress(OSError):
-                    file.handle.close()
+        """Close the file, and those that were derived from it."""
+        derived, self._derived = self._derived, []
+        for file in derived:
+            file.close()
+        if self._handle is not None:
+            with contextlib.suppress(OSError):
+                self._handle.close()
+
+
+class UnpackedFile(ByteFile):
+    """The content of a compressed file, unpacked once into an unnamed temporary file, in every process that reads it.
+
+    The first `stream` to be read to its end does so on the way; else all is unpacked when a place is read.
+    """
+
+    def __init__(self, packed: ByteFile, n_bytes: int | None = None) -> None:
+        """Wrap a compressed file, whose content must have `n_bytes`, if that is known."""
+        super().__init__(packed.name)
+        self.packed, self.n_bytes = packed, n_bytes
+        self._spool: IO[bytes] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_spool": None}
+
+    def stream(self) -> "Stream":
+        """Read the content from its first byte."""
+        return _KeptStream(self) if self._handle is None else super().stream()
+
+    def head(self) -> bytes:
+        """Read the first 64 KiB of the content."""
+        return self.packed.head()
+
+    def _open_handle(self) -> IO[bytes]:
+        stream = _KeptStream(self)
+        while stream.read(PIECE):
+            pass
+        return self.spool
+
+    @property
+    def spool(self) -> IO[bytes]:
+        """The temporary file, which may not be whole yet."""
+        if self._spool is None:
+            self._spool = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (closed with this file)
+        return self._spool
+
+    def begin(self) -> None:
+        """Empty the temporary file."""
+        self.spool.seek(0)
+        self.spool.truncate()
+
+    def finish(self) -> None:
+        """Read from the temporary file from now on: it is whole."""
+        self._handle = self._spool
+
+    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Return the SHA-256 of the compressed file."""
+        return self.packed.sha256(is_wanted)
+
+    def close(self) -> None:
+        """Close both files."""
+        super().close()
+        if self._spool is not None:
+            self._spool.close()
+        self.packed.close()
+
+
+class _KeptStream(Stream):
+    """Reads a compressed file, and keeps what was read in a temporary file."""
+
+    def __init__(self, file: UnpackedFile) -> None:
+        self._file, self._stream, self._n = file, file.packed.stream(), 0
+        with self._room():
+            file.begin()
+
+    @contextlib.contextmanager
+    def _room(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise FormatError(
+                f"{self._file.name}: cannot be unpacked into a temporary file in {tempfile.gettempdir()}: "
+                f"{error.strerror}"
+            ) from error
+
+    def read(self, size: int) -> bytes:
+        """Read up to `size` bytes; fewer only at the end.
+
+        Raises
+        ------
+        FormatError : the stream is damaged or too long, or the temporary file cannot be written
+        """
+        data = self._stream.read(size)
+        with self._room():
+            left = memoryview(data)
+            while len(left):
+                left = left[self._file.spool.write(left) :]
+        self._n += len(data)
+        wanted = self._file.n_bytes
+        if wanted is not None and self._n > wanted:
+            raise FormatError(f"{self._file.name}: too long: more bytes follow byte {wanted}, where it should end")
+        if len(data) < size:
+            if wanted is not None and self._n < wanted:
+                raise FormatError(f"{self._file.name}: truncated: it ends after {self._n} of {wanted} bytes")
+            self._file.finish()
+        return data
+
+    def close(self) -> None:
+        """Leave the files open."""
+
+
+def _opened(name: str) -> IO[bytes]:
+    try:
+        return open(name, "rb")
+    except IsADirectoryError:
+        raise FormatError(f"{name}: is a folder, expected an embedding file") from None
+    except OSError as error:
+        raise FormatError(f"{name}: cannot be read: {error.strerror}") from error
 
 
 class _Positioned:

@@ -1,9 +1,18 @@
-"""Word-similarity gold sets: two words and a score a line, in any of the layouts they are published in."""
+"""Word-similarity gold sets: two words and a score a line, in any of the layouts they are published in.
+
+Two sets are at hand by name, as gensim ships them in its test data, where they are read without importing it:
+
+- `simlex999`: SimLex-999, https://www.cl.cam.ac.uk/~fh295/simlex.html; Hill, Reichart and Korhonen, "SimLex-999:
+  Evaluating Semantic Models With (Genuine) Similarity Estimation", Computational Linguistics 41(4), 2015
+- `wordsim353`: WordSimilarity-353, http://www.cs.technion.ac.il/~gabr/resources/data/wordsim353/; Finkelstein et al.,
+  "Placing Search in Context: The Concept Revisited", ACM Transactions on Information Systems 20(1), 2002
+"""
 
 import csv
 from collections import Counter
 from dataclasses import dataclass
-from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
 
 from salcli.errors import FormatError
 from salcli.formats.files import ByteFile
@@ -36,10 +45,21 @@ def read_similarity(name: str) -> SimilaritySet:
     FormatError : a line without two words and a number
     """
     if name in BUILT_IN:
-        folder = resources.files("gensim.test.test_data")
-        with resources.as_file(folder / BUILT_IN[name]) as path:
-            return _read(str(path), name)
+        return _read(_built_in(name), name)
     return _read(name, name)
+
+
+def _built_in(name: str) -> str:
+    """Return where a set is that gensim ships.
+
+    Raises
+    ------
+    FormatError : gensim is not installed
+    """
+    spec = find_spec("gensim")
+    if spec is None or not spec.submodule_search_locations:
+        raise FormatError(f"{name}: ships with gensim, which is not installed: give the file of the set")
+    return str(Path(spec.submodule_search_locations[0], "test", "test_data", BUILT_IN[name]))
 
 
 def _read(path: str, name: str) -> SimilaritySet:

@@ -1,37 +1,47 @@
-"""HDF5: find the matrix and its keys, read by chunks, write a copy with another matrix in its place."""
+"""HDF5 in: the matrix and its keys, and whether all of them is there and can be read in bounded memory."""
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from functools import partial
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import h5py
 import numpy as np
 
 from salcli.data.embeddings import Embeddings, Floats
-from salcli.errors import FormatError, first_line, warn
+from salcli.data.source import partition_rows, require_shape, row_ranges
+from salcli.errors import FormatError, first_line
+from salcli.formats.base import FileReader
 from salcli.formats.files import ByteFile
-from salcli.formats.hdf5_storage import FAULTS, damage, describe, is_packed, require_inside, require_readable
-from salcli.formats.npy import numbered, read_blocks, require_float_matrix
+from salcli.formats.keys import choose_keys, has_key_name, listed
+from salcli.formats.npy import read_batches, require_float_matrix
 from salcli.formats.sniff import HDF5_MAGIC
-from salcli.formats.source import Slab, require_shape, row_ranges
-from salcli.options import ReadOptions, unit_rows
+from salcli.options import ReadOptions
 
 KEYS_BYTES = 4 << 20  # of fixed-length keys that are read at once
 LIBRARIES = {0: "earliest", 1: "earliest", 2: "v108", 3: "v110"}  # by the version of the superblock
 MAX_LINKS = 16  # soft links in a row; more is a circle
-KEY_NAMES = frozenset({"keys", "words", "vocab", "vocabulary", "tokens", "ids", "key", "word", "token", "id", "index"})
+# What h5py raises for a damaged file, depending on which of its layers meets the damage.
+FAULTS = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError, AttributeError)
+MAX_CHUNK = 128 << 20  # a packed chunk is unpacked whole
 
 
-class Hdf5Source:
+class Hdf5Reader(FileReader):
     """The only 2-D float dataset of an HDF5 file, or the one that `dataset` names."""
 
     format = "h5"
 
     def __init__(self, file: ByteFile, options: ReadOptions) -> None:
-        self.path, self._file = file.name, file.plain()
-        self.root = self._opened()
-        superblock = self._file.head()[len(HDF5_MAGIC)]
+        """Find the matrix and its keys.
+
+        Raises
+        ------
+        FormatError : the file is damaged, or what is meant is not clear
+        """
+        self.path, self.file = file.name, file.plain()
+        self._root: h5py.File | None = None
+        self.root  # noqa: B018 (opened before its first bytes are looked at, which may be all there are)
+        superblock = self.file.head()[len(HDF5_MAGIC)]
         self.libver = LIBRARIES.get(superblock, "latest")
         """The oldest library that reads the file: some of what younger ones write has no place in older files."""
         try:
@@ -42,35 +52,43 @@ class Hdf5Source:
                 self.root.close()
             raise
 
-    def _opened(self) -> h5py.File:
-        try:
-            return h5py.File(self._file.handle, "r")
-        except FAULTS as error:
-            is_cut = "truncated" in str(error) or self._is_stub()
-            fault = "truncated or incomplete HDF5 file" if is_cut else "damaged HDF5 file"
-            raise FormatError(f"{self.path}: {fault} ({first_line(error)})") from error
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_root": None}
+
+    @property
+    def root(self) -> h5py.File:
+        """The file as h5py sees it, opened when needed."""
+        if self._root is None:
+            try:
+                self._root = h5py.File(self.file.handle, "r")
+            except FAULTS as error:
+                is_cut = "truncated" in str(error) or self._is_stub()
+                fault = "truncated or incomplete HDF5 file" if is_cut else "damaged HDF5 file"
+                raise FormatError(f"{self.path}: {fault} ({first_line(error)})") from error
+        return self._root
 
     def _find(self, options: ReadOptions) -> None:
-        self._matrix = self._find_matrix(options.dataset)
-        self.dataset = str(self._matrix.name)
-        self._require_readable(self._matrix)
-        self.n, self.d = self._matrix.shape
-        self.dtype = self._matrix.dtype
+        matrix = self._find_matrix(options.dataset)
+        self.dataset = str(matrix.name)
+        self._require_readable(matrix)
+        self.n, self.d = matrix.shape
+        self.dtype = matrix.dtype
         require_shape(f"{self.path}: dataset {self.dataset}", self.n, self.d)
-        self._keys = self._find_keys(options.keys_dataset)
-        if self._keys is not None:
-            self._require_readable(self._keys)
-        self.keys_name = None if self._keys is None else str(self._keys.name)
-        self.has_keys = self._keys is not None
-        chunk_rows = self._matrix.chunks[0] if is_packed(self._matrix) else 1
-        self.unit = -(-unit_rows(self.d) // chunk_rows) * chunk_rows  # a packed chunk is not to be read twice
-        self._offset = self._offset_of_matrix()
-        self._rows = options.rows_per_slab(
-            self.d * self.dtype.itemsize, self.unit, multiple_of=chunk_rows, is_bare=self._offset is not None
+        keys = self._find_keys(options.keys_dataset)
+        if keys is not None:
+            self._require_readable(keys)
+        self.keys_name = None if keys is None else str(keys.name)
+        self.has_keys = keys is not None
+        chunk_rows = matrix.chunks[0] if is_packed(matrix) else 1
+        self.partition = -(-partition_rows(self.d) // chunk_rows) * chunk_rows  # no packed chunk is read twice
+        self._offset = self._offset_of(matrix)
+        self.fills_buffers = self._offset is not None
+        self._rows = options.rows_per_chunk(
+            self.d * self.dtype.itemsize, self.partition, multiple_of=chunk_rows, fills_buffers=self.fills_buffers
         )
 
     def _is_stub(self) -> bool:
-        return (self._file.size or 0) < 2048
+        return (self.file.size or 0) < 2048
 
     def _datasets(self) -> dict[str, h5py.Dataset]:
         found: dict[str, h5py.Dataset] = {}
@@ -96,9 +114,9 @@ class Hdf5Source:
         if len(matrices) == 1:
             return next(iter(matrices.values()))
         if matrices:
-            raise FormatError(f"{self.path}: several matrices, {_listed(list(matrices))}: choose one with `dataset`")
+            raise FormatError(f"{self.path}: several matrices, {listed(list(matrices))}: choose one with `dataset`")
         shapes = [describe(name, item) for name, item in datasets.items()]
-        raise FormatError(f"{self.path}: no 2-D float dataset among {_listed(shapes) or 'no datasets at all'}")
+        raise FormatError(f"{self.path}: no 2-D float dataset among {listed(shapes) or 'no datasets at all'}")
 
     def _named(self, name: str, depth: int = 0) -> h5py.Dataset:
         """Find a dataset by its path; links within the file are followed, links out of it are not."""
@@ -114,14 +132,14 @@ class Hdf5Source:
                 target = link.path if link.path.startswith("/") else f"{found.name}/{link.path}"
                 return self._named("/".join([target, *parts[i + 1 :]]), depth + 1)
             if not isinstance(link, h5py.HardLink):
-                raise FormatError(f"{self.path}: no dataset {name!r}; it holds {_listed(list(self._datasets()))}")
+                raise FormatError(f"{self.path}: no dataset {name!r}; it holds {listed(list(self._datasets()))}")
             found = found[part]
         if not isinstance(found, h5py.Dataset):
-            raise FormatError(f"{self.path}: {name!r} is a group; it holds {_listed(list(self._datasets()))}")
+            raise FormatError(f"{self.path}: {name!r} is a group; it holds {listed(list(self._datasets()))}")
         return found
 
     def _require_readable(self, dataset: h5py.Dataset) -> None:
-        require_readable(f"{self.path}: dataset {dataset.name}", dataset, self._file.size or 0)
+        require_readable(f"{self.path}: dataset {dataset.name}", dataset, self.file.size or 0)
 
     def _named_keys(self, keys_dataset: str) -> h5py.Dataset:
         keys = self._named(keys_dataset)
@@ -139,104 +157,80 @@ class Hdf5Source:
             return self._named_keys(keys_dataset)
         datasets = self._datasets()
         strings = {name: item for name, item in datasets.items() if _holds_strings(item)}
-        fitting = {name: item for name, item in strings.items() if len(item) == self.n}
-        named = {name: item for name, item in fitting.items() if name.rpartition("/")[2].lower() in KEY_NAMES}
-        for candidates in (fitting, named):
-            if len(candidates) == 1:
-                return next(iter(candidates.values()))
-        if fitting:
-            raise FormatError(
-                f"{self.path}: several lists of {self.n} strings, {_listed(list(fitting))}: "
-                "choose one with `keys_dataset`"
-            )
-        for name, item in datasets.items():
-            if item.is_virtual and name.rpartition("/")[2].lower() in KEY_NAMES:
-                self._require_readable(item)
-        for name, item in strings.items():
-            if name.rpartition("/")[2].lower() in KEY_NAMES:
-                raise FormatError(f"{self.path}: {len(item)} keys in {name}, {self.n} rows in {self.dataset}")
-        if strings:
-            warn(
-                f"{self.path}: {_listed(list(strings))} does not have one string for each of {self.n} rows: "
-                "not taken as keys"
-            )
-        return None
+        if all(len(item) != self.n for item in strings.values()):
+            for name, item in datasets.items():
+                if item.is_virtual and has_key_name(name):
+                    self._require_readable(item)
+        chosen = choose_keys(self.path, {name: len(item) for name, item in strings.items()}, self.n, self.dataset)
+        return None if chosen is None else strings[chosen]
 
-    def slabs(self) -> Iterator[Slab]:
-        """Give the slabs in file order, each of whole chunks."""
-        for start, stop in row_ranges(self.n, self._rows, self.unit):
-            read = partial(self._read, start, stop)
-            if self._offset is None:
-                yield Slab(start, stop - start, read)
-            else:
-                bare = partial(self._vectors, start, stop, self._offset)
-                seen = partial(bare, may_map=True)
-                yield Slab(start, stop - start, read, partial(self._blocks, start, bare), bare, seen)
+    def ranges(self) -> Iterator[tuple[int, int]]:
+        """Yield (start, stop) of every chunk in file order: whole chunks of the dataset, if those are compressed."""
+        return row_ranges(self.n, self._rows, self.partition)
 
-    def _vectors(self, start: int, stop: int, offset: int, rows: int, *, may_map: bool = False) -> Iterator[Floats]:
-        blocks = range(start, stop, rows)
-        return read_blocks(self._file, offset, self.dtype, self.d, blocks, stop, may_map=may_map)
+    def batches(self, start: int, stop: int, rows: int, out: Floats | None = None) -> Iterator[Embeddings]:
+        """Read rows, at most `rows` at a time, into memory that they share."""
+        if self._offset is None:
+            yield from super().batches(start, stop, rows, out)
+            return
+        memory = np.empty((min(rows, stop - start), self.d), self.dtype) if out is None else out[:rows]
+        for batch in read_batches(self.file, self._offset, start, stop, memory):
+            first = int(batch.rows[0])
+            yield Embeddings(batch.vectors, batch.rows, self._keys_at(first, first + len(batch)))
 
-    def _blocks(self, start: int, bare: Callable[[int], Iterator[Floats]], rows: int) -> Iterator[Embeddings]:
-        for block in numbered(start, bare, rows):
-            first = int(block.rows[0])
-            yield Embeddings(block.vectors, block.rows, self._keys_at(first, first + len(block)))
-
-    def _offset_of_matrix(self) -> int | None:
-        """Find where the numbers lie, if they lie there in one piece as numpy would write them; None if not."""
-        offset = None if self._matrix.chunks is not None else self._matrix.id.get_offset()
+    def _offset_of(self, matrix: h5py.Dataset) -> int | None:
+        """Return where the numbers are, if they are in one piece as numpy writes them; None if not."""
+        offset = None if matrix.chunks is not None else matrix.id.get_offset()
         if offset is None:
             return None
         for row in (0, self.n - 1):
             found = np.empty((1, self.d), self.dtype)
             try:
-                self._file.read_into(found.reshape(-1).view(np.uint8).data, offset + row * found.nbytes)
+                self.file.read_into(found.reshape(-1).view(np.uint8).data, offset + row * found.nbytes)
             except FormatError:
                 return None
-            if found.tobytes() != self._read(row, row + 1).vectors.tobytes():
+            if found.tobytes() != self._vectors(row, row + 1).tobytes():
                 return None
         return int(offset)
 
-    def _read(self, start: int, stop: int) -> Embeddings:
+    def read(self, start: int, stop: int) -> Embeddings:
+        """Read rows into memory of their own."""
+        return Embeddings.starting_at(start, self._vectors(start, stop), self._keys_at(start, stop))
+
+    def _vectors(self, start: int, stop: int) -> Floats:
         try:
-            vectors = self._matrix[start:stop]
+            vectors: Floats = self.root[self.dataset][start:stop]
         except FAULTS as error:
             raise FormatError(
                 f"{self.path}: dataset {self.dataset}, rows {start} to {stop - 1}: damaged ({first_line(error)})"
             ) from error
-        return Embeddings.starting_at(start, vectors, self._keys_at(start, stop))
+        return vectors
 
     def _keys_at(self, start: int, stop: int) -> tuple[str, ...] | None:
-        if self._keys is None:
+        if self.keys_name is None:
             return None
-        step = max(1, KEYS_BYTES // self._keys.dtype.itemsize)
         try:
+            keys = self.root[self.keys_name]
+            step = max(1, KEYS_BYTES // keys.dtype.itemsize)
             cuts = ((begin, min(begin + step, stop)) for begin in range(start, stop, step))
-            return tuple(_text(key) for begin, end in cuts for key in self._keys[begin:end])
+            return tuple(_text(key) for begin, end in cuts for key in keys[begin:end])
         except FAULTS as error:
             raise FormatError(f"{self.path}: dataset {self.keys_name}: damaged ({first_line(error)})") from error
 
     def key_batches(self) -> Iterator[tuple[str, ...]]:
-        """Give all keys in file order."""
-        for start, stop in row_ranges(self.n, self._rows, self.unit):
-            yield self._keys_at(start, stop) or ()
+        """Yield all keys in file order."""
+        if self.has_keys:
+            yield from (self._keys_at(start, stop) or () for start, stop in self.ranges())
 
     def companions(self) -> list[str]:
-        """Name the datasets beside the matrix and its keys."""
+        """Return the names of the datasets beside the matrix and its keys."""
         return [name for name in self._datasets() if name not in (self.dataset, self.keys_name)]
-
-    def place(self, row: int) -> str:
-        """Say where a row stands."""
-        return f"row {row}"
-
-    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
-        """Hash the file as it lies on disk, as long as that is wanted."""
-        return self._file.sha256(is_wanted)
 
     def close(self) -> None:
         """Close the file."""
-        self.root.close()
-        self._file.close()
+        if self._root is not None:
+            self._root.close()
+        self.file.close()
 
 
 def _link(group: Any, name: str) -> Any:
@@ -266,5 +260,95 @@ def _text(key: Any) -> str:
     return key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else str(key)
 
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(name[:120] for name in names[:8]) + (" …" if len(names) > 8 else "")
+@contextmanager
+def damage(where: str) -> Iterator[None]:
+    """Turn what h5py raises into a one-line error."""
+    try:
+        yield
+    except FAULTS as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise  # a copy that has no room is no damage
+        raise FormatError(f"{where}: damaged HDF5 file ({first_line(error)})") from error
+
+
+def require_readable(where: str, dataset: h5py.Dataset, file_size: int) -> None:
+    """Refuse a dataset that lies elsewhere, is not all there, or takes more memory than it may.
+
+    Parameters
+    ----------
+    where : names file and dataset
+    dataset : of one or two dimensions
+    file_size : bytes of the file it lies in
+
+    Raises
+    ------
+    FormatError : as said
+    """
+    require_inside(where, dataset)
+    with damage(where):
+        _require_filters(where, dataset)
+        stored, wanted = dataset.id.get_storage_size(), dataset.size * dataset.dtype.itemsize
+        if stored > file_size:
+            raise FormatError(f"{where} is {stored} bytes in a file of {file_size}: truncated or damaged")
+        if dataset.chunks is None:
+            if stored < wanted:
+                raise FormatError(f"{where} announces {wanted} bytes, and {stored} were ever written")
+            return
+        _require_chunks(where, dataset)
+
+
+def require_inside(where: str, dataset: h5py.Dataset) -> None:
+    """Refuse a dataset whose data lies in other files, before anything that would open them.
+
+    Raises
+    ------
+    FormatError : it does
+    """
+    with damage(where):
+        if dataset.is_virtual:
+            raise FormatError(
+                f"{where} is virtual, a view of other datasets or files, which are not followed: "
+                "copy its rows into a plain dataset"
+            )
+        if dataset.external:
+            raise FormatError(f"{where} keeps its data in another file, which is not followed")
+
+
+def _require_filters(where: str, dataset: h5py.Dataset) -> None:
+    plist = dataset.id.get_create_plist()
+    for i in range(plist.get_nfilters()):
+        code, _, _, name = plist.get_filter(i)
+        if not h5py.h5z.filter_avail(code):
+            label = name.decode("utf-8", "replace") if name else "unnamed"
+            raise FormatError(
+                f"{where} needs HDF5 filter {code} ({label}), which is not installed: try `pip install hdf5plugin`"
+            )
+
+
+def _require_chunks(where: str, dataset: h5py.Dataset) -> None:
+    wanted, size = 1, dataset.dtype.itemsize
+    for length, step in zip(dataset.shape, dataset.chunks, strict=True):
+        wanted, size = wanted * -(-length // step), size * step
+    found = dataset.id.get_num_chunks()
+    if found < wanted:
+        raise FormatError(f"{where} has {wanted} chunks, of which {found} were ever written")
+    if is_packed(dataset) and size > MAX_CHUNK:
+        raise FormatError(
+            f"{where} has chunks of {size >> 20} MiB, and at most {MAX_CHUNK >> 20} MiB are unpacked at once: "
+            f"repack it (h5repack -l {dataset.name}:CHUNK=…)"
+        )
+
+
+def is_packed(dataset: h5py.Dataset) -> bool:
+    """Tell whether chunks pass through filters, so that only whole ones can be read."""
+    return dataset.chunks is not None and dataset.id.get_create_plist().get_nfilters() > 0
+
+
+def describe(name: str, dataset: Any) -> str:
+    """Say a dataset's name, type and shape; some types have no name in numpy."""
+    try:
+        if dataset.is_virtual:
+            return f"{name} (virtual)"
+        return f"{name} {dataset.dtype} {dataset.shape}"[:120]
+    except FAULTS:
+        return f"{name} (of a type that numpy does not have)"

@@ -1,5 +1,7 @@
-"""HDF5 out: a copy of the input's file with another matrix in the old one's place, or a new file."""
+"""HDF5 out: a copy of the input's file with another matrix in its place, or a new file."""
 
+import io
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import h5py
@@ -7,16 +9,121 @@ import numpy as np
 
 from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError
-from salcli.formats.hdf5 import Hdf5Source
+from salcli.formats.base import Output, Writer
+from salcli.formats.hdf5 import Hdf5Reader, damage
 from salcli.formats.hdf5_copy import Hdf5Copy
-from salcli.formats.hdf5_sink import EARLIEST, Hdf5Sink, utf8_strings
-from salcli.formats.hdf5_storage import damage
-from salcli.formats.writer import EmbeddingWriter
 
 DEFAULT_MATRIX, DEFAULT_KEYS = "vectors", "keys"
+EARLIEST = "earliest"
+MAX_KEY = 40  # letters of a key that a message quotes
 
 
-class Hdf5Writer(EmbeddingWriter):
+class _Tolerant(io.RawIOBase):
+    """The file beneath. HDF5 ends the process if it cannot flush what it holds, so refusals are kept for later."""
+
+    def __init__(self, path: str) -> None:
+        self.refusal: OSError | None = None
+        self._raw = io.FileIO(path, "w+b")
+
+    def _tried(self, work: Callable[[], Any], otherwise: Any) -> Any:
+        if self.refusal is not None:
+            return otherwise
+        try:
+            return work()
+        except OSError as error:
+            self.refusal = error
+            return otherwise
+
+    def write(self, data: Any) -> int:
+        """Write all of `data`."""
+        left = memoryview(data).cast("B")
+        n = len(left)
+
+        def all_of_it() -> int:
+            nonlocal left
+            while len(left):
+                left = left[self._raw.write(left) :]
+            return n
+
+        return int(self._tried(all_of_it, n))
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer; what was refused reads as zeros."""
+        view = memoryview(buffer).cast("B")
+        n = 0
+        while n < len(view) and (got := self._raw.readinto(view[n:])):
+            n += got
+        view[n:] = bytes(len(view) - n)
+        return len(view)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move."""
+        return self._raw.seek(offset, whence)
+
+    def tell(self) -> int:
+        """Tell where it stands."""
+        return self._raw.tell()
+
+    def truncate(self, size: int | None = None) -> int:
+        """Set the size."""
+        return int(self._tried(lambda: self._raw.truncate(size), size or 0))
+
+    def flush(self) -> None:
+        """Nothing is held back here."""
+
+    def close(self) -> None:
+        """Close the file."""
+        self._raw.close()
+        super().close()
+
+
+class Hdf5Sink:
+    """An open HDF5 file to write to; `require` and `close` tell what the disk refused."""
+
+    def __init__(self, path: str, libver: str = EARLIEST) -> None:
+        """Begin a file for readers of `libver` (in h5py's words) and later."""
+        self._below = _Tolerant(path)
+        self.root = h5py.File(self._below, "w", libver=libver)
+
+    def require(self) -> None:
+        """Raise what the operating system said when it refused to write.
+
+        Raises
+        ------
+        OSError : it did
+        """
+        if self._below.refusal is not None:
+            raise self._below.refusal
+
+    def close(self) -> None:
+        """Close the file, whole.
+
+        Raises
+        ------
+        OSError : it is not
+        """
+        try:
+            self.root.close()
+        finally:
+            self._below.close()
+        self.require()
+
+
+def utf8_strings(target: str, keys: Iterable[str]) -> list[bytes]:
+    """Encode keys as strings of variable length.
+
+    Raises
+    ------
+    FormatError : one holds a NUL, which would end it
+    """
+    held = [key.encode("utf-8", "surrogateescape") for key in keys]
+    if without := next((key for key in held if b"\0" in key), None):
+        told = without.decode("utf-8", "replace")[:MAX_KEY]
+        raise FormatError(f"{target}: key {told!r} would not read back the same from HDF5")
+    return held
+
+
+class Hdf5Writer(Writer):
     """Writes a copy of the input's HDF5 file with the new matrix in the old one's place, or a new file."""
 
     def __init__(
@@ -26,7 +133,7 @@ class Hdf5Writer(EmbeddingWriter):
         n: int,
         d: int,
         dtype: np.dtype[Any],
-        like: Hdf5Source | None,
+        like: Hdf5Reader | None,
         has_keys: bool,
         target: str,
     ) -> None:
@@ -58,6 +165,19 @@ class Hdf5Writer(EmbeddingWriter):
             with damage(f"{like.path}: links and references to dataset {like.dataset}"):
                 copy.finish()
 
+    @classmethod
+    def create(cls, output: Output) -> "Hdf5Writer":
+        """Begin an output."""
+        return cls(
+            output.path,
+            n=output.n,
+            d=output.d,
+            dtype=output.dtype,
+            like=output.model if isinstance(output.model, Hdf5Reader) else None,
+            has_keys=output.has_keys,
+            target=output.target,
+        )
+
     def encode(self, batch: Embeddings) -> Embeddings:
         """Lay rows out as they will be written; safe on any thread."""
         return batch.with_vectors(np.ascontiguousarray(batch.vectors, dtype=self._dtype))
@@ -80,7 +200,7 @@ class Hdf5Writer(EmbeddingWriter):
         self._sink.close()
 
 
-def _storage(like: Hdf5Source | None, d: int) -> dict[str, Any]:
+def _storage(like: Hdf5Reader | None, d: int) -> dict[str, Any]:
     """Chunk and compress as the input did."""
     source = None if like is None else like.root[like.dataset]
     if source is None or source.chunks is None:

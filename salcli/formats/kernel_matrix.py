@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.data.source import Source
 from salcli.errors import UsageError
 from salcli.formats import atomic
-from salcli.formats.finite import FiniteSource
+from salcli.formats.registry import named
 
 if TYPE_CHECKING:  # h5py takes its time, and few commands need it
-    from salcli.formats.hdf5_sink import Hdf5Sink
+    from salcli.formats.hdf5_writer import Hdf5Sink
 
 DATASET, KEYS = "kernel_matrix", "keys"
 CHUNK = 256
-SUFFIXES = (".h5", ".hdf5")
 
 
 class KernelMatrixWriter:
@@ -40,14 +40,15 @@ def require_place(path: str, n: int, dtype: np.dtype[Any]) -> None:
     UsageError : the name does not end in .h5 or .hdf5
     OutputError : the disk has no room
     """
-    if not path.endswith(SUFFIXES):
-        raise UsageError(f"{path}: `writes_kernel` writes HDF5: give a name that ends in {' or '.join(SUFFIXES)}")
+    suffixes = named("h5").suffixes
+    if not path.endswith(suffixes):
+        raise UsageError(f"{path}: `writes_kernel` writes HDF5: give a name that ends in {' or '.join(suffixes)}")
     atomic.require_room(path, n * n * dtype.itemsize, f"the kernel matrix of {n:,} rows")
 
 
 @contextmanager
 def create_kernel_matrix(
-    path: str, source: FiniteSource, dtype: np.dtype[Any], about: dict[str, Any]
+    path: str, source: Source, dtype: np.dtype[Any], about: dict[str, Any]
 ) -> Iterator[KernelMatrixWriter]:
     """Open a writer whose file appears at `path`, whole, when the block ends well.
 
@@ -61,7 +62,7 @@ def create_kernel_matrix(
     """
     import h5py
 
-    from salcli.formats.hdf5_sink import Hdf5Sink, utf8_strings
+    from salcli.formats.hdf5_writer import Hdf5Sink, utf8_strings
 
     with atomic.replacing(path) as temporary, closing(Hdf5Sink(temporary)) as sink:
         writer, file = KernelMatrixWriter(sink, source.n, dtype), sink.root
@@ -69,5 +70,5 @@ def create_kernel_matrix(
             file[DATASET].attrs[name] = value
         if source.has_keys:
             held = file.create_dataset(KEYS, (source.n,), h5py.string_dtype())
-            held[...] = utf8_strings(path, source.held_keys())
+            held[...] = utf8_strings(path, source.kept_keys())
         yield writer

@@ -1,15 +1,74 @@
-"""Keys: bytes to text and back without loss, and the census that finds duplicates in flat memory."""
+"""Keys: bytes to text and back without loss, where a file has them, and the census that finds duplicates."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import IO
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.data.embeddings import Embeddings, Floats
+from salcli.data.source import Reader, row_ranges
 from salcli.errors import FormatError, warn
 from salcli.formats import text_rows
 
 MAX_KEY = 1 << 20
+KEYS_AT_ONCE = 65_536
+KEY_NAMES = frozenset({"keys", "words", "vocab", "vocabulary", "tokens", "ids", "key", "word", "token", "id", "index"})
+OTHER_KEY_NAMES = frozenset({"labels"})  # of keys in some files, of classes in others
+
+
+def choose_keys(path: str, lists: Mapping[str, int], n: int, matrix: str) -> str | None:
+    """Choose the list of strings that holds the keys of a matrix.
+
+    Parameters
+    ----------
+    path : for messages
+    lists : the length of each list of strings in the file, by its name (of which the part behind the last `/` counts)
+    n : rows of the matrix
+    matrix : its name, for messages
+
+    Returns
+    -------
+    the only list of n strings; of several, the only one that is named as keys are; None if there is no list
+
+    Raises
+    ------
+    FormatError : several lists fit, or a list that is named as keys are has another length
+    """
+    fitting = [name for name, length in lists.items() if length == n]
+    named, others = (
+        [name for name in lists if has_key_name(name)],
+        [name for name in fitting if _last(name) in OTHER_KEY_NAMES],
+    )
+    for candidates in (fitting, [name for name in fitting if name in named], others):
+        if len(candidates) == 1:
+            return candidates[0]
+    if fitting:
+        raise FormatError(f"{path}: several lists of {n} strings, {listed(fitting)}: choose one with `keys_dataset`")
+    for name in named:
+        raise FormatError(f"{path}: {lists[name]} keys in {shortened(name)}, {n} rows in {matrix}")
+    if lists:
+        warn(f"{path}: {listed(list(lists))} does not have one string for each of {n} rows: not taken as keys")
+    return None
+
+
+def has_key_name(name: str) -> bool:
+    """Return whether an array is named as keys are."""
+    return _last(name) in KEY_NAMES
+
+
+def _last(name: str) -> str:
+    return name.rpartition("/")[2].lower()
+
+
+def shortened(name: str) -> str:
+    """Shorten a name for a message; a file may hold a long one."""
+    return name if len(name) <= 80 else f"{name[:79]}…"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join the first eight names for a message."""
+    return ", ".join(map(shortened, names[:8])) + (" …" if len(names) > 8 else "")
 
 
 def decoded(words: Sequence[bytes]) -> tuple[str, ...]:
@@ -121,3 +180,71 @@ def _bounded_lines(path: str, handle: IO[bytes]) -> Iterator[bytes]:
         if len(line) > MAX_KEY:
             raise FormatError(f"{path}: line {number}: more than {MAX_KEY >> 20} MiB without a line feed: not keys")
         yield line.removesuffix(b"\n")
+
+
+class KeyedReader(Reader):
+    """Adds the keys of a text file, one a line, to the rows of a reader that has none."""
+
+    has_keys = True
+
+    def __init__(self, inner: Reader, keys_path: str) -> None:
+        """Read the keys.
+
+        Raises
+        ------
+        FormatError : there is not one key for each row, or the rows have keys already
+        """
+        self._inner, self._keys_path = inner, keys_path
+        self._held: tuple[str, ...] | None = None
+        self.path, self.format, self.n, self.d, self.dtype = inner.path, inner.format, inner.n, inner.d, inner.dtype
+        self.partition, self.fills_buffers = inner.partition, inner.fills_buffers
+        if inner.has_keys:
+            raise FormatError(f"{self.path}: has keys of its own; `keys_file` is for files without")
+        if len(self._keys) != self.n:
+            raise FormatError(f"{keys_path}: {len(self._keys)} keys, but {self.path} has {self.n} rows")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_held": None}  # read again, rather than sent along with every chunk
+
+    @property
+    def _keys(self) -> tuple[str, ...]:
+        if self._held is None:
+            self._held = read_key_lines(self._keys_path)
+        return self._held
+
+    @property
+    def innermost(self) -> Reader:
+        """The reader of the file itself."""
+        return self._inner.innermost
+
+    def ranges(self) -> Iterator[tuple[int, int]]:
+        """Yield (start, stop) of every chunk in file order."""
+        return self._inner.ranges()
+
+    def read(self, start: int, stop: int) -> Embeddings:
+        """Read rows into memory of their own."""
+        return self._keyed(self._inner.read(start, stop))
+
+    def batches(self, start: int, stop: int, rows: int, out: Floats | None = None) -> Iterator[Embeddings]:
+        """Read rows, at most `rows` at a time, into memory that they share."""
+        return map(self._keyed, self._inner.batches(start, stop, rows, out))
+
+    def _keyed(self, batch: Embeddings) -> Embeddings:
+        first = int(batch.rows[0])
+        return Embeddings(batch.vectors, batch.rows, self._keys[first : first + len(batch)])
+
+    def key_batches(self) -> Iterator[tuple[str, ...]]:
+        """Yield all keys in file order."""
+        return (self._keys[start:stop] for start, stop in row_ranges(self.n, KEYS_AT_ONCE))
+
+    def place(self, row: int) -> str:
+        """Return where a row is."""
+        return self._inner.place(row)
+
+    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Return the SHA-256 of the file as it is on disk."""
+        return self._inner.sha256(is_wanted)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._inner.close()

@@ -7,20 +7,18 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from salcli.data.embeddings import Embeddings, Floats
+from salcli.data.source import partition_rows, require_shape, row_ranges
 from salcli.errors import FormatError, first_line
+from salcli.formats.base import FileReader, Output, Writer
 from salcli.formats.files import ByteFile
-from salcli.formats.pages import mapped
-from salcli.formats.source import Slab, require_shape, row_ranges
-from salcli.formats.writer import EmbeddingWriter
-from salcli.options import ReadOptions, unit_rows
+from salcli.options import ReadOptions
 
 
 @dataclass(frozen=True)
@@ -71,119 +69,92 @@ def require_float_matrix(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
         raise FormatError(f"{name}: shape {str(shape)[:60]} is not 2-D: {hint}")
 
 
-class NpySource:
+class NpyReader(FileReader):
     """A `.npy` file, or an array inside an `.npz`."""
 
-    has_keys = False
-
     def __init__(self, file: ByteFile, options: ReadOptions, *, format_name: str = "npy") -> None:
+        """Read the header.
+
+        Raises
+        ------
+        FormatError : it announces other bytes than there are, or is no 2-D array of floats
+        """
         self.path, self.format = file.name, format_name
         layout = read_layout(file.head(), self.path)
         self._layout, self.n, self.d, self.dtype = layout, layout.n, layout.d, layout.dtype
-        self.is_fortran = layout.is_fortran
+        self.is_fortran, self.fills_buffers = layout.is_fortran, not layout.is_fortran
         require_shape(self.path, self.n, self.d)
-        size = file.size
-        if size is None and layout.offset + layout.n_bytes > file.most_bytes:
+        end = layout.offset + layout.n_bytes
+        if end > file.most_bytes and not file.is_plain:
             raise FormatError(
                 f"{self.path}: truncated: {self.n} x {self.d} {self.dtype} take {layout.n_bytes} bytes, more than "
                 f"{file.compression} can pack into this file"
             )
-        if size is not None and size != layout.offset + layout.n_bytes:
-            fault = "truncated" if size < layout.offset + layout.n_bytes else "too long"
+        self.file = file.plain(n_bytes=end)
+        if (size := file.size) is not None and size != end:
+            fault = "truncated" if size < end else "too long"
             raise FormatError(
                 f"{self.path}: {fault}: {self.n} x {self.d} {self.dtype} take {layout.n_bytes} bytes, "
                 f"{size - layout.offset} bytes follow the header"
             )
-        self.file = file.plain() if layout.is_fortran else file
-        self.unit = unit_rows(self.d)
-        is_bare = self.file.is_plain and not layout.is_fortran
-        self._rows = options.rows_per_slab(self.d * self.dtype.itemsize, self.unit, is_bare=is_bare)
+        self.partition = partition_rows(self.d)
+        self._rows = options.rows_per_chunk(
+            self.d * self.dtype.itemsize, self.partition, fills_buffers=self.fills_buffers
+        )
 
-    def slabs(self) -> Iterator[Slab]:
-        """Give the slabs in file order."""
-        ranges = list(row_ranges(self.n, self._rows, self.unit))
+    def ranges(self) -> Iterator[tuple[int, int]]:
+        """Yield (start, stop) of every chunk in file order."""
+        return row_ranges(self.n, self._rows, self.partition)
+
+    def read(self, start: int, stop: int) -> Embeddings:
+        """Read rows into memory of their own."""
         if self.is_fortran:
-            for start, stop in ranges:
-                yield Slab(start, stop - start, partial(self._columns, start, stop))
-            return
-        width = self.d * self.dtype.itemsize
-        places = [(self._layout.offset + start * width, (stop - start) * width) for start, stop in ranges]
-        for (start, stop), place, read in zip(ranges, places, self.file.spans(places, reads_to_end=True), strict=True):
-            matrix, bare = partial(self._matrix, start, read), partial(self._vectors, start, stop)
-            if self.file.is_plain:
-                seen = partial(self._vectors, start, stop, may_map=True)
-                forget = partial(self.file.forget, *place)
-                yield Slab(start, stop - start, matrix, partial(numbered, start, bare), bare, seen, forget)
-            else:
-                yield Slab(start, stop - start, matrix)
+            return Embeddings.starting_at(start, self._columns(start, stop))
+        return next(read_batches(self.file, self._layout.offset, start, stop, self._memory(stop - start)))
 
-    def _matrix(self, start: int, read: Callable[[], bytes]) -> Embeddings:
-        vectors: Floats = np.frombuffer(read(), self.dtype).reshape(-1, self.d)
-        return Embeddings.starting_at(start, vectors)
+    def batches(self, start: int, stop: int, rows: int, out: Floats | None = None) -> Iterator[Embeddings]:
+        """Read rows, at most `rows` at a time, into memory that they share."""
+        if self.is_fortran:
+            return super().batches(start, stop, rows, out)
+        memory = self._memory(min(rows, stop - start)) if out is None else out[:rows]
+        return read_batches(self.file, self._layout.offset, start, stop, memory)
 
-    def _vectors(self, start: int, stop: int, rows: int, *, may_map: bool = False) -> Iterator[Floats]:
-        blocks = range(start, stop, rows)
-        return read_blocks(self.file, self._layout.offset, self.dtype, self.d, blocks, stop, may_map=may_map)
+    def _memory(self, rows: int) -> Floats:
+        return np.empty((rows, self.d), self.dtype)
 
-    def _columns(self, start: int, stop: int) -> Embeddings:
+    def _columns(self, start: int, stop: int) -> Floats:
         item = self.dtype.itemsize
-        places = ((self._layout.offset + (j * self.n + start) * item, (stop - start) * item) for j in range(self.d))
-        columns = [np.frombuffer(read(), self.dtype) for read in self.file.spans(places)]
-        return Embeddings.starting_at(start, np.stack(columns, axis=1))
-
-    def key_batches(self) -> Iterator[tuple[str, ...]]:
-        """There are no keys."""
-        return iter(())
-
-    def place(self, row: int) -> str:
-        """Say where a row stands."""
-        return f"row {row}"
-
-    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
-        """Hash the file as it lies on disk, as long as that is wanted."""
-        return self.file.sha256(is_wanted)
-
-    def close(self) -> None:
-        """Close the file."""
-        self.file.close()
+        places = (self._layout.offset + (j * self.n + start) * item for j in range(self.d))
+        columns = [np.frombuffer(self.file.read_at(place, (stop - start) * item), self.dtype) for place in places]
+        return np.stack(columns, axis=1)
 
 
-def read_blocks(
-    file: ByteFile, offset: int, dtype: np.dtype[Any], d: int, starts: range, stop: int, *, may_map: bool = False
-) -> Iterator[Floats]:
-    """Read rows `starts`… to `stop` of a matrix that lies in C order at `offset`: into one buffer, or as they lie."""
-    width, held = d * dtype.itemsize, None
-    for start in starts:
-        n = min(starts.step, stop - start)
-        place = offset + start * width
-        is_aligned = place % dtype.itemsize == 0
-        pages = mapped(file.handle.fileno(), place, n * width) if may_map and is_aligned else None
-        if pages is not None:
-            yield np.frombuffer(pages, dtype).reshape(n, d)
-            continue
-        if held is None:
-            buffer = np.empty((n, d), dtype)
-            held = buffer.reshape(-1).view(np.uint8).data  # of any dtype: memoryview itself knows few
-        file.read_into(held[: n * width], place)
-        yield buffer[:n]
+def read_batches(file: ByteFile, offset: int, start: int, stop: int, memory: Floats) -> Iterator[Embeddings]:
+    """Read rows `start`… to `stop` of a matrix in C order, again and again into the same memory.
 
-
-def numbered(start: int, read: Callable[[int], Iterator[Floats]], rows: int) -> Iterator[Embeddings]:
-    """Give the vectors that `read` gives, `rows` at a time, with row numbers from `start`."""
-    for vectors in read(rows):
-        yield Embeddings.starting_at(start, vectors)
-        start += len(vectors)
+    Parameters
+    ----------
+    file : a plain file
+    offset : bytes before the matrix
+    memory : contiguous `[rows, d]` of the matrix's dtype; a batch has that many rows, the last one fewer
+    """
+    width = memory.shape[1] * memory.dtype.itemsize
+    view = memory.reshape(-1).view(np.uint8).data  # of any dtype: memoryview itself knows few
+    for first in range(start, stop, len(memory)):
+        n = min(len(memory), stop - first)
+        file.read_into(view[: n * width], offset + first * width)
+        yield Embeddings.starting_at(first, memory[:n])
 
 
 def npy_header(n: int, d: int, dtype: np.dtype[Any], *, is_fortran: bool) -> bytes:
-    """Spell the header that `numpy.save` would."""
+    """Return the header that `numpy.save` writes."""
     header = io.BytesIO()
     fields = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": is_fortran, "shape": (n, d)}
     np.lib.format.write_array_header_1_0(header, fields)
     return header.getvalue()
 
 
-class NpyWriter(EmbeddingWriter):
+class NpyWriter(Writer):
     """Writes a `.npy` file, in the order of the input."""
 
     def __init__(self, handle: BinaryIO, *, n: int, d: int, dtype: np.dtype[Any], is_fortran: bool = False) -> None:
@@ -192,6 +163,12 @@ class NpyWriter(EmbeddingWriter):
         self._offset, self._row, self.takes_places = len(header), 0, not is_fortran
         self._turn = threading.Lock()  # the system lets one write at a time into a file, and others spin until then
         handle.write(header)
+
+    @classmethod
+    def create(cls, output: Output) -> "NpyWriter":
+        """Begin an output, in the order of the input."""
+        is_fortran = getattr(output.model, "is_fortran", False)
+        return cls(output.open(), n=output.n, d=output.d, dtype=output.dtype, is_fortran=is_fortran)
 
     def encode(self, batch: Embeddings) -> Floats:
         """Lay rows out as they will be written; safe on any thread."""

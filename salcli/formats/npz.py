@@ -11,12 +11,12 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from salcli.data.embeddings import Embeddings, Floats
+from salcli.data.source import row_ranges
 from salcli.errors import FormatError, first_line
+from salcli.formats.base import Output, Writer
 from salcli.formats.files import ByteFile, Stream
-from salcli.formats.keys import MAX_KEY
-from salcli.formats.npy import NpySource, npy_header, read_header, read_layout, strings
-from salcli.formats.source import Slab, row_ranges
-from salcli.formats.writer import EmbeddingWriter
+from salcli.formats.keys import MAX_KEY, choose_keys, has_key_name, listed, shortened
+from salcli.formats.npy import NpyReader, npy_header, read_header, read_layout, strings
 from salcli.options import ReadOptions
 
 KNOWN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
@@ -38,7 +38,7 @@ class Archive:
     """A zip whose every fault is a one-line error that names the file."""
 
     def __init__(self, file: ByteFile) -> None:
-        self.path, self._file = file.name, file
+        self.path, self.file = file.name, file
         try:
             self.zip = zipfile.ZipFile(file.handle)
         except FAULTS as error:
@@ -50,6 +50,9 @@ class Archive:
         outside = next((name for name in self.names if name.startswith("/") or ".." in PATH_MARKS.split(name)), None)
         if outside is not None:
             raise FormatError(f"{self.path}: a member called {shortened(outside)}, a path out of the archive")
+
+    def __reduce__(self) -> Any:
+        return Archive, (self.file,)
 
     def size(self, member: str) -> int:
         """Tell how many bytes a member unpacks to: no more are read, whatever it holds."""
@@ -82,11 +85,6 @@ class Archive:
         self.zip.close()
 
 
-def shortened(name: str) -> str:
-    """Show a name that may be as long as its file says."""
-    return name if len(name) <= 80 else f"{name[:79]}…"
-
-
 def is_artifact(path: str) -> bool:
     """Tell an artifact from an `.npz` of embeddings, by its member names."""
     try:
@@ -96,35 +94,54 @@ def is_artifact(path: str) -> bool:
         return False
 
 
-KEY_NAMES = ("keys", "words", "vocab", "tokens", "ids", "labels", "index")
 EPOCH = (1980, 1, 1, 0, 0, 0)  # so that equal content makes equal bytes
 COPY_PIECE = 1 << 20
 KEYS_MEMBER = "keys.npy"
 MAX_GROWTH, ANY_GROWTH_BYTES = 500, 64 << 20  # numpy pads strings, so that long lists of keys do shrink a hundredfold
 
 
-class _Member(ByteFile):
-    """One array of a zip, read forward like a compressed file."""
+class Member(ByteFile):
+    """One array of a zip, which is read forward like a compressed file."""
 
-    def __init__(self, outer: ByteFile, archive: Archive, member: str) -> None:
-        name = f"{outer.name}[{shortened(member.removesuffix('.npy'))}]"
-        super().__init__(name, outer.handle, compression="zip")
-        self.outer, self.archive, self.member = outer, archive, member
+    compression = "zip"
+
+    def __init__(self, archive: Archive, member: str) -> None:
+        super().__init__(f"{archive.path}[{shortened(member.removesuffix('.npy'))}]")
+        self.archive, self._member = archive, member
+        self.closed_with(archive.file)
 
     @property
     def size(self) -> int:
-        return self.archive.size(self.member)
+        """Bytes of the content, as the zip announces them: no more are read."""
+        return self.archive.size(self._member)
+
+    @property
+    def most_bytes(self) -> int:
+        """More bytes than this the content cannot have."""
+        return self.size
 
     def stream(self) -> Stream:
-        return self.archive.stream(self.member, self.name)
+        """Read the content from its first byte."""
+        return self.archive.stream(self._member, self.name)
+
+    def close(self) -> None:
+        """Close the file that the zip is."""
+        super().close()
+        self.archive.close()
+        self.archive.file.close()
 
 
-class NpzSource(NpySource):
+class NpzReader(NpyReader):
     """The one 2-D float array of an `.npz`, or the one that `dataset` names."""
 
     def __init__(self, file: ByteFile, options: ReadOptions) -> None:
-        self._outer = file.plain()
-        self.archive = Archive(self._outer)
+        """Find the matrix and its keys.
+
+        Raises
+        ------
+        FormatError : it is no npz, or what is meant is not clear
+        """
+        self.archive = Archive(file.plain())
         names = self.archive.names
         if not names or not all(name.endswith(".npy") for name in names):
             inside = ", ".join(map(shortened, names[:4])) + (" …" if len(names) > 4 else "")
@@ -132,23 +149,25 @@ class NpzSource(NpySource):
                 f"{file.name}: a zip archive (of {inside or 'nothing'}), not an npz: extract the vectors first"
             )
         self.member = self._matrix_member(file.name, names, options.dataset)
-        super().__init__(self._held(self.member), options, format_name="npz")
+        super().__init__(Member(self.archive, self.member), options, format_name="npz")
         self.path = file.name
-        self.keys_member, self._all_keys = self._find_keys(names, options.keys_dataset)
-        self.has_keys = self._all_keys is not None
+        self.keys_member = self._find_keys(names, options.keys_dataset)
+        self.has_keys = self.keys_member is not None
+        self._held_keys: tuple[str, ...] | None = None
+        self._keys_at(0, 0)
 
-    def _held(self, member: str) -> _Member:
-        return _Member(self._outer, self.archive, member)
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_held_keys": None}  # keys are not sent along with every chunk
 
     def _matrix_member(self, path: str, names: list[str], dataset: str | None) -> str:
         if dataset is not None:
             if f"{dataset}.npy" not in names:
-                raise FormatError(f"{path}: no array {dataset!r}; it holds {_listed(names)}")
+                raise FormatError(f"{path}: no array {dataset!r}; it holds {_arrays(names)}")
             return f"{dataset}.npy"
         fitting, reasons, faults = [], [], []
         for name in names:
             try:
-                head = self._held(name).head()
+                head = Member(self.archive, name).head()
             except FormatError as error:
                 faults.append(str(error))
                 continue
@@ -163,96 +182,97 @@ class NpzSource(NpySource):
             raise FormatError(
                 (faults + reasons)[0]
                 if faults or len(names) == 1
-                else f"{path}: no 2-D float array; it holds {_listed(names)}"
+                else f"{path}: no 2-D float array; it holds {_arrays(names)}"
             )
-        raise FormatError(f"{path}: several matrices, {_listed(fitting)}: choose one with `dataset`")
+        raise FormatError(f"{path}: several matrices, {_arrays(fitting)}: choose one with `dataset`")
 
-    def _find_keys(self, names: list[str], keys_dataset: str | None) -> tuple[str | None, tuple[str, ...] | None]:
+    def _find_keys(self, names: list[str], keys_dataset: str | None) -> str | None:
         if keys_dataset is not None:
-            name = f"{keys_dataset}.npy"
-            if name not in names:
-                raise FormatError(f"{self.path}: no array {keys_dataset!r}; it holds {_listed(names)}")
-            return name, self._strings(name)
-        lengths = {name: length for name in names if (length := self._list_length(name)) is not None}
-        fitting = [name for name, length in lengths.items() if length == self.n]
-        known = [name for name in lengths if name[:-4].lower() in KEY_NAMES]
-        for candidates in (fitting, [name for name in fitting if name in known], [] if fitting else known):
-            if len(candidates) == 1:
-                return candidates[0], self._strings(candidates[0])
-        if fitting:
-            raise FormatError(
-                f"{self.path}: several lists of {self.n} strings, {_listed(fitting)}: choose one with `keys_dataset`"
-            )
-        return None, None
+            if f"{keys_dataset}.npy" not in names:
+                raise FormatError(f"{self.path}: no array {keys_dataset!r}; it holds {_arrays(names)}")
+            return f"{keys_dataset}.npy"
+        lists = {name[:-4]: length for name in names if (length := self._list_length(name)) is not None}
+        chosen = choose_keys(self.path, lists, self.n, self.member[:-4])
+        return None if chosen is None else f"{chosen}.npy"
 
     def _list_length(self, name: str) -> int | None:
-        """Tell by its header alone whether an array is a list of strings; what claims a key's name must be one."""
-        held = self._held(name)
-        head, claims_keys = held.head(), name[:-4].lower() in KEY_NAMES
+        """Return by its header alone the length of a list of strings, None if the array is none."""
+        member, is_named = Member(self.archive, name), has_key_name(name[:-4])
         try:
-            header = read_header(head, held.name)
+            header = read_header(member.head(), member.name)
         except FormatError:
-            if claims_keys:
+            if is_named:
                 raise
             return None
-        if header.dtype.hasobject and claims_keys:
-            raise FormatError(f"{held.name}: not an array of strings: objects are never unpickled")
+        if header.dtype.hasobject and is_named:
+            raise FormatError(f"{member.name}: not an array of strings: objects are never unpickled")
         return header.shape[0] if len(header.shape) == 1 and header.dtype.kind in "US" else None
 
     def _strings(self, name: str) -> tuple[str, ...]:
-        held = self._held(name)
-        header = read_header(held.head(), held.name)
+        member = Member(self.archive, name)
+        header = read_header(member.head(), member.name)
         if len(header.shape) != 1 or header.dtype.kind not in "US":
             raise FormatError(
-                f"{held.name}: {header.dtype} of shape {header.shape}, not an array of strings: "
+                f"{member.name}: {header.dtype} of shape {header.shape}, not an array of strings: "
                 "expected a list of strings"
             )
         if header.shape[0] != self.n:
             raise FormatError(
-                f"{self.path}: {header.shape[0]} keys in {name[:-4]!r}, {self.n} rows in {self.member[:-4]!r}"
+                f"{self.path}: {header.shape[0]} keys in {name[:-4]}, {self.n} rows in {self.member[:-4]}"
             )
         width = header.dtype.itemsize
-        if header.offset + header.n_bytes != held.size or not 0 < width <= MAX_KEY:
+        if header.offset + header.n_bytes != member.size or not 0 < width <= MAX_KEY:
             raise FormatError(
-                f"{held.name}: {self.n} strings of {width} bytes do not take the {held.size} bytes it has "
+                f"{member.name}: {self.n} strings of {width} bytes do not take the {member.size} bytes it has "
                 f"(at most {MAX_KEY} bytes a key are read)"
             )
-        if held.size > ANY_GROWTH_BYTES and self.archive.growth(name) > MAX_GROWTH:
-            raise FormatError(f"{held.name}: would unpack to {held.size} bytes, over {MAX_GROWTH} times its size")
-        rows = max(1, COPY_PIECE // width)
-        places = ((header.offset + start * width, (stop - start) * width) for start, stop in row_ranges(self.n, rows))
-        pieces = (strings(read(), header.dtype, held.name) for read in held.spans(places, reads_to_end=True))
+        if member.size > ANY_GROWTH_BYTES and member.archive.growth(name) > MAX_GROWTH:
+            raise FormatError(f"{member.name}: would unpack to {member.size} bytes, over {MAX_GROWTH} times its size")
+        stream, rows = member.stream(), max(1, COPY_PIECE // width)
+        stream.read(header.offset)
+        sizes = (stop - start for start, stop in row_ranges(self.n, rows))
+        pieces = (strings(stream.read(size * width), header.dtype, member.name) for size in sizes)
         return tuple(key for piece in pieces for key in piece)
 
     def companions(self) -> list[str]:
-        """Name the arrays beside the matrix and its keys."""
+        """Return the names of the arrays beside the matrix and its keys."""
         return [shortened(name[:-4]) for name in self.archive.names if name not in (self.member, self.keys_member)]
 
-    def slabs(self) -> Iterator[Slab]:
-        """Give the slabs in file order."""
-        for slab in super().slabs():
-            yield slab if self._all_keys is None else slab.then(self._keyed)
+    def read(self, start: int, stop: int) -> Embeddings:
+        """Read rows into memory of their own."""
+        batch = super().read(start, stop)
+        return Embeddings(batch.vectors, batch.rows, self._keys_at(start, stop))
 
-    def _keyed(self, batch: Embeddings) -> Embeddings:
-        start = int(batch.rows[0])
-        return Embeddings(batch.vectors, batch.rows, (self._all_keys or ())[start : start + len(batch)])
+    def batches(self, start: int, stop: int, rows: int, out: Floats | None = None) -> Iterator[Embeddings]:
+        """Read rows, at most `rows` at a time, into memory that they share."""
+        for batch in super().batches(start, stop, rows, out):
+            first = int(batch.rows[0])
+            yield Embeddings(batch.vectors, batch.rows, self._keys_at(first, first + len(batch)))
+
+    def _keys_at(self, start: int, stop: int) -> tuple[str, ...] | None:
+        if self.keys_member is None:
+            return None
+        if self._held_keys is None:
+            self._held_keys = self._strings(self.keys_member)
+        return self._held_keys[start:stop]
 
     def key_batches(self) -> Iterator[tuple[str, ...]]:
-        """Give all keys in file order."""
-        if self._all_keys is not None:
-            yield from (self._all_keys[start:stop] for start, stop in row_ranges(self.n, self._rows, self.unit))
+        """Yield all keys in file order."""
+        if self.has_keys:
+            yield from (self._keys_at(start, stop) or () for start, stop in self.ranges())
 
     def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
-        """Hash the file as it lies on disk, as long as that is wanted."""
-        return self._outer.sha256(is_wanted)
+        """Return the SHA-256 of the file as it is on disk; stop early when `is_wanted` returns False."""
+        return self.archive.file.sha256(is_wanted)
 
     def close(self) -> None:
         """Close the file."""
         self.archive.close()
+        self.archive.file.close()
         super().close()
 
 
-class NpzWriter(EmbeddingWriter):
+class NpzWriter(Writer):
     """Writes the matrix beside whatever else the input's `.npz` held, or beside the keys."""
 
     def __init__(
@@ -262,7 +282,7 @@ class NpzWriter(EmbeddingWriter):
         n: int,
         d: int,
         dtype: np.dtype[Any],
-        like: NpzSource | None,
+        like: NpzReader | None,
         has_keys: bool,
         target: str,
     ) -> None:
@@ -277,6 +297,19 @@ class NpzWriter(EmbeddingWriter):
         self._compression = like.archive.zip.getinfo(like.member).compress_type if like else zipfile.ZIP_STORED
         self._member = self._open(name)
         self._member.write(npy_header(n, d, dtype, is_fortran=False))
+
+    @classmethod
+    def create(cls, output: Output) -> "NpzWriter":
+        """Begin an output."""
+        return cls(
+            output.open(),
+            n=output.n,
+            d=output.d,
+            dtype=output.dtype,
+            like=output.model if isinstance(output.model, NpzReader) else None,
+            has_keys=output.has_keys,
+            target=output.target,
+        )
 
     def _open(self, name: str) -> Any:
         info = zipfile.ZipInfo(name, EPOCH)
@@ -324,5 +357,5 @@ class NpzWriter(EmbeddingWriter):
         self._archive.close()
 
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(shortened(name.removesuffix(".npy")) for name in names[:8]) + (" …" if len(names) > 8 else "")
+def _arrays(names: list[str]) -> str:
+    return listed([name.removesuffix(".npy") for name in names])

@@ -1,110 +1,170 @@
-"""From a name to a reader or a writer: what the content says decides, then the suffix."""
+"""The formats, and from a name to a reader or a writer: what the content is decides, then the suffix."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from salcli.data.source import Source
 from salcli.errors import FormatError, ParameterError, UsageError, warn
-from salcli.formats import atomic
-from salcli.formats import sniff as signature
+from salcli.formats import atomic, sniff
+from salcli.formats.base import Format, Output, Writer, lazy
 from salcli.formats.files import ByteFile
-from salcli.formats.finite import FiniteSource
-from salcli.formats.keyed import KeyedSource
-from salcli.formats.npy import NpySource, NpyWriter
-from salcli.formats.npz import NpzSource, NpzWriter
-from salcli.formats.source import EmbeddingSource
-from salcli.formats.word2vec_binary import Word2vecBinarySource, Word2vecBinaryWriter
-from salcli.formats.word2vec_text import TextSource, TextWriter
-from salcli.formats.writer import EmbeddingWriter
+from salcli.formats.keys import KeyedReader
 from salcli.options import ReadOptions
 
-FORMATS = ("npy", "npz", "h5", "word2vec-text", "glove", "word2vec-bin")
-TEXT_FORMATS = frozenset({"word2vec-text", "glove"})
-SUFFIXES = {".npy": "npy", ".npz": "npz", ".h5": "h5", ".hdf5": "h5", ".bin": "word2vec-bin"}
-TEXT_SUFFIXES = frozenset({".txt", ".vec"})
+FORMATS = [
+    Format(
+        "npy",
+        (".npy",),
+        lambda head: head.startswith(sniff.NPY_MAGIC),
+        lazy("npy", "NpyReader"),
+        lazy("npy", "NpyWriter.create"),
+        title="an npy file",
+        has_magic=True,
+    ),
+    Format(
+        "npz",
+        (".npz",),
+        lambda head: head.startswith(sniff.ZIP_MAGIC),
+        lazy("npz", "NpzReader"),
+        lazy("npz", "NpzWriter.create"),
+        title="an npz file",
+        has_magic=True,
+        holds_several_arrays=True,
+    ),
+    Format(
+        "h5",
+        (".h5", ".hdf5"),
+        lambda head: head.startswith(sniff.HDF5_MAGIC),
+        lazy("hdf5", "Hdf5Reader"),
+        lazy("hdf5_writer", "Hdf5Writer.create"),
+        title="an HDF5 file",
+        has_magic=True,
+        holds_several_arrays=True,
+    ),
+    Format(
+        "word2vec-text",
+        (".txt", ".vec"),
+        sniff.is_word2vec_text,
+        lazy("word2vec_text", "read_word2vec"),
+        lazy("word2vec_text", "write_word2vec"),
+        is_text=True,
+    ),
+    Format(
+        "word2vec-bin",
+        (".bin",),
+        sniff.is_word2vec_binary,
+        lazy("word2vec_binary", "Word2vecBinaryReader"),
+        lazy("word2vec_binary", "Word2vecBinaryWriter.create"),
+    ),
+    Format(
+        "glove",
+        (".txt", ".vec"),
+        lambda _: True,
+        lazy("word2vec_text", "read_glove"),
+        lazy("word2vec_text", "write_glove"),
+        title="text",
+        is_text=True,
+    ),
+]
+"""All formats, in the order in which a file's content is compared with them; the last one takes what is left."""
+
 COMPRESSED_SUFFIX = ".gz"
-FOREIGN_SUFFIXES = frozenset(  # whoever reads these expects what they promise
+READ_ONLY_SUFFIXES = frozenset({".bz2", ".xz"})
+FOREIGN_SUFFIXES = frozenset(  # other programs expect what these promise
     {".parquet", ".kv", ".csv", ".tsv", ".json", ".jsonl", ".pkl", ".pickle", ".pt", ".pth", ".safetensors", ".mat"}
     | {".arrow", ".feather", ".ftz", ".model", ".zip", ".h5ad"}
 )
-READ_ONLY_SUFFIXES = frozenset({".bz2", ".xz"})
 
 
-def open_source(path: str, options: ReadOptions | None = None) -> FiniteSource:
+def names(separator: str = ", ", last: str = ", ") -> str:
+    """Join the names of all formats, for messages and help."""
+    every = [one.name for one in FORMATS]
+    return last.join([separator.join(every[:-1]), every[-1]])
+
+
+def recognised(head: bytes) -> Format:
+    """Return the format of (decompressed) content, of which `head` is the first 64 KiB."""
+    return next(one for one in FORMATS if one.sniff(head))
+
+
+def named(name: str) -> Format:
+    """Return the format of a name that is known to be one."""
+    return next(one for one in FORMATS if one.name == name)
+
+
+def _asked_for(name: str, option: str) -> Format:
+    if name not in (one.name for one in FORMATS):
+        raise ParameterError(option, name, f"expected one of {names()}")
+    return named(name)
+
+
+def _with_suffix(suffix: str) -> list[Format]:
+    return [one for one in FORMATS if suffix in one.suffixes]
+
+
+def open_source(path: str, options: ReadOptions | None = None) -> Source:
     """Open an embedding file, checking what can be checked before rows are read.
 
     Parameters
     ----------
     path : a file, or `-` for text on stdin
-    options : how to read it; default: find out
+    options : how to read it; default: as its content says
 
     Raises
     ------
     FormatError : it is not an embedding file; the message says what it is
     """
     options = options or ReadOptions()
-    if options.format is not None and options.format not in FORMATS:
-        raise ParameterError("format", options.format, f"expected one of {', '.join(FORMATS)}")
+    forced = None if options.format is None else _asked_for(options.format, "format")
     file = ByteFile.open(path)
     try:
-        source = _reader(file, options)
-        keyed = source if options.keys_file is None else KeyedSource(source, options.keys_file)
-        return FiniteSource(keyed, allow_nonfinite=options.allow_nonfinite)
+        kind = _kind(file, forced, options)
+        reader = kind.reader(file, options)
+        if options.keys_file is not None:
+            reader = KeyedReader(reader, options.keys_file)
+        return Source([reader], allow_nonfinite=options.allow_nonfinite)
     except BaseException:
         file.close()
         raise
 
 
-def _reader(file: ByteFile, options: ReadOptions) -> EmbeddingSource:
-    head = file.head()
-    found = signature.format_of(head)
-    wanted = options.format or found
-    binary = {"npy", "npz", "h5"}
-    if wanted != found and (wanted in binary or found in binary):
-        raise FormatError(f"{file.name}: not {_called(wanted)}: its content is {_called(found)}")
-    if found == "glove" and (suffix := Path(file.name).suffix) in (".npy", ".npz", ".h5", ".hdf5"):
-        raise FormatError(f"{file.name}: not {_called(SUFFIXES[suffix])}, whatever its name says")
-    if wanted not in ("npz", "h5") and (options.dataset or options.keys_dataset):
+def _kind(file: ByteFile, forced: Format | None, options: ReadOptions) -> Format:
+    found = recognised(file.head())
+    wanted = forced or found
+    if wanted is not found and (wanted.has_magic or found.has_magic):
+        raise FormatError(f"{file.name}: not {wanted}: its content is {found}")
+    promised = [one for one in _with_suffix(Path(file.name).suffix) if one.has_magic]
+    if found is FORMATS[-1] and promised:
+        raise FormatError(f"{file.name}: not {promised[0]}, whatever its name says")
+    if not wanted.holds_several_arrays and (options.dataset or options.keys_dataset):
         name, given = ("dataset", options.dataset) if options.dataset else ("keys_dataset", options.keys_dataset)
-        raise ParameterError(name, given, f"{file.name} is {_called(wanted)}; only HDF5 and npz hold several arrays")
-    if wanted == "npy":
-        return NpySource(file, options)
-    if wanted == "npz":
-        return NpzSource(file, options)
-    if wanted == "h5":
-        from salcli.formats.hdf5 import Hdf5Source
-
-        return Hdf5Source(file, options)
-    if wanted == "word2vec-bin":
-        return Word2vecBinarySource(file, options)
-    return TextSource(file, options, has_header=wanted == "word2vec-text")
+        several = " and ".join(one.name for one in FORMATS if one.holds_several_arrays)
+        raise ParameterError(name, given, f"{file.name} is {wanted}; only {several} hold several arrays")
+    return wanted
 
 
-def output_format(target: str, source: EmbeddingSource, forced: str | None) -> str:
+def output_format(target: str, source: Source, forced: str | None) -> str:
     """Choose the output's format: what was asked for, else what the suffix says, else the input's."""
     if Path(target).suffix in READ_ONLY_SUFFIXES:
         raise UsageError(f"{target}: {Path(target).suffix} is read but not written: use .gz")
     if forced is not None:
-        if forced not in FORMATS:
-            raise ParameterError("output_format", forced, f"expected one of {', '.join(FORMATS)}")
-        return forced
+        return _asked_for(forced, "output_format").name
     name = Path(target.removesuffix(COMPRESSED_SUFFIX))
-    suffix = name.suffix.lower()
-    if suffix in FOREIGN_SUFFIXES:
-        known = ", ".join(sorted({*SUFFIXES, *TEXT_SUFFIXES}))
+    fitting = [one for one in FORMATS if one.is_text] if target == atomic.STDOUT else _with_suffix(name.suffix.lower())
+    if not fitting and name.suffix.lower() in FOREIGN_SUFFIXES:
+        known = ", ".join(sorted({suffix for one in FORMATS for suffix in one.suffixes}))
         raise UsageError(f"{target}: {name.suffix} is not written: expected {known}, or `output_format`")
-    if suffix in TEXT_SUFFIXES or target == atomic.STDOUT:
-        return source.format if source.format in TEXT_FORMATS else "word2vec-text"
-    return SUFFIXES.get(suffix, source.format)
+    if not fitting or source.format in (one.name for one in fitting):
+        return source.format
+    return fitting[0].name
 
 
 @contextmanager
-def create(
-    target: str, source: EmbeddingSource, *, d: int, dtype: np.dtype[Any], format_name: str
-) -> Iterator[EmbeddingWriter]:
+def create(target: str, source: Source, *, d: int, dtype: np.dtype[Any], format_name: str) -> Iterator[Writer]:
     """Open a writer whose file appears at `target`, whole, when the block ends well.
 
     Parameters
@@ -119,65 +179,36 @@ def create(
     ------
     OutputError : it cannot be written
     """
-    if target == atomic.STDOUT and format_name not in TEXT_FORMATS:
+    kind = named(format_name)
+    if target == atomic.STDOUT and not kind.is_text:
         raise UsageError(f"`output=-`: only text vectors go to stdout, not {format_name}")
-    with atomic.replacing(target, compresses=target.endswith(COMPRESSED_SUFFIX)) as temporary:
-        handle = None if format_name == "h5" else open(temporary, "wb")  # noqa: SIM115 (closed below)
-        _tell_of_companions(target, source, format_name)
+    with (
+        atomic.replacing(target, compresses=target.endswith(COMPRESSED_SUFFIX)) as temporary,
+        ExitStack() as opened,
+    ):
+        output = Output(temporary, target, source, d, dtype, opened)
+        _warn_of_companions(output, format_name)
+        writer = kind.writer(output)
         try:
-            writer = _writer(format_name, handle, temporary, target, source, d, dtype)
-            try:
-                yield writer
-                writer.close()
-            except BaseException:
-                with suppress(OSError, ValueError):
-                    writer.discard()
-                raise
-        finally:
-            if handle is not None:
-                handle.close()
+            yield writer
+            writer.close()
+        except BaseException:
+            with suppress(OSError, ValueError):
+                writer.discard()
+            raise
 
 
-def _tell_of_companions(target: str, source: EmbeddingSource, format_name: str) -> None:
-    """Warn of arrays beside the matrix that another format cannot take along, or that keep rows which are dropped."""
-    inner = _innermost(source)
-    companions = inner.companions() if source.format in ("npz", "h5") else []
-    named = ", ".join(companions[:4]) + (" …" if len(companions) > 4 else "")
-    if companions and format_name != source.format:
-        warn(f"{target}: {format_name} holds the matrix and its keys only; left behind: {named}")
-    elif companions and inner.n != source.n:
-        n_dropped = inner.n - source.n
-        warn(f"{target}: {n_dropped} rows are dropped from the matrix, but not from what is copied beside it: {named}")
-
-
-def _innermost(source: EmbeddingSource) -> Any:
-    inner: Any = source
-    while isinstance(inner, (FiniteSource, KeyedSource)):
-        inner = inner.inner
-    return inner
-
-
-def _writer(
-    name: str, handle: Any, temporary: str, target: str, source: EmbeddingSource, d: int, dtype: np.dtype[Any]
-) -> EmbeddingWriter:
-    inner = _innermost(source)
-    if name == "npy":
-        return NpyWriter(handle, n=source.n, d=d, dtype=dtype, is_fortran=getattr(inner, "is_fortran", False))
-    if name == "npz":
-        like = inner if isinstance(inner, NpzSource) else None
-        return NpzWriter(handle, n=source.n, d=d, dtype=dtype, like=like, has_keys=source.has_keys, target=target)
-    if name == "h5":
-        from salcli.formats.hdf5 import Hdf5Source
-        from salcli.formats.hdf5_writer import Hdf5Writer
-
-        same = inner if isinstance(inner, Hdf5Source) else None
-        return Hdf5Writer(temporary, n=source.n, d=d, dtype=dtype, like=same, has_keys=source.has_keys, target=target)
-    if name == "word2vec-bin":
-        return Word2vecBinaryWriter(handle, n=source.n, d=d, dtype=dtype, target=target)
-    return TextWriter(handle, n=source.n, d=d, dtype=dtype, has_header=name == "word2vec-text", target=target)
-
-
-def _called(name: str) -> str:
-    return {"h5": "an HDF5 file", "npy": "an npy file", "npz": "an npz file"}.get(
-        name, "text" if name == "glove" else name
-    )
+def _warn_of_companions(output: Output, format_name: str) -> None:
+    """Warn of arrays beside the matrix that are not copied, or that keep rows which are dropped."""
+    companions = output.model.companions() if output.model is not None else []
+    if not companions:
+        return
+    target, source = output.target, output.source
+    listed = ", ".join(companions[:4]) + (" …" if len(companions) > 4 else "")
+    if format_name != source.format:
+        warn(f"{target}: {format_name} holds the matrix and its keys only; left behind: {listed}")
+    elif source.n_dropped:
+        warn(
+            f"{target}: {source.n_dropped} rows are dropped from the matrix, but not from what is copied beside it: "
+            f"{listed}"
+        )

@@ -82,15 +82,19 @@ def word2vec_header(head: bytes) -> Header | None:
     return Header(int(match[1]), int(match[2]), match.end()) if match else None
 
 
-def format_of(head: bytes) -> str:
-    """Tell the format of (decompressed) content: npy, npz, h5, word2vec-bin, word2vec-text or glove."""
-    for magic, name in ((NPY_MAGIC, "npy"), (ZIP_MAGIC, "npz"), (HDF5_MAGIC, "h5")):
-        if head.startswith(magic):
-            return name
+def is_word2vec_text(head: bytes) -> bool:
+    """Return whether content begins with a word2vec header and a row of text."""
+    return _has_header(head, is_binary=False)
+
+
+def is_word2vec_binary(head: bytes) -> bool:
+    """Return whether content begins with a word2vec header and a binary record."""
+    return _has_header(head, is_binary=True)
+
+
+def _has_header(head: bytes, *, is_binary: bool) -> bool:
     header = word2vec_header(head.removeprefix(b"\xef\xbb\xbf"))
-    if header is None:
-        return "glove"
-    return "word2vec-bin" if looks_binary(head[header.n_bytes :], header.d) else "word2vec-text"
+    return header is not None and looks_binary(head[header.n_bytes :], header.d) == is_binary
 
 
 def looks_like_vectors(line: str) -> bool:

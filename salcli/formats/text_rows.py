@@ -1,4 +1,4 @@
-"""Rows of text vectors: an exact, slow reading of one line, and a fast reading of a chunk that agrees with it.
+"""Rows of text vectors: an exact, slow reading of one line, and a fast reading of many that agrees with it.
 
 A row is a word, then d numbers; fields are separated by runs of space or TAB. The last d fields are the vector and
 whatever stands before them is the word, so words may hold spaces. Only bytes 20 and 09 separate: a no-break space
@@ -23,7 +23,7 @@ NUMBER = re.compile(rb"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|
 
 MOST_AT_ONCE = 1 << 16  # dimensions; a table of more columns costs more than reading number by number
 
-Place = Callable[[int], str]  # names line i of a chunk, for messages
+Place = Callable[[int], str]  # names line i, for messages
 
 
 def shown(word: bytes, limit: int = 40) -> str:
@@ -80,7 +80,7 @@ def ends_in_number(word: bytes) -> bool:
     return len(parts) > 1 and NUMBER.fullmatch(parts[-1]) is not None
 
 
-class Chunk:
+class Lines:
     """Complete lines, LF between them, none behind the last."""
 
     def __init__(self, data: bytes, *, strips_cr: bool) -> None:
@@ -215,8 +215,8 @@ def _parsed(data: bytes, d: int, *, has_words: bool = True) -> tuple[list[bytes]
     return words, matrix
 
 
-def spelt(vectors: NDArray[Any]) -> list[memoryview]:
-    """Spell rows `[n, d]` as the shortest decimals that read back the same, with a space between two."""
+def to_text(vectors: NDArray[Any]) -> list[memoryview]:
+    """Write rows `[n, d]` as the shortest decimals that read back the same, with a space between two."""
     import orjson
 
     held = np.frombuffer(orjson.dumps(vectors, option=orjson.OPT_SERIALIZE_NUMPY), np.uint8)  # [[1.5,2.0],[0.5,3.0]]

@@ -2,22 +2,19 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from salcli.data.embeddings import Embeddings, Floats
+from salcli.data.source import partition_rows, require_shape
 from salcli.errors import FormatError
 from salcli.formats import sniff as signature
 from salcli.formats import text_rows
+from salcli.formats.base import Output, Span, SpanReader, Writer
 from salcli.formats.files import ByteFile
 from salcli.formats.keys import decoded, encoded, is_utf8
-from salcli.formats.notes import Notes
-from salcli.formats.source import Slab, require_shape
-from salcli.formats.writer import EmbeddingWriter
-from salcli.options import ReadOptions, unit_rows
+from salcli.options import ReadOptions
 
 FLOAT32 = np.dtype("<f4")
 MAX_WORD = 65_536
@@ -25,47 +22,49 @@ PIECE = 4 << 20
 LINE_FEED = ord("\n")
 
 
-@dataclass(frozen=True)
-class Span:
-    """Consecutive records: where they lie, and the word of each, with the line feeds that stand before it."""
-
-    offset: int
-    n_bytes: int
-    first_row: int
-    words: list[bytes]
-
-
-class Word2vecBinarySource:
-    """A word2vec binary file. Opening surveys it once, since records have no fixed length."""
+class Word2vecBinaryReader(SpanReader):
+    """A word2vec binary file. Records have no fixed length, so the first pass over them finds where they are."""
 
     format = "word2vec-bin"
     has_keys = True
     dtype = FLOAT32
 
     def __init__(self, file: ByteFile, options: ReadOptions) -> None:
-        self.path, self.file = file.name, file
-        self._notes = Notes()
+        """Read the header; a compressed file is unpacked and surveyed.
+
+        Raises
+        ------
+        FormatError : there is no header, or it announces more than the file can hold
+        """
+        super().__init__()
+        self.path, self.file = file.name, file.plain()
         header = signature.word2vec_header(file.head())
         if header is None:
             raise FormatError(f"{self.path}: line 1 is no word2vec header, `rows dimensions`")
         self.n, self.d = header.n, header.d
         require_shape(self.path, self.n, self.d)
         least = self.n * (2 + self.d * FLOAT32.itemsize)  # one letter, one space
-        held = (file.most_bytes if file.size is None else file.size) - header.n_bytes
-        if held < least:
+        n_bytes = (file.most_bytes if file.size is None else file.size) - header.n_bytes
+        if n_bytes < least:
             raise FormatError(
                 f"{self.path}: truncated, or not float32: {self.n} records of {self.d} float32 take at least {least} "
-                f"bytes, {held} bytes {'at most ' if file.size is None else ''}follow the header"
+                f"bytes, {n_bytes} bytes {'at most ' if file.size is None else ''}follow the header"
             )
-        self.unit = unit_rows(self.d)
-        self._rows_per_slab = options.rows_per_slab(self.d * FLOAT32.itemsize, self.unit)
+        self.partition = partition_rows(self.d)
+        self._rows_per_span = options.rows_per_chunk(self.d * FLOAT32.itemsize, self.partition)
         self._header_bytes = header.n_bytes
-        record = rb"(\n*+[^ ]{1,%d}) .{%d}" % (MAX_WORD, self.d * FLOAT32.itemsize)
-        self._record = re.compile(record, re.DOTALL)
-        self._records = re.compile(rb"(?:%s)*+" % record.replace(b"(", b"(?:"), re.DOTALL)
+        if not file.is_plain:
+            for _ in self.spans():
+                pass
 
-    def _spans(self, *, copies: bool) -> Iterator[tuple[Span, bytes]]:
-        """Walk over the records through one buffer, giving spans (with a copy of their bytes, or none).
+    @property
+    def _patterns(self) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+        """Patterns of one record, with its word as a group, and of any number of them."""
+        record = rb"(\n*+[^ ]{1,%d}) .{%d}" % (MAX_WORD, self.d * FLOAT32.itemsize)
+        return re.compile(record, re.DOTALL), re.compile(rb"(?:%s)*+" % record.replace(b"(", b"(?:"), re.DOTALL)
+
+    def survey(self) -> Iterator[Span]:
+        """Walk over the records through one buffer, and yield where they are.
 
         Raises
         ------
@@ -79,8 +78,7 @@ class Word2vecBinarySource:
             words = self._words(buffer, position, have)[: self.n - row]
             for some in self._cut(words, row):
                 start, position = position, position + sum(map(len, some)) + len(some) * (1 + width)
-                span = Span(offset + start, position - start, row, some)
-                yield span, bytes(view[start:position]) if copies else b""
+                yield Span(row, len(some), offset + start, position - start)
                 row += len(some)
             if row < self.n:  # the next record is not whole
                 position = _skip_line_feeds(buffer, position, have)
@@ -104,23 +102,22 @@ class Word2vecBinarySource:
             )
 
     def _words(self, buffer: bytearray, position: int, have: int) -> list[bytes]:
-        """Give the words of all whole records from `position`, one right after the other."""
-        records = self._records.match(buffer, position, have)
+        """Return the words of all whole records from `position`, with the line feeds before them."""
+        record, any_records = self._patterns
+        records = any_records.match(buffer, position, have)
         assert records is not None  # there may be none of them
-        return self._record.findall(buffer, position, records.end())
+        return record.findall(buffer, position, records.end())
 
     def _cut(self, words: list[bytes], row: int) -> Iterator[list[bytes]]:
-        """Cut the words of rows `row`… into those of slabs."""
+        """Cut the words of rows `row`… into those of spans."""
         start = 0
         while start < len(words):
-            stop = start + min(self._rows_per_slab, self.unit - (row + start) % self.unit)
+            stop = start + min(self._rows_per_span, self.partition - (row + start) % self.partition)
             yield words[start:stop]
             start = stop
 
     def _filler(self) -> Callable[[memoryview], int]:
-        """Give what fills a buffer with the next bytes after the header."""
-        if self.file.is_plain:
-            return self.file.filler(self._header_bytes)
+        """Return what fills memory with the next bytes after the header."""
         stream = self.file.stream()
         stream.read(self._header_bytes)
 
@@ -144,21 +141,23 @@ class Word2vecBinarySource:
                 f"{self.path}: record {record} (counting from 0){': ' if fault[0] == 'n' else ' '}{fault}"
             )
 
-    def slabs(self) -> Iterator[Slab]:
-        """Give the slabs in file order; the walk over the records happens as this iterates."""
-        for span, copied in self._spans(copies=not self.file.is_plain):
-            yield Slab(span.first_row, len(span.words), partial(self._read, span, copied))
+    def parse(self, span: Span) -> Embeddings:
+        """Read records.
 
-    def _read(self, span: Span, copied: bytes) -> Embeddings:
-        data, width = copied or self.file.read_at(span.offset, span.n_bytes), self.d * FLOAT32.itemsize
-        lengths = np.fromiter(map(len, span.words), np.intp, len(span.words))
+        Raises
+        ------
+        FormatError : a word holds a line feed
+        """
+        data, width = self.file.read_at(span.offset, span.n_bytes), self.d * FLOAT32.itemsize
+        words = self._patterns[0].findall(data)
+        lengths = np.fromiter(map(len, words), np.intp, len(words))
         # Each item of this view begins one byte after the last; only those that are vectors are copied.
         windows = np.ndarray((len(data) - width + 1,), f"V{width}", data, strides=(1,))
         vectors: Floats = windows[np.cumsum(lengths + 1 + width) - width].view(FLOAT32).reshape(-1, self.d)
-        return Embeddings.starting_at(span.first_row, vectors, self._keys(span))
+        return Embeddings.starting_at(span.first_row, vectors, self._keys(span, words))
 
-    def _keys(self, span: Span) -> tuple[str, ...]:
-        words, joined = span.words, b"".join(span.words)
+    def _keys(self, span: Span, words: list[bytes]) -> tuple[str, ...]:
+        joined = b"".join(words)
         if b"\n" in joined:
             words = [word.lstrip(b"\n") for word in words]
             joined = b"".join(words)
@@ -171,32 +170,22 @@ class Word2vecBinarySource:
         if not joined.isascii():
             for i, key in enumerate(keys):
                 if not is_utf8(key):
-                    told = (
-                        f"{self.path}: record {span.first_row + i} (counting from 0): word {text_rows.shown(words[i])}"
-                    )
-                    self._notes.add("bytes that are not UTF-8, kept as they are", span.first_row + i, told)
+                    row = span.first_row + i
+                    text = f"{self.path}: record {row} (counting from 0): word {text_rows.shown(words[i])}"
+                    self.notes.add("bytes that are not UTF-8, kept as they are", row, text)
         return keys
 
     def key_batches(self) -> Iterator[tuple[str, ...]]:
-        """Give all keys in file order."""
-        for span, _ in self._spans(copies=False):
-            yield self._keys(span)
+        """Yield all keys in file order."""
+        for span in self.spans():
+            yield self._keys(span, self._patterns[0].findall(self.file.read_at(span.offset, span.n_bytes)))
 
     def place(self, row: int) -> str:
-        """Say where a row stands."""
+        """Return where a row is."""
         return f"record {row}"
 
-    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
-        """Hash the file as it lies on disk, as long as that is wanted."""
-        return self.file.sha256(is_wanted)
 
-    def close(self) -> None:
-        """Tell what was noticed, and close the file."""
-        self._notes.tell()
-        self.file.close()
-
-
-class Word2vecBinaryWriter(EmbeddingWriter):
+class Word2vecBinaryWriter(Writer):
     """Writes records as gensim does: no line feed between them."""
 
     def __init__(self, handle: BinaryIO, *, n: int, d: int, dtype: np.dtype[Any], target: str) -> None:
@@ -206,6 +195,11 @@ class Word2vecBinaryWriter(EmbeddingWriter):
             )
         self._handle, self._target = handle, target
         handle.write(f"{n} {d}\n".encode())
+
+    @classmethod
+    def create(cls, output: Output) -> "Word2vecBinaryWriter":
+        """Begin an output."""
+        return cls(output.open(), n=output.n, d=output.d, dtype=output.dtype, target=output.target)
 
     def encode(self, batch: Embeddings) -> bytes:
         """Lay rows out as records; safe on any thread.

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 
+from salcli.data.source import Source
 from salcli.errors import LabelError
 from salcli.formats.files import ByteFile
-from salcli.formats.finite import FiniteSource
 
 
 @contextmanager
-def hashing(source: FiniteSource | None, *others: str) -> Iterator[list[Future[str | None]]]:
+def hashing(source: Source | None, *others: str) -> Iterator[list[Future[str | None]]]:
     """Hash the embeddings (None: leave them out), and other inputs by name, on a thread while they are worked on."""
     for path in others:
         if not os.path.isfile(path):
@@ -31,5 +31,5 @@ def hashing(source: FiniteSource | None, *others: str) -> Iterator[list[Future[s
             pool.shutdown(cancel_futures=True)
 
 
-def _sha256(file: FiniteSource | ByteFile | None, is_wanted: Callable[[], bool]) -> str | None:
+def _sha256(file: Source | ByteFile | None, is_wanted: Callable[[], bool]) -> str | None:
     return None if file is None else file.sha256(is_wanted)

@@ -10,23 +10,22 @@ from numpy.typing import NDArray
 
 from salcli.data.join import Join, LabelledRows
 from salcli.data.labels import GuardedLabels, Index, Selection, as_index, as_subscript
+from salcli.data.source import PARTITION_ELEMENTS, Chunk, Source
 from salcli.errors import AlignmentError
-from salcli.formats.finite import FiniteSource
 from salcli.formats.keys import KeyCensus
-from salcli.formats.source import Slab
 from salcli.linalg.kernels import NystromMap
 from salcli.linalg.label_matrix import LabelMatrix
 from salcli.linalg.moments import Statistics
-from salcli.options import UNIT_ELEMENTS, block_rows
+from salcli.options import block_rows
 from salcli.streaming.engine import Engine, ordered_map
 from salcli.streaming.progress import Progress
 
-JOINING = 8  # a unit has at least so many numbers for each number of its sums
-GROUPED_UNITS = 8  # where adding up is fast, what Python does for each piece of work would be felt
+JOINING = 8  # a group of partitions has at least so many numbers for each number of its sums
+GROUPED_PARTITIONS = 8  # where adding up is fast, what Python does for each piece of work would be felt
 GROUPED_ROWS = 1 << 17  # of which the design is held at once
 
 
-def join_labels(source: FiniteSource, labels: GuardedLabels) -> Join:
+def join_labels(source: Source, labels: GuardedLabels) -> Join:
     """Find the row of each label, by key if the CSV has keys, else by position; tell of duplicate keys.
 
     Raises
@@ -34,7 +33,7 @@ def join_labels(source: FiniteSource, labels: GuardedLabels) -> Join:
     AlignmentError : they do not meet
     """
     if labels.keys is None:
-        by_position = Join.by_position(labels, source.n + source.n_dropped, source.path)
+        by_position = Join.by_position(labels, source.n_all, source.path)
         return by_position.without_rows(source.dropped)
     if not source.has_keys:
         raise AlignmentError(
@@ -57,14 +56,14 @@ def join_labels(source: FiniteSource, labels: GuardedLabels) -> Join:
 class LabelledSource:
     """Rows of an embedding file with a label each, as methods see them."""
 
-    source: FiniteSource
+    source: Source
     labels: GuardedLabels
     """Of the rows: each attribute has the classes that occur among them."""
     rows: LabelledRows
     """Label i belongs to `rows.rows[rows.index == i]`."""
 
     @classmethod
-    def of(cls, source: FiniteSource, labels: GuardedLabels, rows: NDArray[np.int64] | range) -> Self:
+    def of(cls, source: Source, labels: GuardedLabels, rows: NDArray[np.int64] | range) -> Self:
         """Return a source whose label i belongs to embedding row `rows[i]`."""
         return cls(source, labels, LabelledRows.of(rows))
 
@@ -130,36 +129,39 @@ def _folded(
     d = source.d if features is None else features.width
     zero = statistics.zero(d, c)
 
-    def of_partitions(slabs: list[Slab]) -> S:
+    def of_partitions(chunks: list[Chunk]) -> S:
         def read(n: int) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
-            return _labelled_batches(rows, slabs, n) if features is None else _features_of(rows, slabs, features)
+            return _labelled_batches(rows, chunks, n) if features is None else _features_of(rows, chunks, features)
 
         found = statistics.of_batches(read, d, c, is_grouped=is_grouped)
         if not found.is_finite:
-            for slab in slabs:
-                source.check(slab.read())
+            for chunk in chunks:
+                chunk.read()  # names the row
         return found
 
-    items = _partitions(rows, zero.n_sums, checks=features is not None, is_grouped=is_grouped)
+    items = _partitions(rows, zero.n_sums, is_grouped=is_grouped)
     with progress.stage("fit", len(rows)) as advance:
         return engine.fold(of_partitions, items, zero, lambda part: advance(part.n))
 
 
-def _labelled_batches(rows: LabelledSource, slabs: list[Slab], n: int) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
-    """Read the rows that have a label, at most n at a time, and their labels."""
-    for block in itertools.chain.from_iterable(slab.blocks(n) for slab in slabs):
-        x, index = rows.rows.within(block)
-        if len(x) < len(block):
-            rows.source.check(block)
-        if len(x):
-            yield x, rows.label_matrix(index)
+def _labelled_batches(rows: LabelledSource, chunks: list[Chunk], n: int) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
+    """Read the rows that have a label, at most n at a time, and their labels.
+
+    Where all rows of a chunk have one, the sums tell whether they are finite; others are checked as they are read.
+    """
+    for chunk in chunks:
+        is_whole = rows.rows.all_of(chunk.start, chunk.n_rows) is not None
+        for batch in chunk.batches(n, is_checked=not is_whole):
+            x, index = rows.rows.within(batch)
+            if len(x):
+                yield x, rows.label_matrix(index)
 
 
 def _features_of(
-    rows: LabelledSource, slabs: list[Slab], features: NystromMap
+    rows: LabelledSource, chunks: list[Chunk], features: NystromMap
 ) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
     """Map rows many at a time, always the same ones: products of other shapes round otherwise."""
-    parts = [rows.rows.within(slab.read()) for slab in slabs]
+    parts = [rows.rows.within(chunk.read()) for chunk in chunks]
     x, index = np.concatenate([x for x, _ in parts]), np.concatenate([as_index(index) for _, index in parts])
     n = block_rows(features.width)
     for start in range(0, len(x), n):
@@ -167,25 +169,21 @@ def _features_of(
         yield features(x[part]), rows.label_matrix(index[part])
 
 
-def _partitions(rows: LabelledSource, n_sums: int, *, checks: bool, is_grouped: bool) -> Iterator[list[Slab]]:
-    """Return the slabs that hold labelled rows, partition by partition: the sums of one are complete before `+`.
+def _partitions(rows: LabelledSource, n_sums: int, *, is_grouped: bool) -> Iterator[list[Chunk]]:
+    """Yield the chunks that hold labelled rows, in groups of partitions: the sums of a group are complete before `+`.
 
-    Adding sums takes time, so with many of them a partition is several of the source's.
+    Adding sums takes time, so with many of them a group is several of the source's partitions.
     """
     source = rows.source
-    joined = 1 + JOINING * n_sums // UNIT_ELEMENTS
-    grouped = max(joined, min(GROUPED_UNITS, GROUPED_ROWS // source.unit)) if is_grouped else joined
-    slabs_of = source.slabs if checks else source.unchecked_slabs
-    touched = (slab for slab in slabs_of() if rows.rows.touch(slab.start, slab.n_rows))
-
-    def partition_of(slab: Slab) -> int:  # where slabs hold what they will give, many at once would take much memory
-        return slab.start // (source.unit * (joined if slab.bare is None else grouped))
-
-    for _, slabs in itertools.groupby(touched, partition_of):
-        yield list(slabs)
+    size = 1 + JOINING * n_sums // PARTITION_ELEMENTS
+    if is_grouped and source.fills_buffers:
+        size = max(size, min(GROUPED_PARTITIONS, GROUPED_ROWS // source.partition))
+    touched = (chunk for chunk in source.chunks() if rows.rows.touch(chunk.start, chunk.n_rows))
+    for _, chunks in itertools.groupby(touched, lambda chunk: chunk.partition(size)):
+        yield list(chunks)
 
 
-def gather_rows(source: FiniteSource, rows: NDArray[np.int64], progress: Progress) -> tuple[NDArray[Any], Index]:
+def gather_rows(source: Source, rows: NDArray[np.int64], progress: Progress) -> tuple[NDArray[Any], Index]:
     """Read the vectors of `rows` into memory.
 
     Returns
@@ -194,25 +192,25 @@ def gather_rows(source: FiniteSource, rows: NDArray[np.int64], progress: Progres
     """
     chosen = LabelledRows.of(rows)
     x, is_held = np.empty((len(rows), source.d), source.dtype), np.zeros(len(rows), np.bool_)
-    slabs = (slab for slab in source.slabs() if chosen.touch(slab.start, slab.n_rows))
+    chunks = (chunk for chunk in source.chunks() if chosen.touch(chunk.start, chunk.n_rows))
 
-    def placed(slab: Slab) -> int:
-        part, index = chosen.within(slab.read())
+    def placed(chunk: Chunk) -> int:
+        part, index = chosen.within(chunk.read())
         at = as_subscript(index)
         x[at], is_held[at] = part, True
         return len(part)
 
     with progress.stage("read", len(chosen)) as advance:
-        for n in ordered_map(placed, slabs):
+        for n in ordered_map(placed, chunks):
             advance(n)
     return (x if is_held.all() else x[is_held]), np.flatnonzero(is_held)
 
 
-def gather_keys(source: FiniteSource, wanted: set[str]) -> tuple[Mapping[str, NDArray[Any]], Mapping[str, int]]:
+def gather_keys(source: Source, wanted: set[str]) -> tuple[Mapping[str, NDArray[Any]], Mapping[str, int]]:
     """Read the vectors of the wanted keys (the first row of each), and which rows they are of."""
     found: dict[str, NDArray[Any]] = {}
     rows: dict[str, int] = {}
-    for batch in ordered_map(lambda slab: slab.read(), source.slabs()):
+    for batch in ordered_map(Chunk.read, source.chunks()):
         for i, key in enumerate(batch.keys or ()):
             if key in wanted and key not in found:
                 found[key], rows[key] = np.array(batch.vectors[i]), int(batch.rows[i])

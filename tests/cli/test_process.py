@@ -238,30 +238,3 @@ def test_no_command_asks_the_network(folder: Path, tmp_path: Path) -> None:
 )
 def test_stdout_is_not_asked_for_two_things(arguments: tuple[str, ...], says: str) -> None:
     refuse(2, *arguments, says=says)
-
-
-CUT_SHORT = """
-import mmap, os, sys
-import numpy as np
-from salcli.cli import cut_files
-cut_files.end_in_one_line()
-with open(sys.argv[1], "rb") as handle:
-    held = np.frombuffer(mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ), np.float32)
-os.truncate(sys.argv[1], 0)
-print(held.sum())
-"""
-
-
-def test_a_file_that_is_cut_short_while_it_is_looked_at_ends_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(bytes(1 << 20))
-    done = run(tmp_path / "x", command=[sys.executable, "-c", CUT_SHORT])
-    assert done.code == 3
-    assert done.out == ""
-    assert done.err == "error: an input file was cut short by another program while it was being read\n"
-
-
-def test_commands_answer_the_signal_of_a_file_cut_short(folder: Path) -> None:
-    program = (
-        "import os; from salcli.cli import app, cut_files as c; c.end_in_one_line = lambda: os._exit(9); app.main()"
-    )
-    assert run("inspect", folder / "x.txt", command=[sys.executable, "-c", program]).code == 9

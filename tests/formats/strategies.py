@@ -79,9 +79,9 @@ class Whole:
 
 
 def read_whole(path: Path | str, **options: Any) -> Whole:
-    """Read all slabs of a file, and hold `key_batches` against the keys that come with the vectors."""
+    """Read all chunks of a file, and compare `key_batches` with the keys that come with the vectors."""
     with closing(open_source(str(path), ReadOptions(**options))) as source:
-        batches = [slab.read() for slab in source.slabs()]
+        batches = [chunk.read() for chunk in source.chunks()]
         keys = tuple(key for batch in batches for key in batch.keys or ()) if source.has_keys else None
         kinds = {batch.vectors.dtype.newbyteorder("=") for batch in batches}
         assert kinds == {source.dtype.newbyteorder("=")}, "batches are not of the dtype that was announced"
@@ -89,7 +89,7 @@ def read_whole(path: Path | str, **options: Any) -> Whole:
         rows = [row for batch in batches for row in batch.rows.tolist()]
         told = tuple(key for batch in source.key_batches() for key in batch)
         if keys is not None:
-            assert tuple(told[row] for row in rows) == keys, "key_batches and slabs give different keys"
+            assert tuple(told[row] for row in rows) == keys, "key_batches and chunks give different keys"
         assert len(vectors) == len(rows) == source.n, "n is not the number of rows"
         return Whole(keys, vectors, rows, source.n, source.d, source.dtype, source.format)
 

@@ -51,7 +51,7 @@ def test_a_disk_that_fails_is_told_of_the_file(tmp_path: Path, monkeypatch: pyte
         works: dict[str, Callable[[], object]] = {
             "read_at": lambda: file.read_at(0, 3),
             "read_into": lambda: file.read_into(memoryview(bytearray(3)), 0),
-            "fill": lambda: file.filler(0)(memoryview(bytearray(3))),
+            "fill": lambda: file.fill(memoryview(bytearray(3)), 0),
             "stream": lambda: file.stream().read(3),
             "sha256": file.sha256,
         }

@@ -31,7 +31,7 @@ def test_rows_that_are_not_finite_are_dropped_and_the_others_keep_their_numbers(
         with pytest.warns(SalcliWarning, match=f"{kept.count(False)} rows with NaN or Inf are dropped"):
             source = open_source(str(tmp_path / "x.npy"), options)
     with closing(source):
-        batches = [slab.read() for slab in source.slabs()]
+        batches = [chunk.read() for chunk in source.chunks()]
     assert (source.n, source.n_dropped) == (sum(kept), kept.count(False))
     assert_array_equal(np.concatenate([batch.rows for batch in batches]), np.flatnonzero(kept))
     assert_array_equal(np.concatenate([batch.vectors for batch in batches]), x[np.array(kept)])
@@ -44,11 +44,11 @@ def test_a_row_that_is_not_finite_is_refused_with_its_number(tmp_path: Path, val
     x[7, 2] = value
     np.save(tmp_path / "x.npy", x)
     with closing(open_source(str(tmp_path / "x.npy"))) as source, pytest.raises(FormatError, match="row 7: .*finite"):
-        [slab.read() for slab in source.slabs()]
+        [chunk.read() for chunk in source.chunks()]
 
 
 def test_values_whose_sum_is_infinite_are_finite_rows(tmp_path: Path) -> None:
     x = np.full((100, 4), np.finfo(np.float32).max, np.float32)
     np.save(tmp_path / "x.npy", x)
     with closing(open_source(str(tmp_path / "x.npy"))) as source:
-        assert_array_equal(next(source.slabs()).read().vectors, x)
+        assert_array_equal(next(source.chunks()).read().vectors, x)

@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
-from salcli import options
+from salcli.data import source as rows_of
 from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError
 from salcli.formats import registry
@@ -40,8 +40,8 @@ def rewritten(path: Path, target: Path, scale: float = 2.0, d: int | None = None
     with closing(open_source(str(path), ReadOptions(**options))) as source:
         name = registry.output_format(str(target), source, None)
         with registry.create(str(target), source, d=d or source.d, dtype=source.dtype, format_name=name) as writer:
-            for slab in source.slabs():
-                batch: Embeddings = slab.read()
+            for chunk in source.chunks():
+                batch: Embeddings = chunk.read()
                 writer.write(writer.encode(batch.with_vectors((batch.vectors * scale)[:, :d].astype(source.dtype))))
     return target
 
@@ -266,14 +266,11 @@ def test_a_matrix_in_one_piece_is_read_from_its_place(tmp_path: Path, dtype: str
         file["other"] = np.arange(7)
         file["x"], file["words"] = X.astype(dtype), KEYS
     with closing(open_source(str(path), ReadOptions(dataset="/x", batch_rows=7))) as source:
-        slabs = list(source.slabs())
-        assert all(slab.stream is not None for slab in slabs)
-        blocks = [(np.array(block.vectors), block.keys) for slab in slabs for block in slab.blocks(3)]
-        bare = [np.array(x) for slab in source.unchecked_slabs() for x in slab.vectors(3)]
-    assert max(len(x) for x, _ in blocks) == max(map(len, bare)) == 3
-    assert b"".join(x.tobytes() for x in bare) == X.astype(dtype).tobytes()
-    assert b"".join(x.tobytes() for x, _ in blocks) == X.astype(dtype).tobytes()
-    assert [key for _, keys in blocks for key in keys or ()] == KEYS
+        assert source.fills_buffers
+        batches = [(np.array(batch.vectors), batch.keys) for chunk in source.chunks() for batch in chunk.batches(3)]
+    assert max(len(x) for x, _ in batches) == 3
+    assert b"".join(x.tobytes() for x, _ in batches) == X.astype(dtype).tobytes()
+    assert [key for _, keys in batches for key in keys or ()] == KEYS
 
 
 # --- writing ------------------------------------------------------------------------------------------------------
@@ -376,10 +373,10 @@ def test_no_packed_chunk_is_read_twice(tmp_path: Path) -> None:
         file.create_dataset("x", data=np.ones((n, 6)), chunks=(step, 6), compression="gzip")
 
     with (
-        mock.patch.object(options, "UNIT_ELEMENTS", 64 * 6),
+        mock.patch.object(rows_of, "PARTITION_ELEMENTS", 64 * 6),
         closing(open_source(str(file_with(tmp_path, build)))) as source,
     ):
-        starts = [slab.start for slab in source.slabs()]
+        starts = [chunk.start for chunk in source.chunks()]
         assert len(starts) > 5
-        assert source.unit % step == 0
+        assert source.partition % step == 0
         assert all(start % step == 0 for start in starts)

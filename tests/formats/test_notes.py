@@ -2,13 +2,13 @@
 
 import warnings
 
-from salcli.formats.notes import Notes
+from salcli.formats.base import Notes
 
 
 def told(notes: Notes) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        notes.tell()
+        notes.warn()
     return [str(warning.message) for warning in caught]
 
 

@@ -18,7 +18,7 @@ KEYS = np.array(["a b", "", "ü", "null", "x", "y", "z"])
 
 def read(path: Path, **options: Any) -> Embeddings:
     with closing(open_source(str(path), ReadOptions(**options))) as source:
-        batches = [slab.read() for slab in source.slabs()]
+        batches = [chunk.read() for chunk in source.chunks()]
         assert tuple(key for keys in source.key_batches() for key in keys) == sum((b.keys or () for b in batches), ())
     keys = None if batches[0].keys is None else sum((batch.keys or () for batch in batches), ())
     return Embeddings.starting_at(0, np.concatenate([batch.vectors for batch in batches]), keys)
@@ -56,7 +56,7 @@ def test_one_of_several_matrices_is_chosen_by_name(tmp_path: Path) -> None:
         ({"a": np.ones(3), "b": np.array("x")}, {}, "no 2-D float array; it holds a, b"),
         ({"a": np.ones((2, 2), int)}, {}, r"x.npz\[a\]: dtype int64, expected floats"),
         ({"a": X, "b": KEYS, "c": KEYS}, {}, "several lists of 7 strings, b, c: choose one with `keys_dataset`"),
-        ({"a": X, "keys": KEYS[:4]}, {}, "4 keys in 'keys', 7 rows in 'a'"),
+        ({"a": X, "keys": KEYS[:4]}, {}, "4 keys in keys, 7 rows in a"),
         ({"a": X, "b": KEYS}, {"keys_dataset": "c"}, "no array 'c'"),
         ({"a": X, "b": np.ones(7)}, {"keys_dataset": "b"}, "expected a list of strings"),
         ({"a": X, "keys": np.array([{}], dtype=object)}, {}, r"\[keys\]: not an array of strings"),
@@ -113,8 +113,8 @@ def test_the_output_keeps_the_other_arrays_and_has_the_same_bytes_each_time(tmp_
             closing(open_source(str(tmp_path / "x.npz"))) as source,
             create(str(tmp_path / name), source, d=2, dtype=source.dtype, format_name="npz") as writer,
         ):
-            for slab in source.slabs():
-                batch = slab.read()
+            for chunk in source.chunks():
+                batch = chunk.read()
                 writer.write(writer.encode(batch.with_vectors(batch.vectors[:, :2])))
     with np.load(tmp_path / "one.npz", allow_pickle=False) as held:
         assert sorted(held.files) == ["emb", "other", "words"]

@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salcli.errors import FormatError
-from salcli.formats.registry import open_source
+from salcli.formats.registry import open_source, recognised
 from salcli.formats.sniff import (
     compression_of,
-    format_of,
     looks_binary,
     looks_like_vectors,
     refusal,
@@ -88,9 +87,9 @@ def test_binary_records_are_told_from_text(d: int, n: int, seed: int, scale: flo
         w + b" " + " ".join(map(repr, row.tolist())).encode() + b"\n" for w, row in zip(words, x, strict=True)
     )
     header = f"{n} {d}\n".encode()
-    assert format_of((header + binary)[:65536]) == "word2vec-bin"
-    assert format_of((header + text)[:65536]) == "word2vec-text"
-    assert format_of(text[:65536]) == "glove"
+    assert recognised((header + binary)[:65536]).name == "word2vec-bin"
+    assert recognised((header + text)[:65536]).name == "word2vec-text"
+    assert recognised(text[:65536]).name == "glove"
 
 
 @pytest.mark.parametrize(

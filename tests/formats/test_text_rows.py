@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from salcli.errors import FormatError
 from salcli.formats import text_rows
-from salcli.formats.text_rows import Chunk, ends_in_number, parse_row, shown, split_row
+from salcli.formats.text_rows import Lines, ends_in_number, parse_row, shown, split_row
 
 from .strategies import BAD_NUMBERS, BOM, GOOD_NUMBERS, NONFINITE_NUMBERS, good_numbers, words
 
@@ -80,7 +80,7 @@ def test_what_is_not_strictly_a_number_is_refused_by_the_slow_and_by_the_fast_re
     assert message in str(caught.value)
     data = b"v 1 2\n" * companions + b"w 7 " + number + b"\n"
     with pytest.raises(FormatError) as caught:  # fails for nan(1), nan(): pyarrow reads them, NUMBER does not
-        Chunk(data, strips_cr=False).rows(2, place)
+        Lines(data, strips_cr=False).rows(2, place)
     assert message in str(caught.value)
 
 
@@ -101,7 +101,7 @@ def test_the_fast_reading_takes_no_number_that_the_slow_one_refuses_nor_reads_it
 def test_nan_and_inf_are_numbers_here_and_left_to_the_finite_check(number: bytes) -> None:
     expected = float(number)
     for data in (b"w " + number, b"v 1\nw " + number, b"v  1\nw " + number):
-        _, matrix = Chunk(data, strips_cr=False).rows(1, place)
+        _, matrix = Lines(data, strips_cr=False).rows(1, place)
         np.testing.assert_array_equal(matrix[-1], [expected])
 
 
@@ -148,9 +148,9 @@ def test_a_chunk_reads_like_its_lines_one_by_one(case: tuple[bytes, int]) -> Non
         expected = [parse_row(line, d, place(i)) for i, line in enumerate(data.split(b"\n"))]
     except FormatError:
         with pytest.raises(FormatError, match=r"^vectors\.txt: line \d+: "):
-            Chunk(data, strips_cr=False).rows(d, place)
+            Lines(data, strips_cr=False).rows(d, place)
         return
-    chunk = Chunk(data + b"\n", strips_cr=False)
+    chunk = Lines(data + b"\n", strips_cr=False)
     found, matrix = chunk.rows(d, place)
     assert found == [word for word, _ in expected]
     assert matrix.tobytes() == np.array([row for _, row in expected]).tobytes()
@@ -163,7 +163,7 @@ def test_a_chunk_reads_like_its_lines_one_by_one(case: tuple[bytes, int]) -> Non
 def test_fields_are_counted_as_runs_between_spaces_and_tabs(case: tuple[bytes, int]) -> None:
     data = case[0]
     expected = [len([part for part in line.replace(b"\t", b" ").split(b" ") if part]) for line in data.split(b"\n")]
-    assert list(Chunk(data, strips_cr=False).field_counts()) == expected
+    assert list(Lines(data, strips_cr=False).field_counts()) == expected
 
 
 @pytest.mark.parametrize("spacing", [b" ", b"  ", b"\t"])
@@ -171,11 +171,11 @@ def test_fields_are_counted_as_runs_between_spaces_and_tabs(case: tuple[bytes, i
 def test_carriage_returns_go_only_when_told(spacing: bytes, trailing: bytes) -> None:
     lines = [spacing.join([b"a", b"1", b"2"]) + trailing, spacing.join([b"b\rc", b"3", b"4"]) + trailing]
     data = b"\r\n".join(lines) + b"\r\n"
-    found, matrix = Chunk(data, strips_cr=True).rows(2, place)
+    found, matrix = Lines(data, strips_cr=True).rows(2, place)
     assert found == [b"a", b"b\rc"]
     np.testing.assert_array_equal(matrix, [[1, 2], [3, 4]])
     with pytest.raises(FormatError, match="line 1"):
-        Chunk(data, strips_cr=False).rows(2, place)
+        Lines(data, strips_cr=False).rows(2, place)
 
 
 def test_the_fast_reading_is_taken_for_regular_rows_and_for_words_with_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,18 +184,18 @@ def test_the_fast_reading_is_taken_for_regular_rows_and_for_words_with_spaces(mo
 
     regular = b"a 1 2\nb 3 4\n"
     monkeypatch.setattr(text_rows, "parse_row", refuse)
-    assert Chunk(regular, strips_cr=False).rows(2, place)[0] == [b"a", b"b"]
-    assert Chunk(regular.replace(b"\n", b" \n"), strips_cr=False).rows(2, place)[0] == [b"a", b"b"]
+    assert Lines(regular, strips_cr=False).rows(2, place)[0] == [b"a", b"b"]
+    assert Lines(regular.replace(b"\n", b" \n"), strips_cr=False).rows(2, place)[0] == [b"a", b"b"]
     for spaced in (b"new york 5 6\n", b"new  york 5 6\n"):
         is_fast = b"  " not in spaced
         data = regular + spaced + b"x 7 8\n" + b"a b c 9 1"
         if is_fast:
-            words, vectors = Chunk(data, strips_cr=False).rows(2, place)
+            words, vectors = Lines(data, strips_cr=False).rows(2, place)
             assert words == [b"a", b"b", b"new york", b"x", b"a b c"]
             assert vectors.tolist() == [[1, 2], [3, 4], [5, 6], [7, 8], [9, 1]]
         else:
             with pytest.raises(AssertionError, match="went the slow way"):
-                Chunk(data, strips_cr=False).rows(2, place)
+                Lines(data, strips_cr=False).rows(2, place)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
@@ -205,11 +205,11 @@ def test_errors_in_a_chunk_name_the_line_whichever_way_it_was_read(n: int) -> No
         for line in (b"x 1 zwei", b"x 1", b"x y 1 zwei", b"x  1 zwei"):
             data = b"\n".join([*lines[:bad], line, *lines[bad + 1 :]])
             with pytest.raises(FormatError, match=rf"^vectors\.txt: line {bad + 1}: word 'x"):
-                Chunk(data, strips_cr=False).rows(2, place)
+                Lines(data, strips_cr=False).rows(2, place)
 
 
 def test_words_alone_are_read_without_looking_at_the_numbers() -> None:
-    chunk = Chunk(b"a x y\nb c x y\n", strips_cr=False)
+    chunk = Lines(b"a x y\nb c x y\n", strips_cr=False)
     assert chunk.words(2, place) == [b"a", b"b c"]
     with pytest.raises(FormatError, match="line 2: word 'b': 1 numbers found, 2 expected"):
-        Chunk(b"a x y\nb x\n", strips_cr=False).words(2, place)
+        Lines(b"a x y\nb x\n", strips_cr=False).words(2, place)

@@ -130,7 +130,7 @@ def files(draw: st.DrawFn) -> bytes:
 @example(b"a 1 2\nb\nc\n", None, 4 << 20, False)
 @example(b"a 1 2 \r\nb 3 4 \r\nc 5 6", 1, 1, False)
 def test_any_file_reads_as_the_plain_reader_reads_it_for_any_size_of_batch(
-    data: bytes, batch_rows: int | None, slab_bytes: int, drops_nonfinite: bool
+    data: bytes, batch_rows: int | None, span_bytes: int, drops_nonfinite: bool
 ) -> None:
     expected = plainly_read(data, drops_nonfinite=drops_nonfinite)
     options: dict[str, Any] = {
@@ -138,7 +138,7 @@ def test_any_file_reads_as_the_plain_reader_reads_it_for_any_size_of_batch(
         "allow_nonfinite": drops_nonfinite,
         "text_dtype": np.dtype(np.float64),
     }
-    with file_of(data) as path, mock.patch.object(text, "SLAB_BYTES", slab_bytes), unwarned():
+    with file_of(data) as path, mock.patch.object(text, "SPAN_BYTES", span_bytes), unwarned():
         if expected is None:
             with pytest.raises(FormatError, match=str(path)):
                 read_whole(path, **options)
@@ -452,7 +452,7 @@ def test_a_line_of_more_than_16_mib_is_refused_naming_where_it_begins(data: byte
 
 def test_a_row_as_long_as_several_reads_is_read_whole() -> None:
     row = b"w " + b" ".join([b"0.125"] * 3000)
-    with file_of(row + b"\n" + row + b"\n") as path, mock.patch.object(text, "SLAB_BYTES", 100):
+    with file_of(row + b"\n" + row + b"\n") as path, mock.patch.object(text, "SPAN_BYTES", 100):
         found = read_whole(path)
     assert (found.n, found.d) == (2, 3000)
     assert (found.vectors == 0.125).all()

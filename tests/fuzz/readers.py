@@ -52,7 +52,7 @@ def strictly() -> Iterator[None]:
 def read_source(path: str, **options: Any) -> tuple[tuple[str, ...] | None, np.ndarray]:
     """Read an embedding file to its end, and ask everything else that a source answers."""
     with closing(open_source(path, ReadOptions(**options))) as source:
-        batches = [slab.read() for slab in source.slabs()]
+        batches = [chunk.read() for chunk in source.chunks()]
         keys = tuple(key for batch in source.key_batches() for key in batch)
         assert len(keys) == (source.n if source.has_keys else 0)
         assert sum(map(len, batches)) == source.n

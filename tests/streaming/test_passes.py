@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from salcli import options
+from salcli.data import source as rows_of
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.errors import FormatError
 from salcli.formats.registry import open_source
@@ -27,9 +28,9 @@ NAMES = ("x.npy", "x.npz", "x.h5", "x.txt", "x.glove.txt", "x.bin", "x.txt.gz", 
 
 
 @pytest.fixture(autouse=True)
-def _small_units() -> Iterator[None]:
-    """Make a unit 32 rows and a block 6, so that little files have many."""
-    with mock.patch.object(options, "UNIT_ELEMENTS", 33 * D), mock.patch.object(options, "BLOCK_ELEMENTS", 6 * D):
+def _small_partitions() -> Iterator[None]:
+    """Make a partition 32 rows and a block 6, so that little files have many."""
+    with mock.patch.object(rows_of, "PARTITION_ELEMENTS", 33 * D), mock.patch.object(options, "BLOCK_ELEMENTS", 6 * D):
         yield
 
 
@@ -77,7 +78,7 @@ def test_sums_by_groups_are_the_same_bits_for_any_batch_size_and_right_in_any_fo
     tmp_path: Path, name: str, labelled: str, n_classes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(grouped_sums, "LEAST_ELEMENTS", 0)
-    monkeypatch.setattr(passes, "GROUPED_UNITS", 4)
+    monkeypatch.setattr(passes, "GROUPED_PARTITIONS", 4)
     monkeypatch.setattr(grouped_sums, "BLOCK_ELEMENTS", 64 * D)
     monkeypatch.setattr(grouped_sums, "MEASURED", 1)
     rng, n = np.random.default_rng(6), 700
@@ -153,26 +154,26 @@ def test_not_a_number_is_named_where_rows_are_added_up_by_groups(
 
 
 @pytest.mark.parametrize("joining", [0, 1, 8, 1000])
-def test_units_of_several_slabs_fold_to_the_plain_sums(tmp_path: Path, joining: int) -> None:
+def test_groups_of_several_partitions_fold_to_the_plain_sums(tmp_path: Path, joining: int) -> None:
     rng = np.random.default_rng(5)
     x = rng.normal(size=(N, D))
     given = labels(rng, N)
     np.save(tmp_path / "x.npy", x)
-    with mock.patch.object(passes, "JOINING", joining), mock.patch.object(passes, "UNIT_ELEMENTS", 33 * D):
+    with mock.patch.object(passes, "JOINING", joining), mock.patch.object(passes, "PARTITION_ELEMENTS", 33 * D):
         found = folded(tmp_path / "x.npy", given, np.arange(N), None)
     z = given.design(np.arange(N))
     np.testing.assert_allclose(found.comoment, (x - x.mean(0)).T @ (z - z.mean(0)), atol=1e-11)
 
 
-def test_slabs_end_at_units_whatever_their_rows(tmp_path: Path) -> None:
+def test_chunks_end_at_partitions_whatever_their_rows(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
     for name in NAMES:
         path = write_embeddings(tmp_path / name, x, [b"w%d" % i for i in range(N)])
         for batch_rows in (None, 1, 7, 32, 50, 1000):
             with closing(open_source(str(path), ReadOptions(batch_rows=batch_rows))) as source:
-                slabs = list(source.slabs())
-            assert source.unit == 32
-            assert [slab.start for slab in slabs] == [0, *np.cumsum([slab.n_rows for slab in slabs])[:-1]]
-            assert sum(slab.n_rows for slab in slabs) == N
-            assert all(slab.start // 32 == (slab.start + slab.n_rows - 1) // 32 for slab in slabs), (name, batch_rows)
-            assert all(slab.n_rows <= (batch_rows or N) for slab in slabs)
+                chunks = list(source.chunks())
+            assert source.partition == 32
+            assert [chunk.start for chunk in chunks] == [0, *(chunk.stop for chunk in chunks[:-1])]
+            assert chunks[-1].stop == N
+            assert all(chunk.partition() == (0, (chunk.stop - 1) // 32) for chunk in chunks), (name, batch_rows)
+            assert all(chunk.n_rows <= (batch_rows or N) for chunk in chunks)

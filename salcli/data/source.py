@@ -1,0 +1,337 @@
+"""How rows are addressed and read: a `Source` is an ordered list of `Shard`s, and a `Chunk` is some rows of one.
+
+What a format implements is a `Reader`: one file, or one array in it. The words are explained in `salcli.streaming`.
+"""
+
+import uuid
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.data.embeddings import Embeddings, Floats, Rows
+from salcli.errors import FormatError, warn
+from salcli.linalg.decompositions import all_finite
+
+MAX_DIMENSIONS = 1 << 20  # a row is read whole, so this bounds memory
+PARTITION_ELEMENTS, PARTITION_ROWS = 1 << 23, 1 << 18  # labels, and where they belong, take memory for each row
+RESTORED_SHARDS = 8  # unpickled shards whose files one process keeps open
+
+
+def partition_rows(d: int) -> int:
+    """Return the number of rows of a partition, a power of two that depends on the width `d` alone.
+
+    No chunk crosses a multiple of it, so sums can be added up partition by partition and do not depend on the chunks.
+    """
+    return int(1 << (min(max(1, PARTITION_ELEMENTS // max(1, d)), PARTITION_ROWS).bit_length() - 1))
+
+
+def row_ranges(n: int, rows: int, partition: int | None = None) -> Iterator[tuple[int, int]]:
+    """Cut 0…n into (start, stop) of at most `rows` rows that do not cross a multiple of `partition`."""
+    partition = partition or max(1, n)
+    for first in range(0, n, partition):
+        last = min(first + partition, n)
+        yield from ((start, min(start + rows, last)) for start in range(first, last, rows))
+
+
+class Reader(ABC):
+    """One file of vectors, or one array in it, as its format reads it; rows count from 0.
+
+    `read` and `batches` may be called on any thread. A reader pickles as a description: an open file is left out, and
+    opened again when another process reads from it.
+    """
+
+    path: str
+    """The file, as messages name it."""
+    format: str
+    """The name of its `Format`."""
+    n: int
+    """Rows."""
+    d: int
+    """Dimensions."""
+    dtype: np.dtype[Any]
+    """Type of the numbers in the file (text: the type it is parsed to)."""
+    has_keys: bool = False
+    """Whether each row has a key."""
+    partition: int
+    """Rows of a partition; no chunk crosses a multiple of it."""
+    fills_buffers: bool = False
+    """Whether `batches` reads the file straight into its buffer, without a copy of the chunk in between."""
+
+    @property
+    def innermost(self) -> "Reader":
+        """The reader of the file itself, where this one adds something to it."""
+        return self
+
+    @abstractmethod
+    def ranges(self) -> Iterator[tuple[int, int]]:
+        """Yield (start, stop) of every chunk in file order."""
+
+    @abstractmethod
+    def read(self, start: int, stop: int) -> Embeddings:
+        """Read rows into memory of their own."""
+
+    def batches(self, start: int, stop: int, rows: int, out: Floats | None = None) -> Iterator[Embeddings]:
+        """Read rows, at most `rows` at a time, into memory that they share (`out`, if given)."""
+        whole = self.read(start, stop)
+        for first in range(0, len(whole), rows):
+            batch = whole if len(whole) <= rows else whole.take(slice(first, first + rows))
+            if out is not None:
+                np.copyto(out[: len(batch)], batch.vectors)
+                batch = batch.with_vectors(out[: len(batch)])
+            yield batch
+
+    def key_batches(self) -> Iterator[tuple[str, ...]]:
+        """Yield all keys in file order, without parsing vectors where the format allows it."""
+        if self.has_keys:
+            yield from (self.read(start, stop).keys or () for start, stop in self.ranges())
+
+    def place(self, row: int) -> str:
+        """Return where a row is, as a user would look for it: `line 3` or `row 2`."""
+        return f"row {row}"
+
+    def companions(self) -> list[str]:
+        """Return the names of what the file holds beside the matrix and its keys."""
+        return []
+
+    @abstractmethod
+    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Return the SHA-256 of the file as it is on disk; stop early when `is_wanted` returns False."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Warn of what was noticed, and close the file."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shard:
+    """One file of a source (or one array in it): its reader, and where its rows begin among those of the source.
+
+    Every row that is read is checked to be finite. A shard pickles without open files; all unpickled copies of one
+    shard are one object in a process, so that its file is opened, and unpacked, once.
+    """
+
+    reader: Reader
+    first: int = 0
+    """Its first row, counted through all shards of the source."""
+    dropped: Rows | None = None
+    """Rows of the source with NaN or Inf that are left out, ascending; None: such a row is an error."""
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def __reduce__(self) -> Any:
+        return _restored, (self.token, self.reader, self.first, self.dropped)
+
+    def chunks(self) -> Iterator["Chunk"]:
+        """Yield the chunks in file order."""
+        for start, stop in self.reader.ranges():
+            yield Chunk(self, self.first + start, self.first + stop)
+
+    def finish(self, batch: Embeddings, *, is_checked: bool = True) -> Embeddings:
+        """Count rows through all shards, and drop or refuse those with NaN or Inf.
+
+        Raises
+        ------
+        FormatError : a row is not finite, and such rows are not dropped
+        """
+        batch = Embeddings(batch.vectors, batch.rows + self.first, batch.keys) if self.first else batch
+        if (self.dropped is None and not is_checked) or all_finite(batch.vectors):
+            return batch
+        is_finite = np.isfinite(batch.vectors).all(axis=1)
+        if is_finite.all():
+            return batch
+        if self.dropped is not None:
+            return batch.take(~np.isin(batch.rows, self.dropped))
+        bad = int(np.argmin(is_finite))
+        value = batch.vectors[bad][~np.isfinite(batch.vectors[bad])][0]
+        where = self.reader.place(int(batch.rows[bad]) - self.first)
+        counted = "" if where.startswith("line") else "; rows count from 0"
+        key = "" if batch.keys is None else f" ({batch.keys[bad][:40]!r})"
+        raise FormatError(
+            f"{self.reader.path}: {where}{key}: {value}, expected finite numbers "
+            f"(`allow_nonfinite` drops such rows{counted})"
+        )
+
+
+_shards: "OrderedDict[str, Shard]" = OrderedDict()
+"""The shards that were unpickled last in this process, by their token."""
+
+
+def _restored(token: str, reader: Reader, first: int, dropped: Rows | None) -> Shard:
+    shard = _shards.setdefault(token, Shard(reader, first, dropped, token))
+    _shards.move_to_end(token)
+    while len(_shards) > RESTORED_SHARDS:
+        _shards.popitem(last=False)
+    return shard
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Consecutive rows of a shard that are read in one go: a description, which pickles and may be read anywhere."""
+
+    shard: Shard
+    start: int
+    """Its first row, counted through all shards of the source."""
+    stop: int
+    """The row after its last."""
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows it spans, those that are dropped included."""
+        return self.stop - self.start
+
+    def partition(self, n: int = 1) -> tuple[int, int]:
+        """Return which group of `n` partitions it belongs to: (first row of the shard, number of the group)."""
+        return self.shard.first, (self.start - self.shard.first) // (self.shard.reader.partition * n)
+
+    def read(self) -> Embeddings:
+        """Read the rows into memory of their own.
+
+        Returns
+        -------
+        the rows that are not dropped
+
+        Raises
+        ------
+        FormatError : the file is damaged, or a row is not finite
+        """
+        first = self.shard.first
+        return self.shard.finish(self.shard.reader.read(self.start - first, self.stop - first))
+
+    def batches(self, rows: int, *, out: Floats | None = None, is_checked: bool = True) -> Iterator[Embeddings]:
+        """Read the rows, at most `rows` at a time; a batch's vectors are overwritten when the next one is read.
+
+        Parameters
+        ----------
+        rows : rows of a batch
+        out : memory `[rows, d]` of the file's dtype that every batch is read into, which the caller may then change
+        is_checked : False for a pass that notices NaN and Inf by itself; `read` then names the row
+
+        Raises
+        ------
+        FormatError : as `read`
+        """
+        first = self.shard.first
+        for batch in self.shard.reader.batches(self.start - first, self.stop - first, rows, out):
+            yield self.shard.finish(batch, is_checked=is_checked)
+
+
+class Source:
+    """Embeddings in one file or several: their shape is known, and their rows are read chunk by chunk.
+
+    Rows are numbered through all shards. Rows that are dropped keep their numbers.
+    """
+
+    def __init__(self, readers: Sequence[Reader], *, allow_nonfinite: bool = False, path: str | None = None) -> None:
+        """Put readers in order; with `allow_nonfinite`, pass over all rows once to find those that are dropped.
+
+        Raises
+        ------
+        FormatError : the readers differ in width, dtype or in whether they have keys, or no row is finite
+        """
+        first, starts = readers[0], np.cumsum([0, *(reader.n for reader in readers)]).tolist()
+        for reader in readers[1:]:
+            _require_alike(first, reader)
+        self.path, self.format, self.d, self.dtype = path or first.path, first.format, first.d, first.dtype
+        self.has_keys, self.partition = first.has_keys, first.partition
+        self.n_all: int = starts[-1]
+        """Rows, those that are dropped included."""
+        shards = (Shard(reader, start) for reader, start in zip(readers, starts, strict=False))
+        self.shards = tuple(Shard(s.reader, s.first, _nonfinite_rows(s)) if allow_nonfinite else s for s in shards)
+        self.dropped: Rows = np.concatenate(
+            [np.zeros(0, np.int64), *(s.dropped for s in self.shards if allow_nonfinite)]
+        )
+        """`[n_dropped]` rows that are left out, ascending."""
+        self.n: int = self.n_all - self.n_dropped
+        """Rows that are read."""
+        if self.n_dropped:
+            if self.n == 0:
+                raise FormatError(f"{self.path}: every one of {self.n_all} rows holds NaN or Inf")
+            at = self.place(int(self.dropped[0]))
+            warn(f"{self.path}: {self.n_dropped} rows with NaN or Inf are dropped, the first at {at}")
+
+    @property
+    def n_dropped(self) -> int:
+        """How many rows are dropped."""
+        return len(self.dropped)
+
+    @property
+    def fills_buffers(self) -> bool:
+        """Whether batches are read straight into one buffer, whatever the size of a chunk."""
+        return all(shard.reader.fills_buffers for shard in self.shards)
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield the chunks in order; iterate on one thread, read on any."""
+        for shard in self.shards:
+            yield from shard.chunks()
+
+    def key_batches(self) -> Iterator[tuple[str, ...]]:
+        """Yield all keys in order, those of dropped rows included."""
+        for shard in self.shards:
+            yield from shard.reader.key_batches()
+
+    def kept_rows(self) -> NDArray[np.int64]:
+        """Return the numbers `[n]` of the rows that are not dropped."""
+        return np.setdiff1d(np.arange(self.n_all), self.dropped)
+
+    def kept_keys(self) -> Iterator[str]:
+        """Yield the keys of the rows that are not dropped."""
+        dropped = set(self.dropped.tolist())
+        every = (key for keys in self.key_batches() for key in keys)
+        return (key for row, key in enumerate(every) if row not in dropped)
+
+    def place(self, row: int) -> str:
+        """Return where a row is, as a user would look for it: `line 3` or `row 2`; of several files, in which."""
+        shard = next(shard for shard in reversed(self.shards) if shard.first <= row)
+        place = shard.reader.place(row - shard.first)
+        return place if len(self.shards) == 1 else f"{place} of {shard.reader.path}"
+
+    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Return the SHA-256 of the file as it is on disk; of several, that of the list of their digests."""
+        digests = [shard.reader.sha256(is_wanted) for shard in self.shards]
+        if len(digests) == 1:
+            return digests[0]
+        import hashlib
+
+        return hashlib.sha256("".join(f"{digest}\n" for digest in digests).encode("ascii")).hexdigest()
+
+    def close(self) -> None:
+        """Close all files."""
+        for shard in self.shards:
+            shard.reader.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _require_alike(first: Reader, other: Reader) -> None:
+    for what in ("d", "dtype", "has_keys"):
+        mine, wanted = getattr(other, what), getattr(first, what)
+        if mine != wanted:
+            name = {"d": "dimensions", "dtype": "dtype", "has_keys": "keys"}[what]
+            raise FormatError(f"{other.path}: {name} {mine}, but {first.path} has {wanted}: shards must be alike")
+
+
+def _nonfinite_rows(shard: Shard) -> Rows:
+    rows: list[Rows] = [np.zeros(0, np.int64)]
+    for start, stop in shard.reader.ranges():
+        batch = shard.reader.read(start, stop)
+        if not all_finite(batch.vectors):
+            rows.append(batch.rows[~np.isfinite(batch.vectors).all(axis=1)] + shard.first)
+    return np.concatenate(rows)
+
+
+def require_shape(path: str, n: int, d: int) -> None:
+    """Refuse a matrix without rows or columns, or whose single rows are too long to be read at once."""
+    if n == 0 or d == 0:
+        raise FormatError(f"{path}: no rows to read: the matrix is empty, {n} rows of {d} dimensions")
+    if d > MAX_DIMENSIONS:
+        raise FormatError(
+            f"{path}: {n} rows of {d} dimensions: at most {MAX_DIMENSIONS} dimensions are read; is it transposed?"
+        )

@@ -1,0 +1,229 @@
+"""What a file format is: a `Format` names its reader and its writer; the registry lists all of them."""
+
+import importlib
+import operator
+import threading
+from abc import abstractmethod
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from salcli.data.embeddings import Embeddings, Floats
+from salcli.data.source import Reader, Source
+from salcli.errors import warn
+from salcli.formats.files import ByteFile
+from salcli.options import ReadOptions
+
+
+class Writer:
+    """Base of all writers. `encode` may run on any thread; `write` and what follows run on one, in file order."""
+
+    takes_places = False
+    """Whether `place` may be used instead of `encode` and `write`."""
+
+    def place(self, row: int, vectors: Floats) -> None:
+        """Write consecutive rows to where they belong; safe on any thread, in any order."""
+        raise NotImplementedError
+
+    def encode(self, batch: Embeddings) -> Any:
+        """Turn a batch into what `write` takes."""
+        return batch
+
+    def write(self, piece: Any) -> None:
+        """Append it."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Write what is still in memory; after this the file is whole."""
+
+    def discard(self) -> None:
+        """Close what is open, when the file is not wanted."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a writer is to write, and where."""
+
+    path: str
+    """The temporary file that takes the place of the target when all is written."""
+    target: str
+    """The output, as messages name it."""
+    source: Source
+    """The input, whose rows, order, keys and companions the output keeps."""
+    d: int
+    """Width of the output."""
+    dtype: np.dtype[Any]
+    """Type of its numbers."""
+    opened: ExitStack = field(default_factory=ExitStack)
+
+    @property
+    def n(self) -> int:
+        """Rows of the output."""
+        return self.source.n
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether each row has a key."""
+        return self.source.has_keys
+
+    @property
+    def model(self) -> Reader | None:
+        """The reader of the input, if that is one file: an output of the same format is made like it."""
+        return self.source.shards[0].reader.innermost if len(self.source.shards) == 1 else None
+
+    def open(self) -> BinaryIO:
+        """Open the temporary file for writing; it is closed after the writer is."""
+        return self.opened.enter_context(open(self.path, "wb"))
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of embedding file. A new one is one such object in `registry.FORMATS`."""
+
+    name: str
+    """What `--format` calls it."""
+    suffixes: tuple[str, ...]
+    """Suffixes of its files, in lower case; the first format that lists one writes it."""
+    sniff: Callable[[bytes], bool]
+    """Whether the first 64 KiB of (decompressed) content are of this format."""
+    reader: Callable[[ByteFile, ReadOptions], Reader]
+    """Open a file, checking what can be checked before rows are read."""
+    writer: Callable[[Output], Writer]
+    """Begin an output."""
+    title: str = ""
+    """What messages call a file of it; default: the name."""
+    has_magic: bool = False
+    """Whether `sniff` is certain, so that no other format can be meant."""
+    holds_several_arrays: bool = False
+    """Whether `--dataset` and `--keys-dataset` choose among arrays."""
+    is_text: bool = False
+    """Whether it may be written to stdout."""
+
+    def __str__(self) -> str:
+        return self.title or self.name
+
+
+def lazy(module: str, name: str) -> Callable[..., Any]:
+    """Return a function that imports `name` (dots allowed) from a module of this package when it is called."""
+
+    def call(*args: Any, **options: Any) -> Any:
+        found = operator.attrgetter(name)(importlib.import_module(f"salcli.formats.{module}"))
+        return found(*args, **options)
+
+    return call
+
+
+class Notes:
+    """Remarks about rows that several threads read: one warning for each kind when the file is closed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rows: dict[str, set[int]] = {}
+        self._first: dict[str, tuple[int, str]] = {}
+
+    def __reduce__(self) -> Any:
+        return Notes, ()
+
+    def add(self, kind: str, row: int, text: str) -> None:
+        """Remark on `row`; `kind` is what all such remarks have in common, `text` the one to show if it is first."""
+        with self._lock:
+            self._rows.setdefault(kind, set()).add(row)  # a row may be read more than once
+            self._first[kind] = min(self._first.get(kind, (row, text)), (row, text))
+
+    def warn(self) -> None:
+        """Warn once for each kind, with the first row and how many more there are."""
+        with self._lock:
+            kinds, firsts = self._rows, self._first
+            self._rows, self._first = {}, {}
+        for kind, rows in sorted(kinds.items()):
+            more = f" (and {len(rows) - 1} more such rows)" if len(rows) > 1 else ""
+            warn(f"{firsts[kind][1]}: {kind}{more}")
+
+
+class FileReader(Reader):
+    """A reader of one `ByteFile`."""
+
+    file: ByteFile
+
+    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Return the SHA-256 of the file as it is on disk; stop early when `is_wanted` returns False."""
+        return self.file.sha256(is_wanted)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+
+@dataclass(frozen=True)
+class Span:
+    """Consecutive rows that are parsed together, and where they are."""
+
+    first_row: int
+    n_rows: int
+    offset: int
+    n_bytes: int
+
+
+class SpanReader(FileReader):
+    """A reader of rows of no fixed length, which are found in one pass over the file before the first is read."""
+
+    def __init__(self) -> None:
+        self._spans: list[Span] = []
+        self._is_surveyed = False
+        self.notes = Notes()
+
+    @abstractmethod
+    def survey(self) -> Iterator[Span]:
+        """Pass over the file and yield its spans, none of which crosses a multiple of `partition`."""
+
+    @abstractmethod
+    def parse(self, span: Span) -> Embeddings:
+        """Read a span."""
+
+    def spans(self) -> Iterator[Span]:
+        """Yield the spans in file order; the file is surveyed as the first such iteration goes on."""
+        if self._is_surveyed:
+            yield from self._spans
+            return
+        found = []
+        for span in self.survey():
+            found.append(span)
+            if len(found) > len(self._spans):
+                self._spans.append(span)
+            yield span
+        self._is_surveyed = True
+
+    def ranges(self) -> Iterator[tuple[int, int]]:
+        """Yield (start, stop) of every chunk in file order."""
+        for span in self.spans():
+            yield span.first_row, span.first_row + span.n_rows
+
+    def read(self, start: int, stop: int) -> Embeddings:
+        """Read rows."""
+        if not self._is_surveyed and (not self._spans or self._spans[-1].first_row + self._spans[-1].n_rows < stop):
+            for _ in self.spans():
+                pass
+        parts = []
+        at = bisect_right(self._spans, start, key=lambda span: span.first_row) - 1
+        while at < len(self._spans) and (span := self._spans[at]).first_row < stop:
+            batch = self.parse(span)
+            if start > span.first_row or stop < span.first_row + span.n_rows:
+                batch = batch.take(slice(max(0, start - span.first_row), stop - span.first_row))
+            parts.append(batch)
+            at += 1
+        return parts[0] if len(parts) == 1 else concatenated(parts)
+
+    def close(self) -> None:
+        """Warn of what was noticed, and close the file."""
+        self.notes.warn()
+        super().close()
+
+
+def concatenated(parts: list[Embeddings]) -> Embeddings:
+    """Join batches of consecutive rows."""
+    keys = None if parts[0].keys is None else tuple(key for part in parts for key in part.keys or ())
+    return Embeddings(np.concatenate([p.vectors for p in parts]), np.concatenate([p.rows for p in parts]), keys)
