@@ -59,7 +59,7 @@ def test_a_chunk_that_was_pickled_is_read_to_the_same_rows(tmp_path: Path, name:
                 assert_array_equal(found.vectors, batch.vectors)
                 assert_array_equal(found.rows, batch.rows)
                 assert found.keys == batch.keys
-        assert all(len(data) < 2000 for data in sent), "rows or keys are sent along"
+        assert all(b"w17" not in data and len(data) < 2000 for data in sent), "rows or keys are sent along"
 
 
 READ_ELSEWHERE = """
