@@ -39,10 +39,7 @@ class Archive:
 
     def __init__(self, file: ByteFile) -> None:
         self.path, self.file = file.name, file
-        try:
-            self.zip = zipfile.ZipFile(file.handle)
-        except FAULTS as error:
-            raise FormatError(f"{self.path}: truncated or damaged npz: {first_line(error)}") from error
+        self._zip: zipfile.ZipFile | None = None
         self.names = self.zip.namelist()
         twice = next((name for name, count in Counter(self.names).items() if count > 1), None)
         if twice is not None:
@@ -51,8 +48,18 @@ class Archive:
         if outside is not None:
             raise FormatError(f"{self.path}: a member called {shortened(outside)}, a path out of the archive")
 
-    def __reduce__(self) -> Any:
-        return Archive, (self.file,)
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_zip": None}
+
+    @property
+    def zip(self) -> zipfile.ZipFile:
+        """The zip, opened when needed."""
+        if self._zip is None:
+            try:
+                self._zip = zipfile.ZipFile(self.file.handle)
+            except FAULTS as error:
+                raise FormatError(f"{self.path}: truncated or damaged npz: {first_line(error)}") from error
+        return self._zip
 
     def size(self, member: str) -> int:
         """Tell how many bytes a member unpacks to: no more are read, whatever it holds."""
@@ -82,7 +89,8 @@ class Archive:
 
     def close(self) -> None:
         """Let go of the directory; the file is its owner's."""
-        self.zip.close()
+        if self._zip is not None:
+            self._zip.close()
 
 
 def is_artifact(path: str) -> bool:

@@ -1,10 +1,13 @@
 """Bytes that come through a pipe."""
 
 import errno
+import gzip
 import hashlib
 import io
 import os
+import re
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -12,11 +15,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from salcli.errors import FormatError
 from salcli.formats.files import ByteFile
+from salcli.formats.registry import open_source
 from salcli.streaming.hashing import hashing
+
+from ..cli.helpers import write_embeddings
 
 
 class Failing(io.RawIOBase):
@@ -89,3 +96,28 @@ def test_a_failure_is_told_before_a_large_file_is_hashed(tmp_path: Path) -> None
     with pytest.raises(ValueError, match="no such label"), hashing(source, str(tmp_path / "x")):  # type: ignore[arg-type]
         raise ValueError("no such label")
     assert source.is_stopped
+
+
+class Full(io.BytesIO):
+    """A temporary file on a disk that fills up."""
+
+    def write(self, data: Any) -> int:
+        if self.tell() + len(data) > 1000:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(data)
+
+
+@pytest.mark.parametrize("name", ["x.npy.gz", "x.npz", "x.h5.gz", "x.txt.gz", "x.bin.gz"])
+def test_a_full_temporary_folder_is_named_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    x, keys = np.random.default_rng(0).normal(size=(100, 5)).astype(np.float32), [b"w%d" % i for i in range(100)]
+    path = write_embeddings(tmp_path / name.removesuffix(".gz"), x, keys)
+    if name.endswith(".gz"):
+        (tmp_path / name).write_bytes(gzip.compress(path.read_bytes()))
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Full())
+    with pytest.raises(FormatError) as caught, open_source(str(tmp_path / name)) as source:
+        [chunk.read() for chunk in source.chunks()]
+    assert re.fullmatch(
+        f"{tmp_path}/.* cannot be unpacked into a temporary file in .*: No space left on device", str(caught.value)
+    )

@@ -1,6 +1,10 @@
+import subprocess
+import sys
+
 import pytest
 
 from salcli.errors import FormatError
+from salcli.formats import gold_sets
 from salcli.formats.gold_sets import SimilaritySet, read_similarity
 
 from .strategies import file_of
@@ -81,3 +85,17 @@ def test_the_built_in_sets_are_whole(name: str, n: int) -> None:
 def test_a_line_without_two_words_and_a_score_is_refused(text: str, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         read(text)
+
+
+def test_the_built_in_sets_are_read_without_importing_gensim() -> None:
+    program = (
+        "import sys; from salcli.formats.gold_sets import read_similarity as read; read('simlex999'); "
+        "sys.exit('gensim' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_built_in_set_without_gensim_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gold_sets, "find_spec", lambda _: None)
+    with pytest.raises(FormatError, match="simlex999: ships with gensim, which is not installed"):
+        read_similarity("simlex999")

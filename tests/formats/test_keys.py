@@ -1,12 +1,15 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import h5py
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from salcli.errors import FormatError, SalcliWarning
 from salcli.formats.keys import KeyCensus, decoded, encoded, is_utf8, read_key_lines
+from salcli.formats.registry import open_source
 
 
 @given(st.lists(st.binary(max_size=6).map(lambda b: b.replace(b"\n", b"")), max_size=12))
@@ -68,3 +71,41 @@ def test_an_empty_line_in_a_key_file_is_named(tmp_path: Path) -> None:
         read_key_lines(str(tmp_path / "keys.txt"))
     with pytest.raises(FormatError, match="nosuch"):
         read_key_lines(str(tmp_path / "nosuch"))
+
+
+LISTS = [
+    ({}, None),
+    ({"names": 5}, "names"),
+    ({"words": 5, "names": 5}, "words"),
+    ({"words": 5, "labels": 5}, "words"),
+    ({"labels": 5, "names": 5}, "labels"),
+    ({"id": 5, "words": 4}, "id"),
+    ({"names": 4}, "not taken as keys"),
+    ({"names": 5, "others": 5}, "several lists of 5 strings"),
+    ({"tokens": 4}, "4 keys in /?tokens, 5 rows in /?x"),
+]
+
+
+@pytest.mark.parametrize("suffix", ["npz", "h5"])
+@pytest.mark.parametrize(("lists", "chosen"), LISTS)
+def test_keys_are_found_by_one_rule_in_all_formats_of_several_arrays(
+    tmp_path: Path, suffix: str, lists: dict[str, int], chosen: str | None
+) -> None:
+    path = tmp_path / f"x.{suffix}"
+    arrays = {"x": np.ones((5, 3)), **{name: np.array([f"{name}{i}" for i in range(n)]) for name, n in lists.items()}}
+    if suffix == "npz":
+        np.savez(path, **arrays)  # type: ignore[arg-type]
+    else:
+        with h5py.File(path, "w") as file:
+            for name, array in arrays.items():
+                file[name] = array if name == "x" else array.tolist()
+    if chosen is None or chosen in lists:
+        with open_source(str(path)) as source:
+            assert source.has_keys == (chosen is not None)
+            assert not chosen or next(source.key_batches())[0] == f"{chosen}0"
+    elif chosen == "not taken as keys":
+        with pytest.warns(SalcliWarning, match=chosen), open_source(str(path)) as source:
+            assert not source.has_keys
+    else:
+        with pytest.raises(FormatError, match=chosen):
+            open_source(str(path))
