@@ -87,3 +87,17 @@ def test_the_rule_knows_every_layer() -> None:
 def test_the_rule_can_fail() -> None:
     names = list(imports(ast.parse("from ..formats import text\nimport rich.table"), "salcli.linalg"))
     assert names == ["salcli.formats.text", "rich.table"]
+
+
+ROUTE = [path for path in MODULES if path.parent.name in ("commands", "evaluation") and path.name != "__init__.py"]
+
+
+@pytest.mark.parametrize("path", ROUTE, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_every_module_of_the_route_is_imported_by_a_test_of_its_layer(path: Path) -> None:
+    module = ".".join(path.relative_to(ROOT.parent).with_suffix("").parts)
+    tests = Path(__file__).parent / path.parent.name
+    for test in tests.glob("test_*.py"):
+        names = imports(ast.parse(test.read_text("utf-8")), f"tests.{path.parent.name}")
+        if any(name == module or name.startswith(f"{module}.") for name in names):
+            return
+    pytest.fail(f"no test in tests/{path.parent.name} imports {module}")

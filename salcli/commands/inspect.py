@@ -60,7 +60,7 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
     if options.projection is not None:
         if not isinstance(artifact.eraser, LinearEraser):
             raise UsageError(f"`projection`: {path} erases features of a kernel: no d×d matrix does it")
-        _write_projection(options.projection, artifact.eraser)
+        write_projection(options.projection, artifact.eraser)
     header = artifact.header
     return {
         "path": path,
@@ -82,7 +82,7 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
     }
 
 
-def _write_projection(path: str, eraser: "LinearEraser", block_rows: int = PROJECTION_ROWS) -> None:
+def write_projection(path: str, eraser: "LinearEraser", block_rows: int = PROJECTION_ROWS) -> None:
     """Write an eraser's d × d matrix, block by block, so that it need not fit into memory.
 
     Raises

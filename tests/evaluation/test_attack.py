@@ -1,0 +1,208 @@
+"""Attackers at work on rows in memory: what is measured, in which order, and what is said about it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from salcli.data.labels import Attribute, GuardedLabels
+from salcli.data.splits import EvaluationSplit
+from salcli.erasers.kernel import KernelEraser
+from salcli.errors import AlignmentError
+from salcli.evaluation.attack import asked_for, attack, chosen_probes, measure_deviation, needs_vectors
+from salcli.evaluation.attackers import ATTACKERS
+from salcli.evaluation.stages import Stages
+from salcli.linalg.kernels import Kernel
+from salcli.options import EvaluateOptions
+from salcli.streaming.progress import Silent
+
+N = 400  # the first half trains, the second is the test
+
+
+class Recorder(Silent):
+    """A progress that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.stages: list[tuple[str, int]] = []
+        self.lines: list[str] = []
+
+    @contextmanager
+    def stage(self, name: str, total: int, unit: str = "rows") -> Iterator[Any]:
+        self.stages.append((name, total))
+        yield lambda _: None
+
+    def tell(self, message: str) -> None:
+        self.lines.append(message)
+
+
+class Guess:
+    """An attacker of four settings that always answers 0."""
+
+    reads = "vectors"
+    converged = True
+
+    def grid(self, d: int) -> list[dict[str, float]]:
+        return [{"C": c} for c in (1.0, 2.0, 3.0, 4.0)]
+
+    def fit(self, *_: Any) -> "Guess":
+        return self
+
+    def decision(self, x: NDArray[Any]) -> NDArray[Any]:
+        return -np.ones(len(x))
+
+    def predict(self, x: NDArray[Any]) -> NDArray[Any]:
+        return np.zeros(len(x), np.int64)
+
+    def memory_bytes(self, n_train: int, n_test: int, d: int) -> int:
+        return 0
+
+
+def rows(shift: float = 4.0) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    rng = np.random.default_rng(0)
+    codes = rng.permutation(np.arange(N) % 2).astype(np.int32)
+    return rng.normal(size=(N, 3)) + shift * codes[:, None], codes
+
+
+def labels(*codes: NDArray[Any]) -> GuardedLabels:
+    return GuardedLabels(
+        "l.csv", tuple(Attribute(f"g{i}", each, ("a", "b", "c")) for i, each in enumerate(codes)), None
+    )
+
+
+def split(n_train: int = N // 2) -> EvaluationSplit:
+    train, test = np.arange(n_train), np.arange(N // 2, N)
+    return EvaluationSplit.of(train, {"in-sample": train, "fresh": train[::2]}, test, has_held_out=True)
+
+
+def stages(before: NDArray[Any], after: NDArray[Any] | None = None, **more: Any) -> Stages:
+    return Stages(np.arange(len(before)), before, before, after, **more)
+
+
+def measured(at: Stages, given: GuardedLabels, *probes: str, progress: Any = None, **more: Any) -> Any:
+    part = more.pop("part", split())
+    return attack(at, given, part, probes, EvaluateOptions(), progress or Silent(), **more)
+
+
+def test_results_come_in_the_order_asked_for_and_the_same_rows_have_the_same_figures() -> None:
+    x, y = rows(1.0)
+    results, notes = measured(stages(x, x), labels(y, 1 - y), "rbf", "linear")
+    assert [(r.attribute, r.adversary, r.probe, r.stage) for r in results] == [
+        (f"g{i}", adversary, probe, stage)
+        for i in range(2)
+        for adversary in ("in-sample", "fresh")
+        for probe in ("rbf", "linear")
+        for stage in ("before", "after")
+    ]
+    for before, after in zip(results[::2], results[1::2], strict=True):
+        assert (before.accuracy, before.hyperparameters) == (after.accuracy, after.hyperparameters)
+        assert before.ci95[0] <= before.accuracy <= before.ci95[1]
+    assert notes == ()
+
+
+def test_only_one_stage_is_measured_if_one_is_asked_for_and_with_the_same_figures() -> None:
+    x, y = rows(1.0)
+    whole, _ = measured(stages(x, x[::-1]), labels(y), "linear")
+    only, _ = measured(stages(x, x[::-1]), labels(y), "linear", only="after")
+    assert only == tuple(result for result in whole if result.stage == "after")
+
+
+def test_a_foreign_stage_may_be_in_any_units_and_one_of_our_own_may_not_fly_away() -> None:
+    x, y = rows()
+    ours, _ = measured(stages(x, x), labels(y), "linear")
+    foreign, _ = measured(stages(x, x * 1e9 + 5, is_foreign=True), labels(y), "linear")
+    assert [r.accuracy for r in foreign] == [r.accuracy for r in ours]
+    with pytest.raises(AlignmentError, match="rows of another size"):
+        measured(stages(x, x * 1e9), labels(y), "linear")
+
+
+def test_what_cannot_be_attacked_or_says_little_is_noted() -> None:
+    x, y = rows()
+    numeric = GuardedLabels("l.csv", (Attribute("n", x[:, 0], None),), None)
+    assert measured(stages(x), numeric, "linear") == ((), ("n is numeric: no probe reads it",))
+    one_class = np.where(np.arange(N) < N // 2, 0, y).astype(np.int32)
+    _, notes = measured(stages(x), labels(one_class), "linear")
+    assert notes == tuple(f"g0: the {a} attacker's training rows are all of one class" for a in ("in-sample", "fresh"))
+    unseen = y.copy()
+    unseen[-3:] = 2
+    _, notes = measured(stages(x), labels(unseen), "linear")
+    assert notes[0].startswith("g0: 3 of 200 test rows are of classes that the in-sample attacker")
+    _, notes = measured(stages(x), labels(np.where(np.arange(N) < N // 2, y, 0).astype(np.int32)), "linear")
+    assert "the test rows are all of one class" in notes[0]
+
+
+@pytest.mark.parametrize("n_stages", [1, 2])
+@pytest.mark.parametrize(
+    ("tuning", "long", "is_told"), [(1200, {}, True), (60, {}, False), (60, {"long_seconds": 10.0}, True)]
+)
+def test_what_takes_long_is_announced_with_its_minutes(
+    monkeypatch: pytest.MonkeyPatch, n_stages: int, tuning: float, long: dict[str, float], is_told: bool
+) -> None:
+    """Four settings were tried on three quarters of the rows, and time grows with the power 2.2 of the rows."""
+    monkeypatch.setitem(ATTACKERS, "guess", Guess())
+    x, y = rows()
+    seconds = count(0, tuning)
+    told = Recorder()
+    at = stages(x, x if n_stages == 2 else None)
+    part = EvaluationSplit.of(np.arange(200), {"fresh": np.arange(200)}, np.arange(200, N), has_held_out=True)
+    measured(at, labels(y), "guess", progress=told, part=part, clock=lambda: float(next(seconds)), **long)
+    minutes = tuning / 4 * (200 / 150) ** 2.2 * n_stages / 60
+    assert told.lines == ([f"guess, fresh, g0: about {minutes:.0f} min"] if is_told else [])
+    assert told.stages == [("attack", 1)]
+
+
+def test_of_many_rows_two_thousand_are_tuned_on_and_the_rest_is_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ATTACKERS, "guess", Guess())
+    n = 8000
+    x, y = np.random.default_rng(0).normal(size=(n, 1)), (np.arange(n) % 2).astype(np.int32)
+    part = EvaluationSplit.of(np.arange(6000), {"fresh": np.arange(6000)}, np.arange(6000, n), has_held_out=True)
+    told, seconds = Recorder(), count(0, 60)
+    measured(stages(x), labels(y), "guess", progress=told, part=part, clock=lambda: float(next(seconds)))
+    assert told.lines == [f"guess, fresh, g0: about {60 / 4 * 4**2.2 / 60:.0f} min"]
+
+
+def test_all_that_a_gate_expects_is_named() -> None:
+    _, y = rows()
+    mixed = GuardedLabels("l.csv", (*labels(y).attributes, Attribute("n", y.astype(float), None)), None)
+    asked = asked_for(mixed, EvaluateOptions(adversaries=("fresh",)), ("linear", "rbf"))
+    assert asked.attackers == (("g0", "fresh", "linear"), ("g0", "fresh", "rbf"))
+    assert asked.unread == ("n",)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, True),
+        ({"probes": ("same-kernel",)}, False),
+        ({"probes": ("same-kernel", "rbf")}, True),
+        ({"probes": ("same-kernel",), "similarity": ("s",)}, True),
+        ({"probes": ("same-kernel",), "task": "t"}, True),
+    ],
+)
+def test_vectors_are_needed_unless_nothing_but_a_kernel_is_read(options: dict[str, Any], expected: bool) -> None:
+    assert needs_vectors(EvaluateOptions(**options)) == expected
+
+
+def test_without_a_kernel_the_attackers_are_those_that_read_vectors() -> None:
+    assert chosen_probes(None, EvaluateOptions()) == ("linear", "poly", "rbf")
+    assert chosen_probes(None, EvaluateOptions(probes=("rbf", "linear"))) == ("rbf", "linear")
+
+
+def test_the_deviation_is_that_of_the_whole_kernel_matrix_and_needs_a_kernel() -> None:
+    x, _ = rows()
+    assert measure_deviation(stages(x), np.arange(N)) is None
+    rng = np.random.default_rng(1)
+    landmarks = rng.normal(size=(5, 3))
+    dual = rng.normal(size=(5, 1))
+    kernel = Kernel("rbf", gamma=0.3)
+    dual /= np.sqrt(dual.T @ kernel.gram(landmarks, landmarks) @ dual)
+    eraser = KernelEraser(kernel, landmarks, dual, np.zeros(1))
+    found = measure_deviation(stages(x, kernel=eraser), np.arange(50))
+    whole = kernel.gram(x[:50], x[:50])
+    change = eraser.erased_gram(x[:50], x[:50]) - whole
+    assert found is not None
+    assert found["n"] == 50
+    assert found["value"] == pytest.approx(np.mean(np.abs(change)) / np.std(whole), rel=1e-9)
