@@ -20,7 +20,7 @@ LAYERS = (
     ("evaluation",),
     ("render",),
     ("commands",),
-    ("cli",),
+    ("cli", "api"),
     ("__main__",),
 )
 FLOOR = {name: floor for floor, names in enumerate(LAYERS) for name in names}

@@ -112,9 +112,10 @@ class ConsoleProgress:
 
 def print_table(table: "Table") -> None:
     """Print a table without the blanks that rich pads lines with."""
-    from salcli.render.terminal import table_text
-
-    print(table_text(table, results()))
+    console = results()
+    with console.capture() as drawn:
+        console.print(table, crop=False)  # a line that is too long goes on in the next: no digit is left out
+    print("\n".join(line.rstrip() for line in drawn.get().splitlines()))
 
 
 def print_fields(fields: dict[str, Any]) -> None:

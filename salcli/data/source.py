@@ -107,6 +107,36 @@ class Reader(ABC):
         """Warn of what was noticed, and close the file."""
 
 
+class ArrayReader(Reader):
+    """Rows that are in memory already."""
+
+    format = "array"
+
+    def __init__(self, x: NDArray[Any], path: str = "x") -> None:
+        """Take rows `[n, d]` of a float dtype; `path` names them in messages."""
+        require_shape(path, *x.shape)
+        self.path, self._x = path, x
+        self.n, self.d = x.shape
+        self.dtype, self.partition = x.dtype, partition_rows(self.d)
+
+    def ranges(self) -> Iterator[tuple[int, int]]:
+        """Yield (start, stop) of every chunk: one for each partition."""
+        return row_ranges(self.n, self.partition, self.partition)
+
+    def read(self, start: int, stop: int) -> Embeddings:
+        """Return rows, without a copy."""
+        return Embeddings.starting_at(start, self._x[start:stop])
+
+    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:  # noqa: ARG002 (readers of files use it)
+        """Return the SHA-256 of the rows' bytes in C order."""
+        import hashlib
+
+        return hashlib.sha256(self._x.tobytes()).hexdigest()
+
+    def close(self) -> None:
+        """Do nothing: there is no file."""
+
+
 @dataclass(frozen=True, eq=False)
 class Shard:
     """One file of a source (or one array in it): its reader, and where its rows begin among those of the source.

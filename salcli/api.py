@@ -1,0 +1,91 @@
+"""What a notebook or a pipeline uses: array functions over the same moments and methods as the command line."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from salcli.data.labels import Attribute, GuardedLabels, smallest_code
+from salcli.data.source import ArrayReader, Source
+from salcli.erasers.artifact import read_artifact
+from salcli.erasers.base import Eraser, Fit, find_method
+from salcli.errors import LabelError, ShapeError
+from salcli.streaming.engine import LOCAL, Engine, one_blas_thread
+from salcli.streaming.passes import LabelledSource
+from salcli.streaming.progress import Silent
+
+
+def fit(
+    x: NDArray[Any],
+    y: ArrayLike,
+    *,
+    method: str = "sal",
+    numeric: bool = False,
+    seed: int = 0,
+    engine: Engine = LOCAL,
+    **parameters: Any,
+) -> Fit[Eraser]:
+    """Fit an eraser to rows in memory: the same bits as `salcli fit` on a file of these rows.
+
+    Parameters
+    ----------
+    x : `[n, d]` of a float dtype
+    y : `[n]` the guarded attribute: classes, or numbers if `numeric`
+    method : a name that `salcli methods` lists
+    numeric : whether y holds numbers instead of classes
+    seed : of every random choice
+    engine : where the passes run
+    parameters : of the method, as `salcli fit --method NAME --help` lists them
+
+    Returns
+    -------
+    Fit, whose `eraser` is called with rows `[n, d]`
+
+    Raises
+    ------
+    ShapeError : x is no matrix of floats, or y has another length
+    LabelError : y has one value only
+    ParameterError : the method has no such value of a parameter
+    RankError : the rows do not covary with y
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import salcli
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["a", "b"], 50)
+    >>> x = rng.normal(size=(100, 5)) + np.outer(y == "b", [3, 0, 0, 0, 0])
+    >>> eraser = salcli.fit(x, y).eraser
+    >>> erased = eraser(x)
+    >>> bool(np.allclose(erased[y == "a"].mean(axis=0), erased[y == "b"].mean(axis=0)))
+    True
+    """
+    x, values = np.asarray(x), np.asarray(y)
+    if x.ndim != 2 or x.dtype.kind != "f" or values.shape != (len(x),):
+        raise ShapeError(f"x {x.dtype} {x.shape} and y {values.shape} are not floats [n, d] and [n]")
+    found = find_method(method)
+    labels = GuardedLabels("y", (_attribute(values, is_numeric=numeric),), None)
+    labels.require_variety()
+    rows = LabelledSource.of(Source([ArrayReader(x)]), labels, range(len(x)))
+    with one_blas_thread():
+        return found.fit(rows, found.Parameters(**parameters), task=None, seed=seed, engine=engine, progress=Silent())
+
+
+def load(path: str) -> Eraser:
+    """Return the eraser of an artifact that `salcli fit` wrote.
+
+    Raises
+    ------
+    FormatError : it is no artifact, of another schema, or damaged
+    """
+    return read_artifact(path).eraser
+
+
+def _attribute(values: NDArray[Any], *, is_numeric: bool) -> Attribute:
+    if is_numeric:
+        numbers = values.astype(np.float64)
+        if not np.isfinite(numbers).all():
+            raise LabelError("y: a number is not finite")
+        return Attribute("y", numbers, None)
+    names, codes = np.unique(values.astype(str), return_inverse=True)
+    return Attribute("y", codes.astype(smallest_code(len(names))), tuple(names.tolist()))
