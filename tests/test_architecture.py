@@ -27,6 +27,7 @@ FLOOR = {name: floor for floor, names in enumerate(LAYERS) for name in names}
 SIDEWAYS = {
     ("options", "data"),  # options name the rule by which rows are chosen
     ("data", "linalg"),  # rows that are read are checked to be finite
+    ("__init__", "api"),  # imported when it is used
 }
 ONLY_IN = {
     "typer": {"cli"},
