@@ -10,7 +10,7 @@ from salcli.data.source import ArrayReader, Source
 from salcli.erasers.artifact import read_artifact
 from salcli.erasers.base import Eraser, Fit, find_method
 from salcli.errors import LabelError, ShapeError
-from salcli.streaming.engine import LOCAL, Engine, one_blas_thread
+from salcli.streaming.engine import current_engine, one_blas_thread
 from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Silent
 
@@ -22,7 +22,6 @@ def fit(
     method: str = "sal",
     numeric: bool = False,
     seed: int = 0,
-    engine: Engine = LOCAL,
     **parameters: Any,
 ) -> Fit[Eraser]:
     """Fit an eraser to rows in memory: the same bits as `salcli fit` on a file of these rows.
@@ -34,7 +33,6 @@ def fit(
     method : a name that `salcli methods` lists
     numeric : whether y holds numbers instead of classes
     seed : of every random choice
-    engine : where the passes run
     parameters : of the method, as `salcli fit --method NAME --help` lists them
 
     Returns
@@ -68,7 +66,9 @@ def fit(
     labels.require_variety()
     rows = LabelledSource.of(Source([ArrayReader(x)]), labels, range(len(x)))
     with one_blas_thread():
-        return found.fit(rows, found.Parameters(**parameters), task=None, seed=seed, engine=engine, progress=Silent())
+        return found.fit(
+            rows, found.Parameters(**parameters), task=None, seed=seed, engine=current_engine(), progress=Silent()
+        )
 
 
 def load(path: str) -> Eraser:

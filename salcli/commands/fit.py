@@ -19,7 +19,7 @@ from salcli.formats import atomic
 from salcli.formats.label_table import file_name, read_labels
 from salcli.formats.registry import open_source
 from salcli.options import FitOptions
-from salcli.streaming.engine import LOCAL, Engine, one_blas_thread
+from salcli.streaming.engine import Engine, current_engine, one_blas_thread
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
 from salcli.streaming.passes import LabelledSource, join_labels
@@ -32,7 +32,6 @@ def fit(
     output: str,
     options: FitOptions,
     progress: Progress | None = None,
-    engine: Engine = LOCAL,
 ) -> Artifact:
     """Fit an eraser to labelled embeddings and save it.
 
@@ -42,7 +41,6 @@ def fit(
     output : path of the artifact
     options : the method, its parameters, and which rows are fitted
     progress : hears of stages
-    engine : where passes run
 
     Returns
     -------
@@ -54,7 +52,7 @@ def fit(
     """
     if output == atomic.STDOUT:
         raise UsageError("`output=-`: an eraser is binary and goes into a file: give its name")
-    method = find_method(options.method)
+    method, engine = find_method(options.method), current_engine()
     parameters = method.Parameters() if options.parameters is None else options.parameters
     atomic.check_output(output, [embeddings, labels, options.read.keys_file])
     keep_freed_memory()

@@ -20,7 +20,7 @@ from salcli.evaluation.report import Measurement, RepeatedFigure, Repeats, Sweep
 from salcli.evaluation.stages import Erasure, Stages, stage_rows
 from salcli.evaluation.task import TASK
 from salcli.options import EvaluateOptions
-from salcli.streaming.engine import LOCAL, Engine
+from salcli.streaming.engine import current_engine
 from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Progress, Silent
 
@@ -41,7 +41,6 @@ class Again:
     row_of_label: NDArray[np.int64]
     rows: BeforeAfter
     """What the measures were given."""
-    engine: Engine = LOCAL
 
 
 def require_repeatable(
@@ -208,7 +207,7 @@ def _refitted(again: Again, index: Index, progress: Progress, *, k: int | None =
     chosen = again.guarded.restricted_to(index)
     rows = LabelledSource.of(again.source, chosen, again.row_of_label[index])
     seed = again.artifact.rule.seed
-    fit = method.fit(rows, parameters, task=None, seed=seed, engine=again.engine, progress=progress)
+    fit = method.fit(rows, parameters, task=None, seed=seed, engine=current_engine(), progress=progress)
     return fit.eraser.to_features()
 
 

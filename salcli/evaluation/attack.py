@@ -32,7 +32,7 @@ from salcli.evaluation.gates import Asked
 from salcli.evaluation.report import ProbeResult
 from salcli.evaluation.stages import Stages
 from salcli.options import EvaluateOptions
-from salcli.streaming.engine import N_THREADS, ordered_map
+from salcli.streaming.engine import current_engine, ordered_map
 from salcli.streaming.memory import require_room
 from salcli.streaming.progress import Progress
 
@@ -319,7 +319,7 @@ def _result(job: _Job, reading: _Reading, stage: str, settings: Settings, seed: 
 
 def _require_room(jobs: list[_Job], stages: Stages) -> None:
     sizes = sorted(_job_bytes(job, stages) for job in jobs)
-    require_room(sum(sizes[-N_THREADS:]), "training the attackers", "lower `probe_rows`")
+    require_room(sum(sizes[-current_engine().n_workers :]), "training the attackers", "lower `probe_rows`")
 
 
 def _job_bytes(job: _Job, stages: Stages) -> int:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from salcli.streaming.memory import keep_freed_memory
@@ -123,8 +124,24 @@ def one_blas_thread() -> Iterator[None]:
 
 
 LOCAL = Threads()
+_current: ContextVar[Engine] = ContextVar("engine", default=LOCAL)
+
+
+def current_engine() -> Engine:
+    """Return the engine that commands run on: this process's threads, or that of `running_on`."""
+    return _current.get()
+
+
+@contextmanager
+def running_on(engine: Engine) -> Iterator[None]:
+    """Run the commands that are called in the block on another engine."""
+    token = _current.set(engine)
+    try:
+        yield
+    finally:
+        _current.reset(token)
 
 
 def ordered_map(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Return `work` of each item, in order, on the threads of this process."""
-    return LOCAL.map(work, items)
+    """Return `work` of each item, in order, on the current engine."""
+    return current_engine().map(work, items)

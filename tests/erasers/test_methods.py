@@ -11,12 +11,14 @@ import pytest
 from salcli.commands.apply import apply
 from salcli.commands.evaluate import evaluate
 from salcli.commands.fit import fit
+from salcli.commands.inspect import inspect
 from salcli.erasers.artifact import read_artifact
 from salcli.erasers.base import ERASERS, METHODS, Eraser, Fit, Registry
 from salcli.erasers.linear import LinearEraser
+from salcli.evaluation.report import to_json
 from salcli.linalg.moments import CrossMoments, Read
-from salcli.options import ApplyOptions, EvaluateOptions, FitOptions, Sweep, option
-from salcli.streaming.engine import tree_sum
+from salcli.options import ApplyOptions, EvaluateOptions, FitOptions, InspectOptions, Sweep, option
+from salcli.streaming.engine import LOCAL, running_on, tree_sum
 from salcli.streaming.passes import LabelledSource, fold
 
 N, D = 240, 5
@@ -197,13 +199,26 @@ def test_an_eraser_that_is_registered_here_is_written_read_and_swept(
     assert len(report.sweep) == 3
 
 
-def test_an_engine_changes_no_byte(paths: tuple[str, str, Path]) -> None:
+def test_an_engine_drives_every_command_and_changes_no_byte(paths: tuple[str, str, Path]) -> None:
     x, y, folder = paths
-    Serial.calls = 0
-    fit(x, y, str(folder / "a.npz"), FitOptions(), engine=Serial())
-    assert Serial.calls > 0
-    fit(x, y, str(folder / "b.npz"), FitOptions())
-    assert (folder / "a.npz").read_bytes() == (folder / "b.npz").read_bytes()
+    options = EvaluateOptions(probes=("linear",), sweep=Sweep.parse("k=0:1"), repeats=2, sample=40)
+    found: dict[str, list[Any]] = {}
+    for name, engine in (("threads", LOCAL), ("serial", Serial())):
+        eraser, out = str(folder / f"{name}.npz"), str(folder / f"{name}.npy")
+        for command in (
+            lambda eraser=eraser: fit(x, y, eraser, FitOptions()),
+            lambda eraser=eraser, out=out: apply(eraser, x, out, ApplyOptions()),
+            lambda eraser=eraser: evaluate(x, y, eraser, options),
+            lambda: inspect(x, InspectOptions()),
+        ):
+            Serial.calls = 0
+            with running_on(engine):
+                result = command()
+            assert (Serial.calls > 0) == (name == "serial")
+            found.setdefault(name, []).append(result)
+        found[name][:2] = [Path(eraser).read_bytes(), Path(out).read_bytes()]
+        found[name][2] = to_json(found[name][2]) | {"eraser": None, "inputs": None}
+    assert found["threads"] == found["serial"]
 
 
 def test_the_methods_that_there_are_have_a_name_a_summary_and_parameters() -> None:
