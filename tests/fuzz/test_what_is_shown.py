@@ -144,7 +144,8 @@ def test_an_artifact_shows_what_its_header_says_as_text(commands: Commands, fold
     assert done.out.replace("\n", "").replace(" ", "").count(SHOWN[0]) >= 3
     assert json.loads(tame(commands.run("inspect", folder / "h.npz", "--json")).out)["method"] == HOSTILE
     header["schema"] = header["versions"]["salcli"] = HOSTILE
-    write_artifact(str(folder / "h.npz"), Artifact(LinearEraser(np.zeros(3), u, u), np.ones(1), header))
+    with np.load(folder / "h.npz") as found:
+        np.savez(folder / "h.npz", **{**found, "header": np.array(json.dumps(header))})
     assert SHOWN[0] in tame(commands.run("inspect", folder / "h.npz"), code=3).err
 
 
