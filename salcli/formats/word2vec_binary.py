@@ -19,6 +19,7 @@ from salcli.options import ReadOptions
 FLOAT32 = np.dtype("<f4")
 MAX_WORD = 65_536
 PIECE = 4 << 20
+WORDS_AHEAD = 16  # spans whose words the survey keeps for the threads that read them next
 LINE_FEED = ord("\n")
 
 
@@ -37,7 +38,7 @@ class Word2vecBinaryReader(SpanReader):
         FormatError : there is no header, or it announces more than the file can hold
         """
         super().__init__()
-        self.path, self.file = file.name, file.plain()
+        self.path, self.file, self._is_plain = file.name, file.plain(), file.is_plain
         header = signature.word2vec_header(file.head())
         if header is None:
             raise FormatError(f"{self.path}: line 1 is no word2vec header, `rows dimensions`")
@@ -53,9 +54,13 @@ class Word2vecBinaryReader(SpanReader):
         self.partition = partition_rows(self.d)
         self._rows_per_span = options.rows_per_chunk(self.d * FLOAT32.itemsize, self.partition)
         self._header_bytes = header.n_bytes
+        self._words_ahead: dict[int, list[bytes]] = {}
         if not file.is_plain:
             for _ in self.spans():
                 pass
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_words_ahead": {}}
 
     @property
     def _patterns(self) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
@@ -78,6 +83,9 @@ class Word2vecBinaryReader(SpanReader):
             words = self._words(buffer, position, have)[: self.n - row]
             for some in self._cut(words, row):
                 start, position = position, position + sum(map(len, some)) + len(some) * (1 + width)
+                self._words_ahead[row] = some
+                if len(self._words_ahead) > WORDS_AHEAD:
+                    self._words_ahead.pop(min(self._words_ahead.copy()), None)  # other threads take theirs meanwhile
                 yield Span(row, len(some), offset + start, position - start)
                 row += len(some)
             if row < self.n:  # the next record is not whole
@@ -118,6 +126,16 @@ class Word2vecBinaryReader(SpanReader):
 
     def _filler(self) -> Callable[[memoryview], int]:
         """Return what fills memory with the next bytes after the header."""
+        if self._is_plain:
+            offset = self._header_bytes
+
+            def fill_in_place(view: memoryview) -> int:
+                nonlocal offset
+                n = self.file.fill(view, offset)
+                offset += n
+                return n
+
+            return fill_in_place
         stream = self.file.stream()
         stream.read(self._header_bytes)
 
@@ -149,7 +167,7 @@ class Word2vecBinaryReader(SpanReader):
         FormatError : a word holds a line feed
         """
         data, width = self.file.read_at(span.offset, span.n_bytes), self.d * FLOAT32.itemsize
-        words = self._patterns[0].findall(data)
+        words = self._words_ahead.pop(span.first_row, None) or self._patterns[0].findall(data)
         lengths = np.fromiter(map(len, words), np.intp, len(words))
         # Each item of this view begins one byte after the last; only those that are vectors are copied.
         windows = np.ndarray((len(data) - width + 1,), f"V{width}", data, strides=(1,))
@@ -178,7 +196,8 @@ class Word2vecBinaryReader(SpanReader):
     def key_batches(self) -> Iterator[tuple[str, ...]]:
         """Yield all keys in file order."""
         for span in self.spans():
-            yield self._keys(span, self._patterns[0].findall(self.file.read_at(span.offset, span.n_bytes)))
+            words = self._words_ahead.pop(span.first_row, None)
+            yield self._keys(span, words or self._patterns[0].findall(self.file.read_at(span.offset, span.n_bytes)))
 
     def place(self, row: int) -> str:
         """Return where a row is."""

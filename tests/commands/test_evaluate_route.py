@@ -13,8 +13,10 @@ from typer.testing import CliRunner
 from salcli.cli.app import app
 from salcli.commands.evaluate import evaluate
 from salcli.commands.fit import fit
+from salcli.erasers.ksal import KSALParameters
 from salcli.errors import NotEnoughMemory, SalcliWarning, UsageError
 from salcli.evaluation.attackers import ATTACKERS
+from salcli.evaluation.report import to_json
 from salcli.options import EvaluateOptions, FitOptions, LabelOptions, Limit, Sweep
 from salcli.streaming.engine import N_THREADS
 from salcli.streaming.memory import available_bytes
@@ -22,6 +24,7 @@ from salcli.streaming.memory import available_bytes
 from .conftest import Files
 
 Array = NDArray[Any]
+LINEAR_KERNEL = FitOptions(method="ksal", parameters=KSALParameters(kernel="linear", landmarks=60))
 
 
 @dataclass
@@ -95,7 +98,7 @@ def test_an_attacker_that_is_registered_here_goes_through_the_whole_command(
         max_gain=(Limit(0.5, "nearest-mean"),),
         reports=(files.path("r.html"), files.path("r.json")),
     )
-    found = evaluate(files.embeddings, files.labels, eraser, options).to_dict()
+    found = to_json(evaluate(files.embeddings, files.labels, eraser, options))
     before = {p["adversary"]: p["accuracy"] for p in found["probes"] if p["stage"] == "before"}
     assert before == {
         "in-sample": share_right(files, files.x.astype(float), "train"),
@@ -141,7 +144,7 @@ def test_inner_products_of_a_linear_kernel_say_what_the_rows_say(files: Files, r
     """An attacker that reads a kernel, before erasure and after it, beside the same one on vectors."""
     register("by-rows", NearestMean())
     register("by-kernel", NearestMean("kernel"))
-    fit(files.embeddings, files.labels, files.path("k.npz")(kernel="linear", landmarks=60))
+    fit(files.embeddings, files.labels, files.path("k.npz"), LINEAR_KERNEL)
     options = EvaluateOptions(probes=("by-rows", "by-kernel"))
     found = evaluate(files.embeddings, files.labels, files.path("k.npz"), options)
     accuracy = {(p.probe, p.adversary, p.stage): p.accuracy for p in found.probes}
@@ -150,7 +153,7 @@ def test_inner_products_of_a_linear_kernel_say_what_the_rows_say(files: Files, r
         if probe == "by-rows" and (adversary, stage) != ("in-sample", "after"):  # there all class means are one point
             assert accuracy["by-kernel", adversary, stage] == value
     assert accuracy["by-rows", "fresh", "before"] == share_right(files, files.x.astype(float), "dev")
-    with pytest.raises(UsageError, match="--probes by-kernel: only an eraser that `salcli kfit` wrote has a kernel"):
+    with pytest.raises(UsageError, match="`probes=by-kernel`: only an eraser that `salcli kfit` wrote has a kernel"):
         evaluate(files.embeddings, files.labels, None, EvaluateOptions(probes=("by-kernel",)))
     with pytest.raises(UsageError, match="ask for another probe than by-kernel alone"):
         sweep = EvaluateOptions(probes=("by-kernel",), sweep=Sweep.parse("k=0:1"))
@@ -164,8 +167,8 @@ def test_attackers_that_memory_cannot_hold_are_refused_before_any_is_trained(
     attacker = NearestMean("kernel" if name == "by-kernel" else "vectors", 1 << 60)
     attacker.fit = lambda *_: pytest.fail("trained")  # type: ignore[method-assign]
     register(name, attacker)
-    fit(files.embeddings, files.labels, files.path("k.npz")(kernel="linear", landmarks=60))
-    with pytest.raises(NotEnoughMemory, match=r"training the attackers takes .* GiB, .* lower --probe-rows"):
+    fit(files.embeddings, files.labels, files.path("k.npz"), LINEAR_KERNEL)
+    with pytest.raises(NotEnoughMemory, match=r"training the attackers takes .* GiB, .* lower `probe_rows`"):
         evaluate(files.embeddings, files.labels, files.path("k.npz"), EvaluateOptions(probes=(name,)))
 
 
@@ -183,17 +186,23 @@ def test_test_rows_are_ten_times_the_training_rows_at_most(files: Files, eraser:
     with pytest.warns(SalcliWarning) as warned:
         found = evaluate(files.embeddings, files.labels, eraser, options)
     assert {(p.n_train, p.n_test, p.capped) for p in found.probes} == {(4, 40, True)}
-    assert "40 of 60 test rows used (10 times --probe-rows)" in [str(each.message) for each in warned]
+    assert "40 of 60 test rows used (10 times `probe_rows`)" in [str(each.message) for each in warned]
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"probes": ()}, "--probes : expected some of linear"),
-        ({"probes": ("linear", "svm")}, "--probes linear,svm: expected some of linear, poly, rbf, same-kernel"),
-        ({"max_accuracy": (Limit.parse("svm=0.5"),)}, "--max-accuracy svm=0.5: no probe 'svm', expected one of linear"),
-        ({"max_gain": (Limit.parse("=0.5"),)}, "--max-gain =0.5: no probe ''"),
-        ({"max_gain": (Limit.parse("a=b=0.5"),)}, "--max-gain a=b=0.5: no probe 'a=b'"),
+        ({"probes": ()}, r"probes = \(\): expected some of linear"),
+        (
+            {"probes": ("linear", "svm")},
+            r"probes = \('linear', 'svm'\): expected some of linear, poly, rbf, same-kernel",
+        ),
+        (
+            {"max_accuracy": (Limit.parse("svm=0.5"),)},
+            "max_accuracy = 'svm=0.5': no probe 'svm', expected one of linear",
+        ),
+        ({"max_gain": (Limit.parse("=0.5"),)}, "max_gain = '=0.5': no probe ''"),
+        ({"max_gain": (Limit.parse("a=b=0.5"),)}, "max_gain = 'a=b=0.5': no probe 'a=b'"),
     ],
 )
 def test_an_attacker_that_is_not_there_is_refused_before_a_file_is_opened(options: dict[str, Any], says: str) -> None:
@@ -202,5 +211,5 @@ def test_an_attacker_that_is_not_there_is_refused_before_a_file_is_opened(option
 
 
 def test_labels_of_other_rows_than_were_fitted_are_refused(files: Files, eraser: str) -> None:
-    with pytest.raises(UsageError, match="--no-split"):
+    with pytest.raises(UsageError, match="`no_split`"):
         evaluate(files.embeddings, files.labels, eraser, EvaluateOptions(labels=LabelOptions(no_split=True)))

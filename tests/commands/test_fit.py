@@ -73,15 +73,14 @@ def test_a_linear_kernel_takes_off_what_sal_takes_off(files: Files) -> None:
     assert_allclose((features - feature_mean) @ (features - feature_mean).T, erased @ erased.T, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("output", "options", "says"),
-    [("-", FitOptions(), "give its name"), ("e.npz", FitOptions(k=1, alpha=2.0), "alpha")],
-)
-def test_what_cannot_be_asked_for_is_refused_before_a_file_is_opened(
-    output: str, options: FitOptions, says: str
-) -> None:
-    with pytest.raises(UsageError, match=says):
-        fit("no-such-file.npy", "no-such-file.csv", output, options)
+def test_an_eraser_goes_into_a_file_and_that_is_said_before_a_file_is_opened() -> None:
+    with pytest.raises(UsageError, match="give its name"):
+        fit("no-such-file.npy", "no-such-file.csv", "-", FitOptions())
+
+
+def test_two_rules_for_k_are_refused_as_the_parameters_are_made() -> None:
+    with pytest.raises(UsageError, match="alpha"):
+        SALParameters(k=1, alpha=2.0)
 
 
 def test_a_part_that_no_row_has_is_named_and_nothing_is_written(files: Files) -> None:

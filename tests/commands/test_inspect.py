@@ -21,7 +21,7 @@ def test_a_file_is_counted_as_numpy_counts_it(tmp_path: Path) -> None:
     x[[4, 9]] = 0
     path = str(save_npy(tmp_path / "x.npy", x))
     with pytest.warns(SalcliWarning, match="2 zero rows, the first at row 4"):
-        found = inspect(path, InspectOptions(ReadOptions(batch_rows=7), head=9))
+        found = inspect(path, InspectOptions(read=ReadOptions(batch_rows=7), head=9))
     assert (found["n"], found["d"], found["zero_rows"]) == (50, 3, 2)
     assert_array_equal([row["vector"] for row in found["head"]], x[:9])
     assert [row["key"] for row in found["head"]] == list(range(9))

@@ -63,7 +63,7 @@ def test_only_the_first_rows_are_looked_at(source: tuple[str, np.ndarray], tmp_p
 def test_too_few_words_and_seeds_without_a_row_are_refused_and_nothing_is_written(
     source: tuple[str, np.ndarray], tmp_path: Path
 ) -> None:
-    with pytest.raises(LabelError, match="--top 31 needs 62"):
+    with pytest.raises(LabelError, match="`top=31` needs 62"):
         label(source[0], str(tmp_path / "l.csv"), LabelCommandOptions(directions=("w1:w2",), top=31))
     with pytest.raises(AlignmentError, match="no row for the seed word nobody"):
         label(source[0], str(tmp_path / "l.csv"), LabelCommandOptions(directions=("w1:nobody",), top=5))

@@ -7,6 +7,7 @@ from salcli.commands.fit import fit
 from salcli.commands.sweep import repeat_fits, require_repeatable, sweep
 from salcli.erasers.sal import SALParameters
 from salcli.errors import LabelError, RankError
+from salcli.evaluation.report import to_json
 from salcli.options import EvaluateOptions, FitOptions, Sweep
 
 from .conftest import Files
@@ -20,7 +21,8 @@ def accuracies(record: dict, stage: str = "after") -> dict[tuple[str, str], floa
 
 def run(files: Files, eraser: str, **options: object) -> dict:
     asked = EvaluateOptions(probes=("linear",), **options)  # type: ignore[arg-type]
-    return evaluate(files.embeddings, files.labels, files.path(eraser), asked).to_dict()
+    found: dict = to_json(evaluate(files.embeddings, files.labels, files.path(eraser), asked))
+    return found
 
 
 def test_a_step_of_k_is_the_evaluation_of_an_eraser_fitted_with_that_k(files: Files) -> None:
@@ -58,7 +60,7 @@ def test_a_repeated_fit_is_the_evaluation_of_an_eraser_fitted_to_that_sample(fil
     [
         ({"sweep": Sweep("k", (3.0,))}, RankError, "the rank is 2"),
         ({"repeats": 2, "sample": 121}, LabelError, "only 120 rows were fitted"),
-        ({"repeats": 2, "sample": 2}, LabelError, "too small for --repeats"),
+        ({"repeats": 2, "sample": 2}, LabelError, "too small for `repeats`"),
     ],
 )
 def test_what_cannot_be_measured_again_is_refused(

@@ -11,12 +11,10 @@ from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.data.splits import EvaluationSplit
-from salcli.erasers.kernel import KernelEraser
 from salcli.errors import AlignmentError
-from salcli.evaluation.attack import asked_for, attack, chosen_probes, measure_deviation, needs_vectors
+from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors
 from salcli.evaluation.attackers import ATTACKERS
 from salcli.evaluation.stages import Stages
-from salcli.linalg.kernels import Kernel
 from salcli.options import EvaluateOptions
 from salcli.streaming.progress import Silent
 
@@ -189,20 +187,3 @@ def test_vectors_are_needed_unless_nothing_but_a_kernel_is_read(options: dict[st
 def test_without_a_kernel_the_attackers_are_those_that_read_vectors() -> None:
     assert chosen_probes(None, EvaluateOptions()) == ("linear", "poly", "rbf")
     assert chosen_probes(None, EvaluateOptions(probes=("rbf", "linear"))) == ("rbf", "linear")
-
-
-def test_the_deviation_is_that_of_the_whole_kernel_matrix_and_needs_a_kernel() -> None:
-    x, _ = rows()
-    assert measure_deviation(stages(x), np.arange(N)) is None
-    rng = np.random.default_rng(1)
-    landmarks = rng.normal(size=(5, 3))
-    dual = rng.normal(size=(5, 1))
-    kernel = Kernel("rbf", gamma=0.3)
-    dual /= np.sqrt(dual.T @ kernel.gram(landmarks, landmarks) @ dual)
-    eraser = KernelEraser(kernel, landmarks, dual, np.zeros(1))
-    found = measure_deviation(stages(x, kernel=eraser), np.arange(50))
-    whole = kernel.gram(x[:50], x[:50])
-    change = eraser.erased_gram(x[:50], x[:50]) - whole
-    assert found is not None
-    assert found["n"] == 50
-    assert found["value"] == pytest.approx(np.mean(np.abs(change)) / np.std(whole), rel=1e-9)

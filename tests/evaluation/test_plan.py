@@ -45,9 +45,9 @@ def test_what_is_left_out_is_said() -> None:
     assert {name: len(index) for name, index in found.trainers.items()} == {"in-sample": 3, "fresh": 3}
     assert len(found.test) == 30
     assert notes_on(found, labels(PARTS), options) == (
-        "in-sample: 3 of 100 training rows used (--probe-rows)",
-        "fresh: 3 of 50 training rows used (--probe-rows)",
-        "30 of 50 test rows used (10 times --probe-rows)",
+        "in-sample: 3 of 100 training rows used (`probe_rows`)",
+        "fresh: 3 of 50 training rows used (`probe_rows`)",
+        "30 of 50 test rows used (10 times `probe_rows`)",
     )
     whole = EvaluateOptions()
     assert notes_on(split_rows(labels(PARTS), np.arange(N), None, whole), labels(PARTS), whole) == ()
@@ -78,7 +78,7 @@ def test_an_erasers_rule_holds_and_its_rows_and_labels_are_checked(tmp_path: Pat
     assert {PARTS[i] for i in found.fitted} == {"train"}
     with pytest.raises(UsageError, match="which knows its own rows"):
         split_rows(labels(PARTS), np.arange(N), artifact, EvaluateOptions(holdout=0.2))
-    with pytest.raises(UsageError, match="--no-split"):
+    with pytest.raises(UsageError, match="`no_split`"):
         split_rows(labels(), np.arange(N), artifact, EvaluateOptions())
     with pytest.raises(AlignmentError, match="lead to 99 fitted rows, not to the 100 rows"):
         split_rows(labels(("dev", *PARTS[1:])), np.arange(N), artifact, EvaluateOptions())

@@ -1,4 +1,4 @@
-"""`utility`: which words are looked up, and what cannot be."""
+"""`similarity`: which words are looked up, and what cannot be."""
 
 from contextlib import closing
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from salcli.evaluation.utility import gather_words
 
 from salcli.errors import AlignmentError
+from salcli.evaluation.similarity import gather_words
 from salcli.formats.registry import open_source
 from salcli.options import EvaluateOptions, ReadOptions
 
