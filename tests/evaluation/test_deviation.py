@@ -3,7 +3,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salcli.evaluation.deviation import deviation
+from salcli.data.labels import Attribute, GuardedLabels
+from salcli.data.splits import EvaluationSplit
+from salcli.erasers.kernel import KernelEraser
+from salcli.evaluation.base import BeforeAfter, Erasure, Labelled
+from salcli.evaluation.deviation import DEVIATION, Deviation, deviation
+from salcli.evaluation.stages import Stages
+from salcli.linalg.kernels import Kernel
+from salcli.options import EvaluateOptions
 
 
 @given(st.integers(2, 12), st.integers(1, 12), st.integers(1, 12), st.floats(-1e6, 1e6), st.integers(0, 99))
@@ -42,3 +49,26 @@ def test_a_kernel_that_does_not_vary_has_none(n: int, value: float) -> None:
 
 def test_no_tile_gives_none() -> None:
     assert deviation([]) is None
+
+
+def test_the_measure_is_that_of_the_whole_kernel_matrix_and_needs_a_kernel() -> None:
+    rng = np.random.default_rng(1)
+    x, landmarks, dual = rng.normal(size=(80, 3)), rng.normal(size=(5, 3)), rng.normal(size=(5, 1))
+    kernel = Kernel("rbf", gamma=0.3)
+    dual /= np.sqrt(dual.T @ kernel.gram(landmarks, landmarks) @ dual)
+    eraser = KernelEraser(kernel, landmarks, dual, np.zeros(1))
+    labels = GuardedLabels("l.csv", (Attribute("g", np.arange(80, dtype=np.int32) % 2, ("a", "b")),), None)
+    train, test = np.arange(30), np.arange(30, 80)
+    plan = EvaluationSplit.of(train, {"fresh": train}, test, has_held_out=True)
+
+    def measured(stages: Stages) -> Deviation | None:
+        labelled = Labelled(labels, plan, stages)
+        return DEVIATION.run(BeforeAfter(None, Erasure(), EvaluateOptions(), labelled))  # type: ignore[arg-type]
+
+    assert measured(Stages(np.arange(80), x, x, None)) is None
+    found = measured(Stages(np.arange(80), x, x, None, kernel=eraser))
+    whole = kernel.gram(x[test], x[test])
+    change = eraser.erased_gram(x[test], x[test]) - whole
+    assert found is not None
+    assert found.n == 50
+    assert found.value == pytest.approx(np.mean(np.abs(change)) / np.std(whole), rel=1e-9)
