@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.data.splits import EvaluationSplit
 from salcli.erasers.kernel import KernelEraser
-from salcli.evaluation.base import BeforeAfter, Erasure, Labelled
+from salcli.evaluation.base import BeforeAfter, Labelled
 from salcli.evaluation.deviation import DEVIATION, Deviation, deviation
-from salcli.evaluation.stages import Stages
+from salcli.evaluation.stages import Erasure, Stages
 from salcli.linalg.kernels import Kernel
 from salcli.options import EvaluateOptions
 
