@@ -18,9 +18,9 @@ FILE_CACHE = ("inactive_file", "active_file")
 MEMINFO, STATM = Path("/proc/meminfo"), Path("/proc/self/statm")
 
 
-def available_bytes() -> int | None:
+def available_bytes(cgroup: Path = CGROUP, meminfo: Path = MEMINFO) -> int | None:
     """Ask the machine, the process's limit (ulimit -v) and its control group; None where nothing answers."""
-    return min((n for n in _answers() if n >= 0), default=None)
+    return min((n for n in _answers(cgroup, meminfo) if n >= 0), default=None)
 
 
 def require_room(n_bytes: int, purpose: str, remedy: str) -> None:
@@ -40,15 +40,15 @@ def in_gib(n_bytes: int) -> str:
     return f"{n_bytes / GIB:.3g} GiB"
 
 
-def _answers() -> Iterator[int]:
-    for line in _lines(MEMINFO):
+def _answers(cgroup: Path, meminfo: Path) -> Iterator[int]:
+    for line in _lines(meminfo):
         if line.startswith("MemAvailable:"):
             yield int(line.split()[1]) * 1024
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY:
         used = next((int(line.split()[0]) for line in _lines(STATM)), 0) * os.sysconf("SC_PAGE_SIZE")
         yield max(0, limit - used)
-    for folder, names in ((CGROUP, ("memory.max", "memory.current")), (CGROUP / "memory", OF_VERSION_1)):
+    for folder, names in ((cgroup, ("memory.max", "memory.current")), (cgroup / "memory", OF_VERSION_1)):
         most, used_now = (next(iter(_lines(folder / name)), "") for name in names)
         if most.isdigit() and used_now.isdigit():
             given_back = (line.split() for line in _lines(folder / "memory.stat"))

@@ -14,24 +14,20 @@ GIB = 1 << 30
     [("", ("memory.max", "memory.current")), ("memory", ("memory.limit_in_bytes", "memory.usage_in_bytes"))],
 )
 def test_what_a_control_group_keeps_of_files_is_no_used_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, names: tuple[str, str]
+    tmp_path: Path, folder: str, names: tuple[str, str]
 ) -> None:
     group = tmp_path / folder
     group.mkdir(exist_ok=True)
     for name, text in zip(names, (4 * GIB, 3 * GIB), strict=True):
         (group / name).write_text(f"{text}\n")
     (tmp_path / "meminfo").write_text(f"MemAvailable: {64 * GIB // 1024} kB\n")
-    monkeypatch.setattr(memory, "CGROUP", tmp_path)
-    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
-    assert memory.available_bytes() == GIB
+    assert memory.available_bytes(tmp_path, tmp_path / "meminfo") == GIB
     (group / "memory.stat").write_text(f"anon 5\ninactive_file {GIB}\nactive_file {GIB // 2}\nshmem 7\n")
-    assert memory.available_bytes() == 2.5 * GIB
+    assert memory.available_bytes(tmp_path, tmp_path / "meminfo") == 2.5 * GIB
 
 
-def test_no_limit_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_limit_is_none(tmp_path: Path) -> None:
     (tmp_path / "memory.max").write_text("max\n")
     (tmp_path / "memory.current").write_text(f"{GIB}\n")
     (tmp_path / "meminfo").write_text(f"MemAvailable: {7 * GIB // 1024} kB\n")
-    monkeypatch.setattr(memory, "CGROUP", tmp_path)
-    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
-    assert memory.available_bytes() == 7 * GIB
+    assert memory.available_bytes(tmp_path, tmp_path / "meminfo") == 7 * GIB
