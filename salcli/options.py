@@ -131,9 +131,9 @@ def _listed(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def block_rows(d: int) -> int:
+def block_rows(d: int, elements: int = BLOCK_ELEMENTS) -> int:
     """Give the rows of a block, which a pass works on at once."""
-    return int(max(1, BLOCK_ELEMENTS // max(1, d)))
+    return int(max(1, elements // max(1, d)))
 
 
 def _float32() -> "np.dtype[Any]":
@@ -168,6 +168,8 @@ class ReadOptions(Record):
     """Bytes that a row grows to on its way, if those are more than it has in the file."""
     streamed_bytes: int = STREAMED_CHUNK_BYTES
     """Of a chunk whose rows can be read in batches, through a small buffer."""
+    partition_elements: int | None = None
+    """Most numbers of a partition, which the last bits of a sum depend on; None: as `partition_rows` has it."""
 
     @property
     def most_rows(self) -> int | None:

@@ -20,7 +20,7 @@ from salcli.formats.base import Writer
 from salcli.formats.kernel_matrix import KernelMatrixWriter, create_kernel_matrix, require_place
 from salcli.formats.keys import KeyCensus
 from salcli.formats.registry import create, open_source, output_format
-from salcli.options import ApplyOptions, block_rows
+from salcli.options import BLOCK_ELEMENTS, ApplyOptions, block_rows
 from salcli.streaming import memory
 from salcli.streaming.engine import one_blas_thread, ordered_map
 from salcli.streaming.passes import gather_rows
@@ -128,7 +128,13 @@ def _kept_dtype(change: Eraser, artifact: Artifact, source: Source, options: App
 
 
 def stream_through(
-    source: Source, writer: Writer, change: Change, progress: Progress, *, at_once: int | None = None
+    source: Source,
+    writer: Writer,
+    change: Change,
+    progress: Progress,
+    *,
+    at_once: int | None = None,
+    block_elements: int = BLOCK_ELEMENTS,
 ) -> int:
     """Send every chunk through `change` into `writer`, in file order; warn of duplicate keys.
 
@@ -136,12 +142,13 @@ def stream_through(
     ----------
     change : takes rows, and memory that it may use for the result (or None), which may be that of the rows
     at_once : rows that `change` is to take at once, if the writer takes them in any order; it must refuse NaN and Inf
+    block_elements : numbers that `change` takes at once otherwise
 
     Returns
     -------
     rows written
     """
-    census, n_rows, rows = KeyCensus(), 0, at_once or block_rows(source.d)
+    census, n_rows, rows = KeyCensus(), 0, at_once or block_rows(source.d, block_elements)
 
     def changed(chunk: Chunk) -> tuple[Any, tuple[str, ...] | None, int]:
         batch = chunk.read()

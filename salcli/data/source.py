@@ -22,12 +22,13 @@ PARTITION_ELEMENTS, PARTITION_ROWS = 1 << 23, 1 << 18  # labels, and where they 
 RESTORED_SHARDS = 8  # unpickled shards whose files one process keeps open
 
 
-def partition_rows(d: int) -> int:
-    """Return the number of rows of a partition, a power of two that depends on the width `d` alone.
+def partition_rows(d: int, elements: int | None = None) -> int:
+    """Return the number of rows of a partition, a power of two of at most `elements` numbers at width `d`.
 
     No chunk crosses a multiple of it, so sums can be added up partition by partition and do not depend on the chunks.
     """
-    return int(1 << (min(max(1, PARTITION_ELEMENTS // max(1, d)), PARTITION_ROWS).bit_length() - 1))
+    elements = elements or PARTITION_ELEMENTS
+    return int(1 << (min(max(1, elements // max(1, d)), PARTITION_ROWS).bit_length() - 1))
 
 
 def row_ranges(n: int, rows: int, partition: int | None = None) -> Iterator[tuple[int, int]]:

@@ -80,7 +80,9 @@ class Hdf5Reader(FileReader):
         self.keys_name = None if keys is None else str(keys.name)
         self.has_keys = keys is not None
         chunk_rows = matrix.chunks[0] if is_packed(matrix) else 1
-        self.partition = -(-partition_rows(self.d) // chunk_rows) * chunk_rows  # no packed chunk is read twice
+        self.partition = (
+            -(-partition_rows(self.d, options.partition_elements) // chunk_rows) * chunk_rows
+        )  # no packed chunk is read twice
         self._offset = self._offset_of(matrix)
         self.fills_buffers = self._offset is not None
         self._rows = options.rows_per_chunk(

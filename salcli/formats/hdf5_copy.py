@@ -16,9 +16,17 @@ REFERENCES_AT_ONCE = 1 << 16
 class Hdf5Copy:
     """Copies all but some datasets. They are made in between; then what leads to them can be made too."""
 
-    def __init__(self, path: str, source: h5py.File, target: h5py.File, skipped: set[str]) -> None:
+    def __init__(
+        self,
+        path: str,
+        source: h5py.File,
+        target: h5py.File,
+        skipped: set[str],
+        *,
+        references_at_once: int = REFERENCES_AT_ONCE,
+    ) -> None:
         """Begin a copy of the file at `path`, but for the datasets at `skipped`, whatever else they are called."""
-        self._path, self._source, self._target = path, source, target
+        self._path, self._source, self._target, self._at_once = path, source, target, references_at_once
         self._places = {_address(source[name]): name for name in skipped if name in source}
         self._others: list[tuple[str, str]] = []
         """(name, path) of each other name of a skipped dataset."""
@@ -105,7 +113,7 @@ class Hdf5Copy:
         elif name is not None:
             target.attrs.create(name, self._moved(source.attrs[name]), dtype=h5py.ref_dtype)
         else:
-            for part in _parts(source):
+            for part in _parts(source, self._at_once):
                 target[part] = self._moved(source[part])
 
     def _attach(self, source: Any, target: Any, dimension: int, reference: h5py.Reference) -> None:
@@ -136,12 +144,12 @@ class Hdf5Copy:
             return h5py.Reference()
 
 
-def _parts(dataset: h5py.Dataset) -> Iterator[Any]:
-    """Cut a dataset into parts of bounded size."""
+def _parts(dataset: h5py.Dataset, elements: int) -> Iterator[Any]:
+    """Cut a dataset into parts of about so many elements."""
     if not dataset.shape:
         yield ()
         return
-    step = max(1, REFERENCES_AT_ONCE // max(1, int(np.prod(dataset.shape[1:]))))
+    step = max(1, elements // max(1, int(np.prod(dataset.shape[1:]))))
     for start in range(0, dataset.shape[0], step):
         yield slice(start, start + step)
 

@@ -97,7 +97,7 @@ class NpyReader(FileReader):
                 f"{self.path}: {fault}: {self.n} x {self.d} {self.dtype} take {layout.n_bytes} bytes, "
                 f"{size - layout.offset} bytes follow the header"
             )
-        self.partition = partition_rows(self.d)
+        self.partition = partition_rows(self.d, options.partition_elements)
         self._rows = options.rows_per_chunk(
             self.d * self.dtype.itemsize, self.partition, fills_buffers=self.fills_buffers
         )

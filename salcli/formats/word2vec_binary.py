@@ -51,7 +51,7 @@ class Word2vecBinaryReader(SpanReader):
                 f"{self.path}: truncated, or not float32: {self.n} records of {self.d} float32 take at least {least} "
                 f"bytes, {n_bytes} bytes {'at most ' if file.size is None else ''}follow the header"
             )
-        self.partition = partition_rows(self.d)
+        self.partition = partition_rows(self.d, options.partition_elements)
         self._rows_per_span = options.rows_per_chunk(self.d * FLOAT32.itemsize, self.partition)
         self._header_bytes = header.n_bytes
         self._words_ahead: dict[int, list[bytes]] = {}

@@ -54,6 +54,7 @@ class TextReader(SpanReader):
         if header:
             require_shape(self.path, header.n, header.d)
         self._first_line, self._most_rows = (2 if header else 1), options.most_rows
+        self._partition_elements = options.partition_elements
         self.n, self.d, self.partition, self._strips_cr = 0, header.d if header else 0, 1, True
         for span in self.spans():
             self.n += span.n_rows
@@ -74,7 +75,7 @@ class TextReader(SpanReader):
         for offset, data in self._complete_lines():
             if not n_rows:  # without a header, d is known at the end only: the first lines tell what it may be
                 fields = self.d + 1 if self.d else most_frequent(Counter(Lines(data, strips_cr=False).field_counts()))
-                self.partition = partition_rows(fields - 1)
+                self.partition = partition_rows(fields - 1, self._partition_elements)
             for piece in _cut(data, self._most_rows or self.partition, self.partition, n_rows):
                 n_feeds = piece.count(b"\n")
                 n_lines = n_feeds + (not piece.endswith(b"\n"))

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from salcli.data.join import Join, LabelledRows
 from salcli.data.labels import GuardedLabels, Index, Selection, as_index, as_subscript
-from salcli.data.source import PARTITION_ELEMENTS, Chunk, Source
+from salcli.data.source import Chunk, Source
 from salcli.errors import AlignmentError
 from salcli.formats.keys import KeyCensus
+from salcli.linalg.class_sums import Grouping
 from salcli.linalg.kernels import NystromMap
 from salcli.linalg.label_matrix import LabelMatrix
 from salcli.linalg.moments import Statistics
@@ -21,8 +22,8 @@ from salcli.streaming.engine import Engine, ordered_map
 from salcli.streaming.progress import Progress
 
 JOINING = 8  # a group of partitions has at least so many numbers for each number of its sums
-GROUPED_PARTITIONS = 8  # where adding up is fast, what Python does for each piece of work would be felt
 GROUPED_ROWS = 1 << 17  # of which the design is held at once
+GROUPING = Grouping()
 
 
 def join_labels(source: Source, labels: GuardedLabels) -> Join:
@@ -97,6 +98,8 @@ def fold(
     features: NystromMap | None = None,
     *,
     is_centred: bool = True,
+    grouping: Grouping = GROUPING,
+    joining: int = JOINING,
 ) -> S:
     """Return the statistics of all rows: each partition's on the engine, added up as a tree in file order.
 
@@ -106,14 +109,16 @@ def fold(
     features : map rows through these first
     is_centred : which Ω is wanted: many float32 rows are added up in small groups first, and once more in float64
         throughout if that leaves a doubt about it
+    grouping : which rows are many, and how large the groups are
+    joining : rows that are added up before `+` have at least so many numbers for each number of a sum
     """
     source = rows.source
-    may_group = statistics.may_group(len(rows), source.d, rows.label_matrix(range(0)), source.dtype)
-    if features is None and may_group:
-        found = _folded(rows, statistics, engine, progress, None, is_grouped=True)
+    suits = grouping.suits(len(rows), source.d, rows.label_matrix(range(0)), source.dtype)
+    if features is None and suits and statistics.may_group:
+        found = _folded(rows, statistics, engine, progress, None, grouping, joining)
         if found.is_accurate_enough(is_centred=is_centred):
             return found
-    return _folded(rows, statistics, engine, progress, features, is_grouped=False)
+    return _folded(rows, statistics, engine, progress, features, None, joining)
 
 
 def _folded(
@@ -122,8 +127,8 @@ def _folded(
     engine: Engine,
     progress: Progress,
     features: NystromMap | None,
-    *,
-    is_grouped: bool,
+    grouping: Grouping | None,
+    joining: int,
 ) -> S:
     source, c = rows.source, rows.labels.n_columns
     d = source.d if features is None else features.width
@@ -133,13 +138,13 @@ def _folded(
         def read(n: int) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
             return _labelled_batches(rows, chunks, n) if features is None else _features_of(rows, chunks, features)
 
-        found = statistics.of_batches(read, d, c, is_grouped=is_grouped)
+        found = statistics.of_batches(read, d, c, grouping=grouping)
         if not found.is_finite:
             for chunk in chunks:
                 chunk.read()  # names the row
         return found
 
-    items = _partitions(rows, zero.n_sums, is_grouped=is_grouped)
+    items = _partitions(rows, joining * zero.n_sums, grouping)
     with progress.stage("fit", len(rows)) as advance:
         return engine.fold(of_partitions, items, zero, lambda part: advance(part.n))
 
@@ -169,15 +174,15 @@ def _features_of(
         yield features(x[part]), rows.label_matrix(index[part])
 
 
-def _partitions(rows: LabelledSource, n_sums: int, *, is_grouped: bool) -> Iterator[list[Chunk]]:
+def _partitions(rows: LabelledSource, least_elements: int, grouping: Grouping | None) -> Iterator[list[Chunk]]:
     """Yield the chunks that hold labelled rows, in groups of partitions: the sums of a group are complete before `+`.
 
     Adding sums takes time, so with many of them a group is several of the source's partitions.
     """
     source = rows.source
-    size = 1 + JOINING * n_sums // PARTITION_ELEMENTS
-    if is_grouped and source.fills_buffers:
-        size = max(size, min(GROUPED_PARTITIONS, GROUPED_ROWS // source.partition))
+    size = 1 + least_elements // (source.partition * source.d)
+    if grouping is not None and source.fills_buffers:
+        size = max(size, min(grouping.partitions, GROUPED_ROWS // source.partition))
     touched = (chunk for chunk in source.chunks() if rows.rows.touch(chunk.start, chunk.n_rows))
     for _, chunks in itertools.groupby(touched, lambda chunk: chunk.partition(size)):
         yield list(chunks)

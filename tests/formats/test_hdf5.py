@@ -7,13 +7,11 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import h5py
 import numpy as np
 import pytest
 
-from salcli.data import source as rows_of
 from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError
 from salcli.formats import registry
@@ -372,10 +370,8 @@ def test_no_packed_chunk_is_read_twice(tmp_path: Path) -> None:
     def build(file: h5py.File) -> None:
         file.create_dataset("x", data=np.ones((n, 6)), chunks=(step, 6), compression="gzip")
 
-    with (
-        mock.patch.object(rows_of, "PARTITION_ELEMENTS", 64 * 6),
-        closing(open_source(str(file_with(tmp_path, build)))) as source,
-    ):
+    small = ReadOptions(partition_elements=64 * 6)
+    with closing(open_source(str(file_with(tmp_path, build)), small)) as source:
         starts = [chunk.start for chunk in source.chunks()]
         assert len(starts) > 5
         assert source.partition % step == 0
