@@ -24,7 +24,7 @@ FORMAT_HELP = "npy, npz, h5, word2vec-text, glove or word2vec-bin"
 CHUNK_BYTES = 8 << 20  # big enough to hide what Python takes for each, small enough for a few on every thread
 WIDENED_CHUNK_BYTES = 16 << 20
 STREAMED_CHUNK_BYTES = 32 << 20  # of rows that are read in batches, through a small buffer
-BLOCK_ELEMENTS = 1 << 21  # what a pass holds at once
+BLOCK_ELEMENTS = 1 << 21  # in memory at once in a pass
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _listed(text: str) -> tuple[str, ...]:
 
 
 def block_rows(d: int, elements: int = BLOCK_ELEMENTS) -> int:
-    """Give the rows of a block, which a pass works on at once."""
+    """Return the rows of a block of about `elements` numbers."""
     return int(max(1, elements // max(1, d)))
 
 
@@ -181,7 +181,7 @@ class ReadOptions(Record):
     def rows_per_chunk(
         self, row_bytes: int, partition: int, multiple_of: int = 1, *, fills_buffers: bool = False
     ) -> int:
-        """Choose the rows of a chunk: equal parts of a partition, as far as may be; more where batches are cheap."""
+        """Return the rows of a chunk: equal parts of a partition where possible; more where batches are cheap."""
         if self.batch_rows is not None:
             return self.batch_rows
         rows = max(1, (self.streamed_bytes if fills_buffers else CHUNK_BYTES) // max(1, row_bytes))
@@ -237,7 +237,7 @@ class LabelOptions(Record):
 
 
 def require_split(fit_split: str | None, *, has_splits: bool) -> None:
-    """Refuse the name of a part where there are no parts."""
+    """Check that a part is named only where there are parts."""
     if fit_split is not None and not has_splits:
         raise ParameterError("fit_split", fit_split, "there is no split column (`split_column` names one)")
 
@@ -311,7 +311,7 @@ class ApplyOptions(Record):
 
     @property
     def output_dtype(self) -> "np.dtype[np.generic] | None":
-        """The numbers' type that was asked for."""
+        """The dtype that was requested."""
         import numpy as np
 
         return None if self.dtype is None else np.dtype(self.dtype)
@@ -568,7 +568,7 @@ class EvaluateOptions(Record):
             raise UsageError("`min_similarity_kept` judges word similarity: give `similarity=SET`")
 
     def require_inputs(self, *, has_labels: bool, has_eraser: bool) -> None:
-        """Refuse what the inputs that are given cannot answer.
+        """Check that the inputs have what the options need.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The commands: each takes its arguments and its options as a record, runs what is asked and prints what is found.
+"""The commands: each takes its arguments and its options as a record, runs the command and prints the result.
 
 A command imports what it runs when it runs, so that `salcli --help` answers at once.
 """
@@ -185,7 +185,7 @@ def inspect(
 
 
 def _require_one_use_of_stdout(output: str | None, *, is_json: bool) -> None:
-    """Refuse --json beside `-o -`: both would fill stdout."""
+    """Check that --json does not stand beside `-o -`: both would fill stdout."""
     if output in STDOUT and is_json:
         raise UsageError(f"--json and -o {output} both write to stdout: choose one")
 
@@ -226,7 +226,7 @@ COMMANDS = (
 
 
 def _by_method(command: Command) -> type[TyperCommand]:
-    """Return the class of a command whose options are the common ones and those of the method that is asked for."""
+    """Return the class of a command whose options are the common ones and those of the requested method."""
     default = command.defaults.get("method", options_of(FitOptions)["method"][1])
 
     class ByMethod(TyperCommand):
@@ -261,7 +261,7 @@ def _value_of(flag: str, args: list[str]) -> str | None:
 
 
 def _require_option_of(method: str, flag: str) -> None:
-    """Refuse a flag that only other methods have.
+    """Check that a flag does not belong to other methods only.
 
     Raises
     ------

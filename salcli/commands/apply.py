@@ -178,12 +178,12 @@ def stream_through(
             census.add(keys or ())
             n_rows += n
             advance(n)
-    census.tell(source.path, source.key_batches, source.place)
+    census.warn(source.path, source.key_batches, source.place)
     return n_rows
 
 
 def _named(error: RowRangeError, source: Source, row: int) -> RangeError:
-    return RangeError(f"{source.path}: {source.place(row)}, {error.told}")
+    return RangeError(f"{source.path}: {source.place(row)}, {error.why}")
 
 
 TILE = 1024
@@ -199,7 +199,7 @@ def write_kernel_matrix(
     NotEnoughMemory : the rows themselves do not fit into memory
     """
     n_bytes = source.n * (source.d * source.dtype.itemsize + 16 * eraser.k)
-    memory.require_room(n_bytes, f"{source.n:,} rows of {source.d} dimensions", "give a smaller file")
+    memory.require_memory(n_bytes, f"{source.n:,} rows of {source.d} dimensions", "give a smaller file")
     x, _ = gather_rows(source, source.kept_rows(), progress)
     parts = [slice(start, start + TILE) for start in range(0, len(x), TILE)]
     at = np.concatenate([*ordered_map(lambda rows: eraser.coordinates(x[rows]), parts)])

@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from salcli.formats.gold_sets import SimilaritySet
 
 SCHEMA = "salcli.inspect/1"
-PROJECTION_ROWS = 256  # of a matrix, held at once
+PROJECTION_ROWS = 256  # of a matrix, in memory at once
 
 
 def inspect(path: str, options: InspectOptions) -> dict[str, Any]:
     """Describe a file as the JSON of `salcli.inspect/1`."""
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = (
             _inspect_artifact(path, options) if path != "-" and is_artifact(path) else _inspect_source(path, options)
         )
-    for warning in told:
+    for warning in caught:
         warnings.warn(warning.message, warning.category, stacklevel=2)
     return {
         "schema": SCHEMA,
         **found,
-        "warnings": [str(w.message) for w in told if issubclass(w.category, SalcliWarning)],
+        "warnings": [str(w.message) for w in caught if issubclass(w.category, SalcliWarning)],
     }
 
 
@@ -93,7 +93,7 @@ def write_projection(path: str, eraser: "LinearEraser", block_rows: int = PROJEC
     from salcli.formats.npy import npy_header
 
     d = eraser.d
-    atomic.require_room(path, 8 * d * d, "the matrix")
+    atomic.require_disk_space(path, 8 * d * d, "the matrix")
     with atomic.replacing(path) as temporary, open(temporary, "wb") as handle:
         handle.write(npy_header(d, d, np.dtype(np.float64), is_fortran=False))
         for start in range(0, d, block_rows):
@@ -112,7 +112,7 @@ def _inspect_source(path: str, options: InspectOptions) -> dict[str, Any]:
         for batch in ordered_map(Chunk.read, source.chunks()):
             look.at(batch)
         n_repeated = (
-            look.census.tell(source.path, source.key_batches, source.place)
+            look.census.warn(source.path, source.key_batches, source.place)
             if labels is None
             else len(look.census.repeated())
         )
@@ -157,7 +157,7 @@ class _Look:
         self.wanted, self.vectors, self._n_head = wanted, {}, n_head  # type: ignore[var-annotated]
 
     def at(self, batch: Embeddings) -> None:
-        """Take in the next rows."""
+        """Add the next rows."""
         self.census.add(batch.keys or ())
         for i in range(min(len(batch), self._n_head - len(self.head))):
             self.head.append({**shown_key(batch, i), "vector": self._numbers(batch, i)})

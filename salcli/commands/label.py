@@ -34,7 +34,7 @@ class Labelled:
     highest_score_of_second: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the fields of the JSON."""
+        """Return the fields of the JSON."""
         return asdict(self)
 
     def lines(self) -> dict[str, str]:

@@ -56,14 +56,14 @@ class Join:
         misses = join.unmatched()
         if len(misses):
             named = ", ".join(repr(labels.keys[i]) for i in misses[:3])
-            told = f"{len(misses)} of {len(labels)} labels not in the embedding {path}: {named}"
+            text = f"{len(misses)} of {len(labels)} labels not in the embedding {path}: {named}"
             if len(misses) == len(labels):
-                raise AlignmentError(told)
-            warn(told + (" …" if len(misses) > 3 else ""))
+                raise AlignmentError(text)
+            warn(text + (" …" if len(misses) > 3 else ""))
         return join
 
     def without_rows(self, dropped: Rows) -> Self:
-        """Take rows out, so that their labels have none."""
+        """Return the join without some rows, whose labels then have no row."""
         if not len(dropped):
             return self
         rows = as_index(self.row_of_label)
@@ -85,7 +85,7 @@ class Join:
         return range(len(is_matched)) if is_matched.all() else np.flatnonzero(is_matched)
 
     def rows_of(self, index: Selection) -> Rows | range:
-        """Give the embedding rows of the labels at `index`."""
+        """Return the embedding rows of the labels at `index`."""
         if isinstance(self.row_of_label, range):
             return index  # label i belongs to row i
         return self.row_of_label[as_subscript(index)]
@@ -102,19 +102,19 @@ class LabelledRows:
 
     @classmethod
     def of(cls, rows: Rows | range) -> Self:
-        """Put labels 0…n-1, which belong to `rows`, into the order of the embedding file."""
+        """Return labels 0…n-1, which belong to `rows`, in the order of the embedding file."""
         if isinstance(rows, range) or bool(np.all(rows[1:] > rows[:-1])):  # as they are, most often
             return cls(rows, range(len(rows)))
         index = np.argsort(rows, kind="stable")
         return cls(rows[index], index)
 
     def touch(self, start: int, n_rows: int) -> bool:
-        """Tell whether any chosen row lies among `n_rows` rows from `start`."""
+        """Return whether any chosen row lies among `n_rows` rows from `start`."""
         first, last = self._span(start, start + n_rows)
         return last > first
 
     def all_of(self, start: int, n_rows: int) -> Selection | None:
-        """Give the labels of `n_rows` rows from `start`, or None where some of them are not chosen."""
+        """Return the labels of `n_rows` rows from `start`, or None where some of them are not chosen."""
         first, last = self._span(start, start + n_rows)
         return self.index[first:last] if last - first == n_rows else None
 
@@ -144,7 +144,7 @@ class LabelledRows:
             return batch.vectors, self.index[first:last]
         rows = as_index(self.rows[first:last])
         positions = np.searchsorted(batch.rows, rows)
-        held = batch.rows[np.minimum(positions, len(batch) - 1)] == rows  # some may be dropped
-        chosen = positions[held]
+        is_present = batch.rows[np.minimum(positions, len(batch) - 1)] == rows  # some may be dropped
+        chosen = positions[is_present]
         is_whole = len(chosen) == len(batch)
-        return (batch.vectors if is_whole else batch.vectors[chosen]), as_index(self.index[first:last])[held]
+        return (batch.vectors if is_whole else batch.vectors[chosen]), as_index(self.index[first:last])[is_present]

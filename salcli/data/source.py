@@ -32,7 +32,7 @@ def partition_rows(d: int, elements: int | None = None) -> int:
 
 
 def row_ranges(n: int, rows: int, partition: int | None = None) -> Iterator[tuple[int, int]]:
-    """Cut 0…n into (start, stop) of at most `rows` rows that do not cross a multiple of `partition`."""
+    """Yield (start, stop) that cover 0…n, of at most `rows` rows that do not cross a multiple of `partition`."""
     partition = partition or max(1, n)
     for first in range(0, n, partition):
         last = min(first + partition, n)
@@ -114,7 +114,7 @@ class ArrayReader(Reader):
     format = "array"
 
     def __init__(self, x: NDArray[Any], path: str = "x") -> None:
-        """Take rows `[n, d]` of a float dtype; `path` names them in messages."""
+        """Wrap rows `[n, d]` of a float dtype; `path` names them in messages."""
         require_shape(path, *x.shape)
         self.path, self._x = path, x
         self.n, self.d = x.shape
@@ -257,7 +257,7 @@ class Source:
     """
 
     def __init__(self, readers: Sequence[Reader], *, allow_nonfinite: bool = False, path: str | None = None) -> None:
-        """Put readers in order; with `allow_nonfinite`, pass over all rows once to find those that are dropped.
+        """Concatenate readers; with `allow_nonfinite`, pass over all rows once to find those that are dropped.
 
         Raises
         ------
@@ -359,7 +359,7 @@ def _nonfinite_rows(shard: Shard) -> Rows:
 
 
 def require_shape(path: str, n: int, d: int) -> None:
-    """Refuse a matrix without rows or columns, or whose single rows are too long to be read at once."""
+    """Check that a matrix has rows and columns, and rows that are short enough to be read whole."""
     if n == 0 or d == 0:
         raise FormatError(f"{path}: no rows to read: the matrix is empty, {n} rows of {d} dimensions")
     if d > MAX_DIMENSIONS:

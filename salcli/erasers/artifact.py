@@ -78,7 +78,7 @@ class Artifact:
         }
 
     def require_width(self, path: str, source: Source) -> None:
-        """Refuse rows of another width than the eraser takes; `path`: of the artifact, for the message.
+        """Check that rows have the width that the eraser takes; `path`: of the artifact, for the message.
 
         Raises
         ------

@@ -77,10 +77,10 @@ class KSALParameters(SpectralParameters):
         ------
         ParameterError : there is none of that name, or it has no such parameter
         """
-        asked = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
-        given = {name: value for name, value in asked.items() if value is not None}
+        values = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        given = {name: value for name, value in values.items() if value is not None}
         for name, value in given.items():
-            if name not in PARAMETERS.get(self.kernel, asked):
+            if name not in PARAMETERS.get(self.kernel, values):
                 raise ParameterError(name, value, f"the {self.kernel} kernel has no such parameter")
         return Kernel(self.kernel, **given)  # type: ignore[arg-type]
 
@@ -120,7 +120,7 @@ def _fit_nystroem(
     if most < len(rows):
         everyone = stratified_sample(rows.labels, everyone, most, seed)
     m = len(everyone)
-    memory.require_room(8 * EIGH_COPIES * m * m, f"the kernel matrix of {m:,} landmarks", "give fewer `landmarks`")
+    memory.require_memory(8 * EIGH_COPIES * m * m, f"the kernel matrix of {m:,} landmarks", "give fewer `landmarks`")
     chosen = np.sort(rows.row_of_label[everyone])
     landmarks = _native(gather_rows(rows.source, chosen, progress)[0])
     features = NystromMap.of(parameters.to_kernel(), landmarks)
@@ -145,7 +145,9 @@ def _fit_exactly(
     """
     source, n = rows.source, len(rows)
     needed = exact_bytes(n, source.d, source.dtype.itemsize, rows.labels.n_columns, engine.n_workers)
-    memory.require_room(needed, f"exact kSAL on {n:,} rows of {source.d} dimensions", "use `landmarks=M` or `sample=N`")
+    memory.require_memory(
+        needed, f"exact kSAL on {n:,} rows of {source.d} dimensions", "use `landmarks=M` or `sample=N`"
+    )
     x = _native(gather_rows(source, as_index(rows.rows.rows), progress)[0])
     design = rows.labels.design(as_index(rows.rows.index))
 

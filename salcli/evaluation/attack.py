@@ -33,7 +33,7 @@ from salcli.evaluation.report import ProbeResult
 from salcli.evaluation.stages import Stages
 from salcli.options import EvaluateOptions
 from salcli.streaming.engine import current_engine, ordered_map
-from salcli.streaming.memory import require_room
+from salcli.streaming.memory import require_memory
 from salcli.streaming.progress import Progress
 
 LONG = 60.0  # seconds; a probe that will take longer is announced
@@ -58,7 +58,7 @@ class _Job:
 
 
 def require_attackers(options: EvaluateOptions) -> None:
-    """Refuse names that `ATTACKERS` does not have, and a sweep that no attacker asked for can read.
+    """Check that `ATTACKERS` has the requested names, and that one of them can read what a sweep writes.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def require_attackers(options: EvaluateOptions) -> None:
 
 
 def needs_vectors(options: EvaluateOptions) -> bool:
-    """Whether anything that is asked for looks at written vectors, not only at the kernel's inner products."""
+    """Whether any requested attacker reads written vectors, not only at the kernel's inner products."""
     measures = (options.similarity, options.neighbors, options.task, options.sweep, options.repeats)
     return any(measures) or _read_vectors(options.probes)
 
@@ -90,11 +90,11 @@ def _read_vectors(names: Sequence[str] | None) -> bool:
 
 
 def chosen_probes(artifact: Artifact | None, options: EvaluateOptions) -> tuple[str, ...]:
-    """Return the names of the attackers: those asked for, else all that can read what there is.
+    """Return the names of the attackers: those requested, else all that can read what there is.
 
     Raises
     ------
-    UsageError : an attacker asked for reads a kernel, and the eraser has none
+    UsageError : a requested attacker reads a kernel, and the eraser has none
     """
     is_kernel = artifact is not None and artifact.eraser.by_inner_products() is not None
     suited = tuple(ATTACKERS) if is_kernel else names_of("vectors")
@@ -146,7 +146,7 @@ def attack(
                 continue
             notes += _doubts(attribute, adversary, y_train, y_test)
             jobs += [_Job(attribute, adversary, probe, at_train, at_test, y_train, y_test) for probe in probes]
-    _require_room(jobs, stages)
+    _require_memory(jobs, stages)
 
     def run(job: _Job) -> list[ProbeResult]:
         reading = (
@@ -157,7 +157,7 @@ def attack(
         settings = _tuned(job, reading, options.seed)
         seconds = _estimated_seconds(job, clock() - start, len(names), reading.d)
         if seconds > long_seconds:
-            progress.tell(f"{job.probe}, {job.adversary}, {job.attribute.name}: about {seconds / 60:.0f} min")
+            progress.say(f"{job.probe}, {job.adversary}, {job.attribute.name}: about {seconds / 60:.0f} min")
         return [
             _result(job, reading, name, settings, options.seed, is_capped=split.is_capped(job.adversary))
             for name in names
@@ -196,7 +196,7 @@ class _Vectors:
 
     @classmethod
     def of(cls, job: _Job, stages: Stages) -> "_Vectors":
-        """Take each stage in the scale of the rows before, or in its own if its units are others."""
+        """Scale each stage as the rows before, or by its own scale if its units are others."""
         rows = stages.named()
         scalings = {stage: Scaling.of(x[job.at_train]) for stage, x in rows.items()}
         judged = rows[_judged(list(rows))]
@@ -280,7 +280,7 @@ def _doubts(attribute: Attribute, adversary: str, y_train: NDArray[Any], y_test:
 
 
 def _require_same_scale(scaled: NDArray[np.float64]) -> None:
-    """Refuse rows that erasure has moved far away: no solver converges on them.
+    """Check that erasure has not moved rows far away: no solver would converge on them.
 
     Raises
     ------
@@ -317,9 +317,9 @@ def _result(job: _Job, reading: _Reading, stage: str, settings: Settings, seed: 
     )
 
 
-def _require_room(jobs: list[_Job], stages: Stages) -> None:
+def _require_memory(jobs: list[_Job], stages: Stages) -> None:
     sizes = sorted(_job_bytes(job, stages) for job in jobs)
-    require_room(sum(sizes[-current_engine().n_workers :]), "training the attackers", "lower `probe_rows`")
+    require_memory(sum(sizes[-current_engine().n_workers :]), "training the attackers", "lower `probe_rows`")
 
 
 def _job_bytes(job: _Job, stages: Stages) -> int:

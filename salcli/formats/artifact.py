@@ -282,16 +282,16 @@ def _require_attributes(path: str, attributes: list[dict[str, Any]]) -> None:
         raise FormatError(f"{path}: damaged artifact: its list of attributes names none, or one twice")
 
 
-def _require(path: str, what: str, held: dict[str, Any], checks: dict[str, Check]) -> None:
+def _require(path: str, what: str, values: dict[str, Any], checks: dict[str, Check]) -> None:
     for name, check in checks.items():
-        if name not in held:
+        if name not in values:
             raise FormatError(f"{path}: damaged artifact: its {what} lacks {name!r}")
-        if not check(held[name]):
-            raise FormatError(f"{path}: damaged artifact: its {what} has {_shown(held[name])} for {name!r}")
+        if not check(values[name]):
+            raise FormatError(f"{path}: damaged artifact: its {what} has {_shown(values[name])} for {name!r}")
 
 
 def _is_plain(value: Any, depth: int = 0) -> bool:
-    """Tell whether a value can be calculated with, and written as JSON again."""
+    """Return whether a value can be used in arithmetic and written as JSON."""
     if depth > MAX_DEPTH:
         return False
     if isinstance(value, (dict, list)):

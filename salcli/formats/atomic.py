@@ -23,7 +23,7 @@ NAME_BYTES = 100  # of the output's name in its temporary file's: a name may hav
 
 
 def is_special(path: str) -> bool:
-    """Tell stdout, pipes and devices from files: they cannot be replaced, only written to."""
+    """Return whether a path is stdout, a pipe or a device: it cannot be replaced, only written to."""
     if path == STDOUT:
         return True
     try:
@@ -66,25 +66,23 @@ def check_output(
             raise UsageError(f"{path}: is the input {given} itself: {remedy}")
 
 
-def require_room(path: str, n_bytes: int, purpose: str) -> None:
-    """Refuse an output that its disk, or the limit on a file's size (ulimit -f), has no room for.
+def require_disk_space(path: str, n_bytes: int, purpose: str) -> None:
+    """Check that the disk, and the limit on a file's size (ulimit -f), have space for an output.
 
     Raises
     ------
-    OutputError : it does not
+    OutputError : they do not
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     free = shutil.disk_usage(Path(os.path.realpath(path)).parent).free
     free = free if limit == resource.RLIM_INFINITY else min(free, limit)
     if n_bytes > free:
-        raise OutputError(
-            f"{path}: {purpose} takes {n_bytes / GIB:.3g} GiB, but there is room for {free / GIB:.3g} GiB"
-        )
+        raise OutputError(f"{path}: {purpose} takes {n_bytes / GIB:.3g} GiB, but {free / GIB:.3g} GiB are free")
 
 
 @contextlib.contextmanager
 def replacing(path: str, *, compresses: bool = False) -> Iterator[str]:
-    """Give the name of a temporary file that takes the place of `path` when the block ends well.
+    """Yield the name of a temporary file that replaces `path` when the block ends without an error.
 
     A new file has the permissions of the umask, one that is replaced keeps its own; a link is followed to its file.
     If anything is raised the temporary file goes away and what was at `path` stays.
@@ -191,7 +189,7 @@ def written_meanwhile(path: Path) -> Iterator[None]:
     """Have what is new in the file at `path` written out, again and again on a thread, until the block ends.
 
     Nothing waits for the disk: where each turn synced instead, writers would wait for the journal of the file system.
-    What the disk refuses is told to whoever syncs, at the end.
+    Errors of the disk are raised by the sync at the end.
     """
     start = start_of_writing()
     if start is None:

@@ -93,7 +93,7 @@ class Format:
     reader: Callable[[ByteFile, ReadOptions], Reader]
     """Open a file, checking what can be checked before rows are read."""
     writer: Callable[[Output], Writer]
-    """Begin an output."""
+    """Start an output."""
     title: str = ""
     """What messages call a file of it; default: the name."""
     has_magic: bool = False

@@ -40,7 +40,7 @@ class ArrowColumn(Sequence[str]):
     """One column of a block that pyarrow cut."""
 
     def __init__(self, array: Any) -> None:
-        """Take a `pyarrow.BinaryArray`."""
+        """Wrap a `pyarrow.BinaryArray`."""
         self._array = array
 
     @cached_property
@@ -118,7 +118,7 @@ def csv_batches(path: str, least_bytes: int = LEAST_BYTES) -> Generator[Batch]:
 
 
 def _cut(block: bytes, delimiter: str, n_columns: int) -> list[Sequence[str]] | None:
-    """Cut complete lines into columns; None if they need more than that, or have other numbers of fields."""
+    """Split complete lines into columns; None if they need more than that, or have other numbers of fields."""
     if b'"' in block or b"\r" in block or block.startswith(BOM):  # pyarrow would drop a BOM in front of any block
         return None
     if n_columns > 1 and (block.startswith(b"\n") or b"\n\n" in block):  # to pyarrow, a row of empty cells
@@ -161,10 +161,10 @@ def _batched(path: str, records: Iterator[tuple[int, list[str]]], n_columns: int
 
 
 def _blocks(path: str, file: ByteFile) -> Iterator[bytes]:
-    """Give complete lines, the first alone and then many at a time; only the last may lack its line feed."""
-    stream, held, n_lines, is_first = file.stream(), b"", 0, True
+    """Yield complete lines, the first alone and then many at a time; only the last may lack its line feed."""
+    stream, rest, n_lines, is_first = file.stream(), b"", 0, True
     while data := stream.read(READ_BYTES):
-        whole, feed, held = (held + data).rpartition(b"\n")
+        whole, feed, rest = (rest + data).rpartition(b"\n")
         if feed:
             n_lines += whole.count(b"\n") + 1
             whole += feed
@@ -174,18 +174,18 @@ def _blocks(path: str, file: ByteFile) -> Iterator[bytes]:
                 whole, is_first = whole[end:], False
             if whole:
                 yield whole
-        if len(held) > MAX_LINE:
+        if len(rest) > MAX_LINE:
             raise FormatError(
                 f"{path}: line {n_lines + 1}: more than {MAX_LINE >> 20} MiB without a line feed: not a label CSV"
             )
-    if held:
-        yield held.removeprefix(BOM) if is_first else held
+    if rest:
+        yield rest.removeprefix(BOM) if is_first else rest
 
 
 def _by_module(
     path: str, blocks: Iterator[bytes], delimiter: str, n_before: int, n_columns: int
 ) -> Iterator[tuple[int, list[str]]]:
-    """Give (line, fields) of each record after the first `n_before` lines."""
+    """Yield (line, fields) of each record after the first `n_before` lines."""
     csv.field_size_limit(MAX_LINE * 2)
     texts = (block.decode("utf-8", "surrogateescape") for block in blocks)
     lines = (line + "\n" for text in texts for line in text.removesuffix("\n").split("\n"))

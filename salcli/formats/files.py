@@ -101,7 +101,7 @@ class Stream:
         """
         pieces = []
         try:
-            while size > 0 and (piece := self._raw.read(min(size, PIECE))):  # what is asked for may not be there
+            while size > 0 and (piece := self._raw.read(min(size, PIECE))):  # the file may be shorter
                 pieces.append(piece)
                 size -= len(piece)
         except EOFError as error:
@@ -191,7 +191,7 @@ class ByteFile:
 
     @property
     def size(self) -> int | None:
-        """Bytes of the content, None where only reading to the end would tell."""
+        """Bytes of the content, None where it is unknown before the end is read."""
         return os.fstat(self.handle.fileno()).st_size if self.is_plain else None
 
     @property
@@ -345,11 +345,11 @@ class _KeptStream(Stream):
 
     def __init__(self, file: UnpackedFile) -> None:
         self._file, self._stream, self._n = file, file.packed.stream(), 0
-        with self._room():
+        with self._spool_errors():
             file.begin()
 
     @contextlib.contextmanager
-    def _room(self) -> Iterator[None]:
+    def _spool_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -366,7 +366,7 @@ class _KeptStream(Stream):
         FormatError : the stream is damaged or too long, or the temporary file cannot be written
         """
         data = self._stream.read(size)
-        with self._room():
+        with self._spool_errors():
             left = memoryview(data)
             while len(left):
                 left = left[self._file.spool.write(left) :]
@@ -438,7 +438,7 @@ def kept(source: IO[bytes], name: str) -> IO[bytes]:
 
 def spooled(source: Any) -> IO[bytes]:
     """Copy a stream into an unnamed temporary file."""
-    spool = tempfile.TemporaryFile()  # noqa: SIM115 (closed by whoever asked for it)
+    spool = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
     try:
         shutil.copyfileobj(source, spool, PIECE)
         spool.flush()

@@ -236,7 +236,7 @@ class Hdf5Reader(FileReader):
 
 
 def _link(group: Any, name: str) -> Any:
-    """Give a member's link without following it; None if there is no such member."""
+    """Return a member's link without following it; None if there is no such member."""
     try:
         return group.get(name, getlink=True) if isinstance(group, h5py.Group) else None
     except FAULTS:
@@ -244,7 +244,7 @@ def _link(group: Any, name: str) -> Any:
 
 
 def _is_matrix(item: h5py.Dataset) -> bool:
-    try:  # HDF5 opens the files of a view when asked for its shape; through a file object, following one can crash
+    try:  # HDF5 opens the files of a view when its shape is read; through a file object, following one can crash
         return not item.is_virtual and item.dtype.kind == "f" and len(item.shape or ()) == 2
     except FAULTS:  # a type that numpy does not have
         return False
@@ -269,12 +269,12 @@ def damage(where: str) -> Iterator[None]:
         yield
     except FAULTS as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise  # a copy that has no room is no damage
+            raise  # no space for a copy is no damage
         raise FormatError(f"{where}: damaged HDF5 file ({first_line(error)})") from error
 
 
 def require_readable(where: str, dataset: h5py.Dataset, file_size: int) -> None:
-    """Refuse a dataset that lies elsewhere, is not all there, or takes more memory than it may.
+    """Check that a dataset is in this file, is complete, and fits into memory.
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ def require_readable(where: str, dataset: h5py.Dataset, file_size: int) -> None:
 
 
 def require_inside(where: str, dataset: h5py.Dataset) -> None:
-    """Refuse a dataset whose data lies in other files, before anything that would open them.
+    """Check that the data of a dataset is in this file, before anything that would open others.
 
     Raises
     ------
@@ -342,7 +342,7 @@ def _require_chunks(where: str, dataset: h5py.Dataset) -> None:
 
 
 def is_packed(dataset: h5py.Dataset) -> bool:
-    """Tell whether chunks pass through filters, so that only whole ones can be read."""
+    """Return whether chunks pass through filters, so that only whole ones can be read."""
     return dataset.chunks is not None and dataset.id.get_create_plist().get_nfilters() > 0
 
 

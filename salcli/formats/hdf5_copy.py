@@ -1,4 +1,4 @@
-"""`Hdf5Copy`: all that stands beside the matrix, into another HDF5 file; links and references lead where they led."""
+"""`Hdf5Copy`: all that stands beside the matrix, into another HDF5 file; links and references keep their targets."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +14,7 @@ REFERENCES_AT_ONCE = 1 << 16
 
 
 class Hdf5Copy:
-    """Copies all but some datasets. They are made in between; then what leads to them can be made too."""
+    """Copies all but some datasets. These are written in between; then links and references to them are made."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class Hdf5Copy:
         *,
         references_at_once: int = REFERENCES_AT_ONCE,
     ) -> None:
-        """Begin a copy of the file at `path`, but for the datasets at `skipped`, whatever else they are called."""
+        """Start a copy of the file at `path`, but for the datasets at `skipped`, whatever else they are called."""
         self._path, self._source, self._target, self._at_once = path, source, target, references_at_once
         self._places = {_address(source[name]): name for name in skipped if name in source}
         self._others: list[tuple[str, str]] = []
@@ -63,7 +63,7 @@ class Hdf5Copy:
         copy(self._source, self._target)
 
     def _copy_item(self, group: h5py.Group, name: str, into: h5py.Group) -> None:
-        """Copy a dataset or a named type to the last bit, but for references, which HDF5 would let lead nowhere."""
+        """Copy a dataset or a named type to the last bit, but for references, whose targets HDF5 would lose."""
         group.copy(name, into, name)
         for attribute in self._leading(group[name], into[name]):
             del into[name].attrs[attribute]
@@ -103,11 +103,11 @@ class Hdf5Copy:
 
     def _refer(self, source: Any, target: Any, name: str | None) -> None:
         """Write the references that an attribute, or (None) a dataset, holds."""
-        held = source if name is None else source.attrs.get_id(name)
-        if held.shape is None:  # it holds nothing; of a dataset that is copied already
+        item = source if name is None else source.attrs.get_id(name)
+        if item.shape is None:  # empty; of a dataset that is copied already
             if name is not None:
                 target.attrs.create(name, source.attrs[name])
-        elif h5py.check_ref_dtype(held.dtype) is not h5py.Reference:
+        elif h5py.check_ref_dtype(item.dtype) is not h5py.Reference:
             what = f"dataset {source.name}" if name is None else f"attribute {name!r} of {source.name}"
             warn(f"{self._path}: {what} holds references inside values or to parts of datasets, which are lost")
         elif name is not None:
@@ -117,18 +117,18 @@ class Hdf5Copy:
                 target[part] = self._moved(source[part])
 
     def _attach(self, source: Any, target: Any, dimension: int, reference: h5py.Reference) -> None:
-        """Attach the scale that a reference leads to, if it is as long as the dimension still is."""
+        """Attach the scale that a reference points to, if it is as long as the dimension is now."""
         try:
             scale = self._target[self._source[reference].name]
             if source.shape[dimension] == target.shape[dimension] and isinstance(scale, h5py.Dataset):
                 target.dims[dimension].attach_scale(scale)
                 return
-        except FAULTS:  # it led nowhere before
+        except FAULTS:  # it had no target before
             pass
         warn(f"{self._path}: a scale of dimension {dimension} of {source.name} is not attached in the new file")
 
     def _moved(self, references: Any) -> Any:
-        """Let references (one, or an array of them) lead to the same objects in the new file, or to nothing."""
+        """Return references (one, or an array) to the same objects in the new file; null where there is none."""
         if isinstance(references, h5py.Reference):
             return self._moved_one(references)
         moved = np.empty(references.shape, h5py.ref_dtype)
@@ -140,12 +140,12 @@ class Hdf5Copy:
         try:
             name = self._source[reference].name if reference else None
             return self._target[name].ref if name in self._target else h5py.Reference()
-        except FAULTS:  # it led nowhere before
+        except FAULTS:  # it had no target before
             return h5py.Reference()
 
 
 def _parts(dataset: h5py.Dataset, elements: int) -> Iterator[Any]:
-    """Cut a dataset into parts of about so many elements."""
+    """Yield slices that cut a dataset into parts of about so many elements."""
     if not dataset.shape:
         yield ()
         return
@@ -158,10 +158,10 @@ def _are_scales(source: Any) -> bool:
     """Whether an attribute of that name is what h5py writes: a list of references for each dimension of a dataset."""
     if not isinstance(source, h5py.Dataset) or source.shape is None:
         return False
-    held = source.attrs.get_id(SCALES)
-    inner = h5py.check_vlen_dtype(held.dtype)
+    scales = source.attrs.get_id(SCALES)
+    inner = h5py.check_vlen_dtype(scales.dtype)
     is_list = isinstance(inner, np.dtype) and h5py.check_ref_dtype(inner) is h5py.Reference
-    return is_list and held.shape == (source.ndim,)
+    return is_list and scales.shape == (source.ndim,)
 
 
 def _refers(dtype: np.dtype[Any]) -> bool:
@@ -175,5 +175,5 @@ def _refers(dtype: np.dtype[Any]) -> bool:
 
 
 def _address(item: Any) -> Any:
-    """Tell one object of a file from others, whatever its name."""
+    """Return the address of an object in its file, which is the same under all its names."""
     return h5py.h5o.get_info(item.id).addr

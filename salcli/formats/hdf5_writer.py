@@ -61,7 +61,7 @@ class _Tolerant(io.RawIOBase):
         return self._raw.seek(offset, whence)
 
     def tell(self) -> int:
-        """Tell where it stands."""
+        """Return the position."""
         return self._raw.tell()
 
     def truncate(self, size: int | None = None) -> int:
@@ -69,7 +69,7 @@ class _Tolerant(io.RawIOBase):
         return int(self._tried(lambda: self._raw.truncate(size), size or 0))
 
     def flush(self) -> None:
-        """Nothing is held back here."""
+        """Do nothing: nothing is buffered."""
 
     def close(self) -> None:
         """Close the file."""
@@ -78,10 +78,10 @@ class _Tolerant(io.RawIOBase):
 
 
 class Hdf5Sink:
-    """An open HDF5 file to write to; `require` and `close` tell what the disk refused."""
+    """An open HDF5 file to write to; `require` and `close` raise the errors of the disk."""
 
     def __init__(self, path: str, libver: str = EARLIEST) -> None:
-        """Begin a file for readers of `libver` (in h5py's words) and later."""
+        """Start a file for readers of `libver` (in h5py's words) and later."""
         self._below = _Tolerant(path)
         self.root = h5py.File(self._below, "w", libver=libver)
 
@@ -116,11 +116,11 @@ def utf8_strings(target: str, keys: Iterable[str]) -> list[bytes]:
     ------
     FormatError : one holds a NUL, which would end it
     """
-    held = [key.encode("utf-8", "surrogateescape") for key in keys]
-    if without := next((key for key in held if b"\0" in key), None):
-        told = without.decode("utf-8", "replace")[:MAX_KEY]
-        raise FormatError(f"{target}: key {told!r} would not read back the same from HDF5")
-    return held
+    encoded = [key.encode("utf-8", "surrogateescape") for key in keys]
+    if without := next((key for key in encoded if b"\0" in key), None):
+        text = without.decode("utf-8", "replace")[:MAX_KEY]
+        raise FormatError(f"{target}: key {text!r} would not read back the same from HDF5")
+    return encoded
 
 
 class Hdf5Writer(Writer):
@@ -167,7 +167,7 @@ class Hdf5Writer(Writer):
 
     @classmethod
     def create(cls, output: Output) -> "Hdf5Writer":
-        """Begin an output."""
+        """Start an output."""
         return cls(
             output.path,
             n=output.n,

@@ -37,26 +37,26 @@ class ClassColumn:
 
     def __init__(self) -> None:
         self.cells = _Codes()
-        self._held, self._kind = bytearray(), smallest_code(0)  # grows in place: there is no second copy of it
+        self._buffer, self._kind = bytearray(), smallest_code(0)  # grows in place: there is no second copy of it
 
     def add(self, cells: Sequence[str]) -> None:
-        """Take the next rows' cells."""
+        """Add the next rows' cells."""
         if isinstance(cells, ArrowColumn):
             distinct, numbers = cells.encoded()
             codes = np.array([self.cells[cell] for cell in distinct], np.int32)[numbers]
         else:
             codes = np.fromiter(map(self.cells.__getitem__, cells), np.int32, len(cells))
         if (kind := smallest_code(len(self.cells))) != self._kind:
-            self._held, self._kind = bytearray(self.codes.astype(kind).data.cast("B")), kind
-        self._held += codes.astype(kind).data.cast("B")
+            self._buffer, self._kind = bytearray(self.codes.astype(kind).data.cast("B")), kind
+        self._buffer += codes.astype(kind).data.cast("B")
 
     @property
     def codes(self) -> NDArray[np.signedinteger[Any]]:
         """`[m]`, in the order of the rows; while somebody has them, no more rows can come."""
-        return np.frombuffer(self._held, self._kind)
+        return np.frombuffer(self._buffer, self._kind)
 
     def recoded(self, table: Sequence[int]) -> NDArray[np.signedinteger[Any]]:
-        """Give `table[code]` of each row `[m]`, in the codes' own memory; the table's numbers are as small as they."""
+        """Return `table[code]` of each row `[m]`, in the codes' own memory; the table has the codes' dtype."""
         codes, new = self.codes, np.array(table, self._kind)
         if not np.array_equal(new, np.arange(len(new))):
             for start in range(0, len(codes), AT_ONCE):
@@ -74,7 +74,7 @@ class Lines:
         self._n = 0
 
     def extend(self, lines: Sequence[int]) -> None:
-        """Take the next rows' lines, which ascend."""
+        """Add the next rows' lines, which ascend."""
         if len(lines) and lines[-1] - lines[0] == len(lines) - 1:
             lines = range(lines[0], lines[-1] + 1)
         last = self._parts[-1] if self._parts else None

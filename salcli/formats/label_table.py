@@ -49,7 +49,7 @@ class _Rows:
 
 
 def read_labels(path: str, options: LabelOptions | None = None) -> GuardedLabels:
-    """Read a label CSV: UTF-8, RFC 4180 quoting, delimiter `,` `;` or TAB told from the header line.
+    """Read a label CSV: UTF-8, RFC 4180 quoting, delimiter `,` `;` or TAB found in the header line.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def read_labels(path: str, options: LabelOptions | None = None) -> GuardedLabels
 def _require_distinct(path: str, asked: Sequence[str]) -> None:
     again = [name for name in asked if asked.count(name) > 1]
     if again:
-        raise UsageError(f"{path}: column {again[0]!r} is asked for twice (`attributes`, `numeric`)")
+        raise UsageError(f"{path}: column {again[0]!r} is requested twice (`attributes`, `numeric`)")
 
 
 def _require_names(path: str, names: Sequence[str], options: LabelOptions) -> None:
@@ -194,8 +194,8 @@ def _class_attribute(path: str, name: str, rows: _Rows, held: ClassColumn) -> At
         warn(f"{path}: line {line_of(spaced[0])}: spaces around labels in column {name!r} are trimmed ({shown})")
     undecoded = next((cell for cell in held.cells if any("\udc80" <= c <= "\udcff" for c in cell)), None)
     if undecoded is not None:
-        told = ascii(undecoded[:40])
-        raise FormatError(f"{path}: line {line_of(undecoded)}: label {told} is not UTF-8: save the CSV as UTF-8")
+        text = ascii(undecoded[:40])
+        raise FormatError(f"{path}: line {line_of(undecoded)}: label {text} is not UTF-8: save the CSV as UTF-8")
     classes = tuple(sorted({bare for bare in trimmed.values() if bare}))
     if not classes:
         raise LabelError(f"{path}: column {name!r} is empty on all {len(held.codes)} rows")
@@ -284,5 +284,5 @@ def write_labels(handle: IO[str], columns: Sequence[str], rows: Iterator[Sequenc
 
 
 def file_name(path: str) -> str:
-    """Give a path's last part: what provenance names, so that a moved folder changes no byte."""
+    """Return a path's last part: provenance names that, so that a moved folder changes no byte."""
     return os.path.basename(path)

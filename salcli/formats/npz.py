@@ -62,11 +62,11 @@ class Archive:
         return self._zip
 
     def size(self, member: str) -> int:
-        """Tell how many bytes a member unpacks to: no more are read, whatever it holds."""
+        """Return how many bytes a member unpacks to; no more are read."""
         return self.zip.getinfo(member).file_size
 
     def growth(self, member: str) -> float:
-        """Tell how many times larger a member is unpacked."""
+        """Return how many times larger a member is unpacked."""
         info = self.zip.getinfo(member)
         return info.file_size / max(1, info.compress_size)
 
@@ -88,13 +88,13 @@ class Archive:
             raise FormatError(f"{name}: damaged zip member: {first_line(error)}") from error
 
     def close(self) -> None:
-        """Let go of the directory; the file is its owner's."""
+        """Close the directory; the owner of the file closes the file."""
         if self._zip is not None:
             self._zip.close()
 
 
 def is_artifact(path: str) -> bool:
-    """Tell an artifact from an `.npz` of embeddings, by its member names."""
+    """Return whether an `.npz` is an artifact rather than embeddings, by its member names."""
     try:
         with zipfile.ZipFile(path) as archive:
             return {"header.npy", "singular_values.npy"} <= set(archive.namelist())
@@ -308,7 +308,7 @@ class NpzWriter(Writer):
 
     @classmethod
     def create(cls, output: Output) -> "NpzWriter":
-        """Begin an output."""
+        """Start an output."""
         return cls(
             output.open(),
             n=output.n,

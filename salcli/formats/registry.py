@@ -148,7 +148,7 @@ def _kind(file: ByteFile, forced: Format | None, options: ReadOptions) -> Format
 
 
 def output_format(target: str, source: Source, forced: str | None) -> str:
-    """Choose the output's format: what was asked for, else what the suffix says, else the input's."""
+    """Return the output's format: the requested one, else that of the suffix, else the input's."""
     if Path(target).suffix in READ_ONLY_SUFFIXES:
         raise UsageError(f"{target}: {Path(target).suffix} is read but not written: use .gz")
     if forced is not None:

@@ -38,7 +38,7 @@ def count_fields(line: bytes) -> int:
 
 
 def split_row(line: bytes, d: int, where: str) -> tuple[bytes, list[bytes]]:
-    """Cut a row into its word and the d fields of its vector.
+    """Split a row into its word and the d fields of its vector.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def parse_row(line: bytes, d: int, where: str) -> tuple[bytes, list[float]]:
 
 
 def ends_in_number(word: bytes) -> bool:
-    """Tell whether a word holds a space and its last part is a number: the row may be one number too long."""
+    """Return whether a word holds a space and its last part is a number: the row may be one number too long."""
     parts = FIELD.findall(word)
     return len(parts) > 1 and NUMBER.fullmatch(parts[-1]) is not None
 
@@ -97,7 +97,7 @@ class Lines:
         self.is_regular = self._has_single_spaces()
 
     def _has_single_spaces(self) -> bool:
-        """Tell whether fields are parted by exactly one space, with no space at either end and no empty line."""
+        """Return whether fields are separated by exactly one space, with no space at either end and no empty line."""
         if b"\t" in self.data or not self.data or {self.data[0], self.data[-1]} & {SPACE, LF}:
             return False
         is_space, feeds = self._is_space, self._feeds
@@ -105,7 +105,7 @@ class Lines:
         return not bool(np.any(is_space[1:] & is_space[:-1]) or at_ends.any() or np.any(np.diff(feeds) == 1))
 
     def lines(self) -> list[bytes]:
-        """Cut into lines."""
+        """Split into lines."""
         return self.data.split(b"\n")
 
     def field_counts(self) -> list[int]:
@@ -156,7 +156,7 @@ class Lines:
         return _stacked([parse_row(line, d, place(i)) for i, line in enumerate(self.lines())], d)
 
     def _rows_apart(self, d: int) -> tuple[list[bytes], NDArray[np.float64]] | None:
-        """Cut words that hold spaces from their rows, and read the numbers at once; None if a row is too short."""
+        """Return words that hold spaces, and the numbers parsed in one call; None if a row is too short."""
         data, words, numbers = self.data, [], []
         for (start, end), count in zip(self._extents(), self.field_counts(), strict=True):
             if count <= d:
@@ -219,7 +219,9 @@ def to_text(vectors: NDArray[Any]) -> list[memoryview]:
     """Write rows `[n, d]` as the shortest decimals that read back the same, with a space between two."""
     import orjson
 
-    held = np.frombuffer(orjson.dumps(vectors, option=orjson.OPT_SERIALIZE_NUMPY), np.uint8)  # [[1.5,2.0],[0.5,3.0]]
-    ends = np.flatnonzero(held == ord("]"))[:-1].tolist()
-    spaced = (held - (held == ord(",")) * np.uint8(ord(",") - ord(" "))).data
+    characters = np.frombuffer(
+        orjson.dumps(vectors, option=orjson.OPT_SERIALIZE_NUMPY), np.uint8
+    )  # [[1.5,2.0],[0.5,3.0]]
+    ends = np.flatnonzero(characters == ord("]"))[:-1].tolist()
+    spaced = (characters - (characters == ord(",")) * np.uint8(ord(",") - ord(" "))).data
     return [spaced[start:end] for start, end in zip([2, *(end + 3 for end in ends)], ends, strict=False)]

@@ -73,7 +73,7 @@ class TextReader(SpanReader):
         counts: Counter[int] = Counter()
         counts_fields, n_rows = not self.d, 0
         for offset, data in self._complete_lines():
-            if not n_rows:  # without a header, d is known at the end only: the first lines tell what it may be
+            if not n_rows:  # without a header, d is known at the end only: the first lines show what it may be
                 fields = self.d + 1 if self.d else most_frequent(Counter(Lines(data, strips_cr=False).field_counts()))
                 self.partition = partition_rows(fields - 1, self._partition_elements)
             for piece in _cut(data, self._most_rows or self.partition, self.partition, n_rows):
@@ -163,7 +163,7 @@ def most_frequent(counts: Counter[int]) -> int:
 
 
 def _cut(data: bytes, rows: int, partition: int, row: int) -> Iterator[bytes]:
-    """Cut lines, the first of which is `row`, into pieces of at most `rows` that do not cross a partition's end."""
+    """Split lines, the first of which is `row`, into pieces of at most `rows` that do not cross a partition's end."""
     if data.count(b"\n") < min(rows, partition - row % partition):
         yield data
         return
@@ -223,7 +223,7 @@ class TextWriter(Writer):
         self._handle.writelines(piece)
 
     def close(self) -> None:
-        """Make sure that a file without a header reads back: its dimension is told from the most frequent row."""
+        """Check that a file without a header reads back: its dimension is that of the most frequent row."""
         if not self._has_header and (found := most_frequent(self._field_counts)) != self._d + 1:
             raise FormatError(
                 f"{self._target}: most keys hold spaces, so without a header {found - 1} dimensions are read back, "

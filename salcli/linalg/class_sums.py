@@ -34,7 +34,7 @@ class RowSums:
     def __init__(
         self, d: int, width: int, *, n_one_hot: int = 0, anchor: Array | None = None, rows: int | None = None
     ) -> None:
-        """Begin with nothing.
+        """Start from zero.
 
         Parameters
         ----------
@@ -49,8 +49,8 @@ class RowSums:
         self._anchor, self._rows = anchor, rows or self.best_rows(d)
         self._n, self._n_measured, self._root_x, self._root_z = 0, 0, 0.0, 0.0
         self._sum_z = np.zeros(len(self._sums))
-        # Rows wait here, widened, and their rows of Z, until there are enough of them.
-        self._room: NDArray[Any] | None = None
+        # Rows wait here as float64, and their rows of Z, until there are enough for a block.
+        self._buffer: NDArray[Any] | None = None
         self._waiting: list[LabelMatrix] = []
         self._n_waiting = 0
 
@@ -61,12 +61,12 @@ class RowSums:
 
     @property
     def _block(self) -> NDArray[Any]:
-        if self._room is None:
-            self._room = np.empty((self._rows, self._sums.shape[1]), self._kind)
-        return self._room
+        if self._buffer is None:
+            self._buffer = np.empty((self._rows, self._sums.shape[1]), self._kind)
+        return self._buffer
 
     def add(self, x: NDArray[Any], z: LabelMatrix) -> None:
-        """Add rows x `[n, d]` of any float dtype, which may be gone afterwards, and their labels."""
+        """Add rows x `[n, d]` of any float dtype, which are copied if they are needed later, and their labels."""
         with np.errstate(over="ignore", invalid="ignore"):  # sums that are not finite are refused in the end
             self._n += len(z)
             self._root_z = math.hypot(self._root_z, z.norm)
@@ -109,7 +109,7 @@ class RowSums:
         z.add_products_to(self._sums, x)
 
     def _measure(self, x: NDArray[Any]) -> None:
-        """Add ‖x‖², in float32 if that will do: it only tells how large rounding may be."""
+        """Add ‖x‖², in float32 where that suffices: it only bounds rounding."""
         flat = x.reshape(-1)
         power = float(flat @ flat) if x.dtype == np.float32 else 0.0
         is_sure = LEAST_NARROW_POWER < power < math.inf
@@ -117,16 +117,16 @@ class RowSums:
         self._root_x, self._n_measured = math.hypot(self._root_x, root), self._n_measured + len(x)
 
     def _finish(self) -> None:
-        """Put everything that was added into the sums, which may be kept long before they join others."""
+        """Add the rows that still wait in the buffer, and free it."""
         with np.errstate(over="ignore", invalid="ignore"):
             self._sum_up_waiting()
-        self._room = None
+        self._buffer = None
 
     def __len__(self) -> int:
         return self._n
 
     def totals(self) -> "Totals":
-        """Give the sums over all rows added so far."""
+        """Return the sums over all rows added so far."""
         self._finish()
         of_z = self._sums[: self._width]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -141,7 +141,7 @@ class ScatterSums(RowSums):
     """Σ (x − anchor)(x − anchor)ᵀ beside the class sums, in blocks large enough for BLAS (numpy calls dsyrk)."""
 
     def __init__(self, d: int, width: int, *, n_one_hot: int = 0, anchor: Array | None = None) -> None:
-        """Begin with nothing (see `RowSums`)."""
+        """Start from zero (see `RowSums`)."""
         super().__init__(d, width, n_one_hot=n_one_hot, anchor=anchor)
         self._scatter, self._d = np.zeros((d, d)), d
 
@@ -221,7 +221,7 @@ class GroupedSums(RowSums):
     _kind = np.float32
 
     def __init__(self, d: int, width: int, grouping: Grouping) -> None:
-        """Begin with nothing; d, width : columns of X and Z."""
+        """Start from zero; d, width : columns of X and Z."""
         super().__init__(d, width, n_one_hot=width, rows=grouping.block_rows(d))
         self._measured = grouping.measured
         rows = self._rows
@@ -256,7 +256,7 @@ class GroupedSums(RowSums):
         self.most_grouped = max(self.most_grouped, self._n_rows)
 
     def _begin_groups(self) -> None:
-        """Leave the groups that rows were added to last, and make room for others."""
+        """Close the groups that rows were added to last, and start others."""
         self._n_full, self._n_open, self._n_rows = self._n_full + self._n_open, 0, 0
         if self._n_full + self._at_once > len(self._groups):
             self._add_groups()
@@ -278,7 +278,7 @@ class GroupedSums(RowSums):
 
 @functools.lru_cache(maxsize=4)
 def _single_ones(n: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Give where the entries of n rows with a single 1 begin, and the ones."""
+    """Return index pointers and data of a sparse matrix of n rows with a single 1 each."""
     return np.arange(n + 1, dtype=np.int32), np.ones(n, np.float32)
 
 

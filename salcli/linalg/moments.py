@@ -98,7 +98,7 @@ class CrossMoments:
 
     @classmethod
     def zero(cls, d: int, c: int) -> Self:
-        """Give the neutral element of `+`."""
+        """Return the neutral element of `+`."""
         return cls(0, np.zeros(d), np.zeros(c), np.zeros((d, c)), 0.0, 0.0)
 
     @classmethod
@@ -156,7 +156,7 @@ class CrossMoments:
 
     @classmethod
     def of_sums(cls, sums: RowSums) -> Self:
-        """Take the moments of all rows that were added up."""
+        """Return the moments of all rows that were added to `sums`."""
         n, anchor, sum_x, sum_z, sum_zx, root_x, root_z, most_grouped = sums.totals()
         if n == 0:
             return cls.zero(len(sum_x), len(sum_z))
@@ -192,11 +192,11 @@ class CrossMoments:
         )
 
     def require_finite(self) -> None:
-        """Refuse moments whose sums of squares have passed float64.
+        """Check that the sums of squares are finite in float64.
 
         Raises
         ------
-        RangeError : they have
+        RangeError : they are not
         """
         roots = (self.root_x, self.root_z, norm(self.mean_x), norm(self.mean_z))
         if not math.isfinite(sum(root * root for root in roots)):
@@ -348,7 +348,7 @@ def _anchor(x: NDArray[Any]) -> Array | None:
     """Return what rows are measured from: the first of them, or None where float64 is exact enough without.
 
     Means may be far larger than the signal: a sum of float64 values then loses the signal's digits, unless they are
-    measured from a value near the mean. Values of 32 bits and fewer leave 29 bits of room in a float64.
+    measured from a value near the mean. Values of 32 bits and fewer leave 29 of float64's bits unused.
     """
     return x[0].astype(np.float64) if x.dtype.itemsize > 4 else None
 
@@ -360,6 +360,6 @@ def _packed(values: dict[str, Any]) -> bytes:
 
 
 def _unpacked(data: bytes) -> dict[str, Any]:
-    with np.load(io.BytesIO(data), allow_pickle=False) as held:
+    with np.load(io.BytesIO(data), allow_pickle=False) as file:
         names = (*(field.name for field in fields(CrossMoments)), "scatter")
-        return {name: held[name] for name in names if name in held.files}
+        return {name: file[name] for name in names if name in file.files}

@@ -27,7 +27,7 @@ def hashing(source: Source | None, *others: str) -> Iterator[list[Future[str | N
         try:
             yield [pool.submit(_sha256, file, is_wanted) for file in (source, *files)]
         finally:
-            is_over.set()  # what failed is told now, and not when a large file has been hashed
+            is_over.set()  # raise at once, not when a large file has been hashed
             pool.shutdown(cancel_futures=True)
 
 

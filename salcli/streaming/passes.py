@@ -27,7 +27,7 @@ GROUPING = Grouping()
 
 
 def join_labels(source: Source, labels: GuardedLabels) -> Join:
-    """Find the row of each label, by key if the CSV has keys, else by position; tell of duplicate keys.
+    """Find the row of each label, by key if the CSV has keys, else by position; warn of duplicate keys.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def join_labels(source: Source, labels: GuardedLabels) -> Join:
             yield keys
 
     join = Join.by_key(labels, counted(), source.path)
-    census.tell(source.path, source.key_batches, source.place)
+    census.warn(source.path, source.key_batches, source.place)
     return join.without_rows(source.dropped)
 
 
@@ -152,7 +152,7 @@ def _folded(
 def _labelled_batches(rows: LabelledSource, chunks: list[Chunk], n: int) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
     """Read the rows that have a label, at most n at a time, and their labels.
 
-    Where all rows of a chunk have one, the sums tell whether they are finite; others are checked as they are read.
+    Where all rows of a chunk have one, the sums show whether they are finite; others are checked as they are read.
     """
     for chunk in chunks:
         is_whole = rows.rows.all_of(chunk.start, chunk.n_rows) is not None
@@ -196,19 +196,19 @@ def gather_rows(source: Source, rows: NDArray[np.int64], progress: Progress) -> 
     vectors `[m, d]`, and which of `rows` they belong to `[m]` (fewer, if rows with NaN were dropped)
     """
     chosen = LabelledRows.of(rows)
-    x, is_held = np.empty((len(rows), source.d), source.dtype), np.zeros(len(rows), np.bool_)
+    x, is_read = np.empty((len(rows), source.d), source.dtype), np.zeros(len(rows), np.bool_)
     chunks = (chunk for chunk in source.chunks() if chosen.touch(chunk.start, chunk.n_rows))
 
     def placed(chunk: Chunk) -> int:
         part, index = chosen.within(chunk.read())
         at = as_subscript(index)
-        x[at], is_held[at] = part, True
+        x[at], is_read[at] = part, True
         return len(part)
 
     with progress.stage("read", len(chosen)) as advance:
         for n in ordered_map(placed, chunks):
             advance(n)
-    return (x if is_held.all() else x[is_held]), np.flatnonzero(is_held)
+    return (x if is_read.all() else x[is_read]), np.flatnonzero(is_read)
 
 
 def gather_keys(source: Source, wanted: set[str]) -> tuple[Mapping[str, NDArray[Any]], Mapping[str, int]]:

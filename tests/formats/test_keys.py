@@ -47,13 +47,13 @@ def test_the_first_three_duplicates_are_named_with_both_places() -> None:
         r"'a' \(line 1 and line 3\); 'b' \(line 2 and line 5\); 'a' \(line 1 and line 6\) …"
     )
     with pytest.warns(SalcliWarning, match=message):
-        assert census.tell("x", batches, lambda row: f"line {row + 1}") == 4
+        assert census.warn("x", batches, lambda row: f"line {row + 1}") == 4
 
 
 def test_no_duplicates_are_not_told() -> None:
     census = KeyCensus()
     census.add(("a", "b"))
-    assert census.tell("x", lambda: iter([("a", "b")]), str) == 0  # a warning would be an error here
+    assert census.warn("x", lambda: iter([("a", "b")]), str) == 0  # a warning would be an error here
 
 
 @pytest.mark.parametrize(

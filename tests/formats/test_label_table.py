@@ -176,7 +176,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_column_is_asked_for_once() -> None:
-    with pytest.raises(UsageError, match="column 'g' is asked for twice"):
+    with pytest.raises(UsageError, match="column 'g' is requested twice"):
         read("g,h\nF,1\n", attributes=("g",), numeric=("g",))
 
 
