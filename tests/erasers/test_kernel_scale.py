@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.spatial.distance import pdist
 
+from salcli.erasers import kernel_scale
 from salcli.erasers.kernel_scale import (
     SAMPLE_ROWS,
     closeness,
@@ -79,6 +80,15 @@ def test_a_gamma_that_no_other_would_better_is_not_doubted() -> None:
     assert scale_doubts(Kernel("poly"), 1e9 + x, 0) == ()  # all is its mean, at any gamma
     assert scale_doubts(Kernel("rbf"), np.ones((50, 3)), 0) == ()
     assert "too small" in scale_doubts(Kernel("poly", 1e-6), x, 0)[0]
+
+
+@pytest.mark.parametrize(("square", "is_doubted"), [(1e-4, True), (3e-4, False)])
+def test_a_sample_stands_for_the_neighbours_of_all_rows(
+    monkeypatch: pytest.MonkeyPatch, square: float, is_doubted: bool
+) -> None:
+    monkeypatch.setattr(kernel_scale, "SAMPLE_ROWS", 20)
+    gamma = -np.log(square) / 4  # K² of each pair of these rows, of which a sample of 20 has too few either way
+    assert bool(scale_doubts(Kernel("rbf", gamma), np.eye(60), 0)) == is_doubted
 
 
 def test_rows_far_from_all_landmarks_are_strangers() -> None:
