@@ -26,6 +26,7 @@ from salcli.streaming.engine import one_blas_thread, ordered_map
 from salcli.streaming.passes import gather_rows
 from salcli.streaming.progress import Progress, Silent
 
+UNIT = 1e-3  # of a length of 1: rows that were rounded to float16, or to few decimals, count as well
 APPLIED_CHUNK_BYTES = 16 << 20  # many small pieces, so that no thread waits long for the last one
 
 
@@ -54,6 +55,11 @@ def apply(
     atomic.check_output(target, [embeddings], may_replace=replaced, remedy="name another output, or say `in_place`")
     artifact = read_artifact(eraser)
     _require_suited(eraser, artifact, options)
+    if options.strength < 1:
+        warn(
+            f"`strength={options.strength:g}` can be undone, and linear attackers read all that they read before: "
+            "publish no such rows"
+        )
     if options.writes_kernel:
         return _write_kernel(eraser, artifact, embeddings, target, options, progress or Silent())
     change = artifact.eraser.to_features()
@@ -67,14 +73,49 @@ def apply(
         dtype = wanted or _kept_dtype(change, artifact, source, options)
         d = change.d_out - (change.k if options.reduces else 0)
 
+        lengths = _Lengths()
+
         def changed(x: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+            lengths.before(x)  # which `out` may overwrite
             if options.reduces:
-                return change.reduce(x, dtype=dtype, out=out)
-            return change(x, strength=options.strength, dtype=dtype, out=out)
+                return lengths.after(change.reduce(x, dtype=dtype, out=out))
+            return lengths.after(change(x, strength=options.strength, dtype=dtype, out=out))
 
         with create(target, source, d=d, dtype=dtype, format_name=name) as writer:
             n = stream_through(source, writer, changed, progress or Silent(), at_once=change.rows_at_once)
+        lengths.warn_of_change(embeddings)
     return Applied(target, name, n, d, str(dtype))
+
+
+class _Lengths:
+    """Whether rows are all of length 1, before and after erasure; looks no further than the first that is not."""
+
+    def __init__(self) -> None:
+        self._were_unit = self._are_unit = True
+
+    def before(self, x: NDArray[Any]) -> None:
+        """Look at rows `[n, d]` that will be erased."""
+        self._were_unit = self._were_unit and _are_unit(x[:1]) and _are_unit(x)
+
+    def after(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Look at erased rows, and return them."""
+        self._are_unit = self._are_unit and _are_unit(x)
+        return x
+
+    def warn_of_change(self, path: str) -> None:
+        """Warn if erasure has changed the length of rows that were all of length 1."""
+        if self._were_unit and not self._are_unit:
+            warn(
+                f"{path}: its rows are all of length 1, the erased ones are not: dividing them by their length again "
+                "may bring the attribute back, so judge the file that is used by salcli evaluate `against=FILE`"
+            )
+
+
+def _are_unit(x: NDArray[Any]) -> bool:
+    exact = x.astype(np.promote_types(x.dtype, np.float32), copy=False)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.einsum("ij,ij->i", exact, exact)
+    return bool(np.all(np.abs(squares - 1) <= 2 * UNIT))
 
 
 def _require_suited(eraser: str, artifact: Artifact, options: ApplyOptions) -> None:

@@ -10,6 +10,7 @@ from salcli.commands.sweep import Again, repeat_fits, require_repeatable, sweep
 from salcli.data.labels import GuardedLabels, as_index
 from salcli.data.source import Source
 from salcli.erasers.artifact import Artifact, read_artifact
+from salcli.erasers.kernel_scale import stranger_doubt
 from salcli.errors import located, warn
 from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors, require_attackers
 from salcli.evaluation.base import BeforeAfter, Labelled
@@ -122,7 +123,7 @@ def assess(
     rows = BeforeAfter(source, erasure, options, progress=progress, note=notes.append)
     # Measures that need no labels come first: they are cheap, and fail early where a word is missing.
     measures = dict.fromkeys(MEASURES) | run_measures(rows, needs_labels=False)
-    report, asked = Report(eraser=subject.eraser, measures=measures), Asked()
+    report, asked, unmeasured = Report(eraser=subject.eraser, measures=measures), Asked(), ""
     if labels is not None:
         join = join_labels(source, labels)
         row_of_label = as_index(join.row_of_label)
@@ -135,6 +136,10 @@ def assess(
         stages = stage_rows(source, erasure, row_of_label, plan.needed, progress)
         rows = replace(rows, labelled=Labelled(labels, plan, stages))
         notes += notes_on(plan, labels, options)
+        if stages.kernel is not None:
+            kernel, tested = stages.kernel, stages.rows[stages.at(plan.test)]
+            unmeasured = stranger_doubt(kernel.kernel, tested, kernel.landmarks)
+            notes += [unmeasured] if unmeasured else []
         if subject.against is not None:
             notes.append(UNKNOWN_FIT.format(subject.against.path))
         results, found = attack(stages, labels, plan, probes, options, progress)
@@ -153,7 +158,10 @@ def assess(
         warn(note)
     files = inputs()
     report = replace(report, inputs=files, notes=(*notes, *_notes_on_inputs(artifact, files)))
-    return replace(report, gates=tuple(_gates(report, asked, options)))
+    gates = _gates(report, asked, options)
+    if unmeasured:
+        gates = [replace(gate, passed=False, reason=unmeasured) for gate in gates]
+    return replace(report, gates=tuple(gates))
 
 
 def _gates(report: Report, asked: Asked, options: EvaluateOptions) -> list[Gate]:

@@ -13,7 +13,7 @@ from salcli.data.labels import GuardedLabels, Selection
 from salcli.data.source import Source
 from salcli.data.splits import SplitRule
 from salcli.erasers.artifact import Artifact, write_artifact
-from salcli.erasers.base import Eraser, Fit, find_method
+from salcli.erasers.base import Eraser, Fit, find_method, warn_of_doubts
 from salcli.errors import UsageError, located
 from salcli.formats import atomic
 from salcli.formats.label_table import file_name, read_labels
@@ -73,6 +73,7 @@ def fit(
             result = method.fit(
                 rows, parameters, task=None, seed=options.seed, engine=engine, progress=progress or Silent()
             )
+        warn_of_doubts(result)
         hashes = (digests[0].result(), digests[1].result())
         header = describe_fit(options, parameters, source, table, fitted, result, rule, hashes, engine)
     artifact = Artifact(result.eraser, result.singular_values, header)

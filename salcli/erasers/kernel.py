@@ -35,7 +35,7 @@ class KernelEraser(Eraser):
     dual: Array
     """`[m, k]` W, orthonormal under the landmarks' Gram matrix: WᵀK̃W = I."""
     offset: Array
-    """`[k]` Uᵀμ, the mean coordinate of the fitted rows, which erased rows keep; zero where the fit was not centred."""
+    """`[k]` the coordinates that erased rows have in the removed directions: zeros, or Uᵀμ of the fitted rows."""
 
     def __post_init__(self) -> None:
         m, k = self.dual.shape if self.dual.ndim == 2 else (0, 0)

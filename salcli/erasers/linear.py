@@ -51,7 +51,7 @@ class LinearEraser(Eraser):
     names: ClassVar[tuple[str, ...]] = ("mean", "left", "right")
 
     mean: Array
-    """`[d]` μ of the fitted rows, or zeros when the fit was not centred."""
+    """`[d]` exactly what is subtracted: zeros, or μ of the fitted rows where the fit was to keep it."""
     left: Array
     """`[d, k]` what is subtracted."""
     right: Array
@@ -149,7 +149,7 @@ class LinearEraser(Eraser):
 
         Returns
         -------
-        `[n, d − k]`, with the same inner products as the centred erased rows
+        `[n, d − k]`, with the same inner products as the erased rows less `mean`
 
         Raises
         ------

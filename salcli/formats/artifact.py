@@ -83,7 +83,8 @@ def upgraded(path: str, header: dict[str, Any], names: set[str]) -> dict[str, An
     if kind is None:
         raise FormatError(f"{path}: not a salcli eraser: expected the arrays mean, left, right and a header")
     rule = header["k_rule"]
-    parameters = {"k": rule.get("given"), "alpha": rule.get("alpha"), "center": header["is_centred"]}
+    parameters = {"k": rule.get("given"), "alpha": rule.get("alpha")}
+    parameters |= {"center": header["is_centred"], "keep_mean": header["is_centred"]}
     if "kernel" in header:
         kernel, landmarks = header["kernel"], header["landmarks"]
         parameters |= {"kernel": kernel["name"], **{name: kernel[name] for name in PARAMETERS.get(kernel["name"], ())}}

@@ -20,10 +20,10 @@ from .conftest import Files
 def test_the_directions_are_those_of_the_dense_cross_covariance_of_the_train_rows(files: Files) -> None:
     artifact = fit(files.embeddings, files.labels, files.path("e.npz"), FitOptions())
     train = files.rows("train")
-    mean, u, s = dense_directions(files.x[train], one_hot([files.y[i] for i in train]))
+    _, u, s = dense_directions(files.x[train], one_hot([files.y[i] for i in train]))
     assert artifact.eraser.k == 2  # three classes
     assert_allclose(projector(Path(files.path("e.npz"))), u[:, :2] @ u[:, :2].T, atol=1e-6)
-    assert_allclose(load_eraser(Path(files.path("e.npz")))["mean"], mean, atol=1e-6)
+    assert not load_eraser(Path(files.path("e.npz")))["mean"].any()
     assert_allclose(artifact.singular_values, s, atol=1e-6)
 
 
