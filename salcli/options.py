@@ -158,6 +158,12 @@ class ReadOptions(Record):
     keys_file: str | None = option(
         None, "--keys", help="Keys of a file that has none: text, one a line.", metavar="FILE"
     )
+    keyed: bool | None = option(
+        None,
+        off="--no-keys",
+        help="Each row of a text file begins with a word, or is numbers only (whatever else the file holds, rows have "
+        "no keys); default: words, unless every row begins with a number that has a point or exponent.",
+    )
     batch_rows: int | None = option(
         None, help="Most rows read at once; default: by format, 1.5…32 MiB.", metavar="N", bounds=(1, None)
     )

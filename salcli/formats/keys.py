@@ -199,7 +199,9 @@ class KeyedReader(Reader):
         self.path, self.format, self.n, self.d, self.dtype = inner.path, inner.format, inner.n, inner.d, inner.dtype
         self.partition, self.fills_buffers = inner.partition, inner.fills_buffers
         if inner.has_keys:
-            raise FormatError(f"{self.path}: has keys of its own; `keys_file` is for files without")
+            raise FormatError(
+                f"{self.path}: has keys of its own; `keys_file` is for files without, or beside `keyed=False`"
+            )
         if len(self._keys) != self.n:
             raise FormatError(f"{keys_path}: {len(self._keys)} keys, but {self.path} has {self.n} rows")
 

@@ -62,7 +62,7 @@ FORMATS = [
     ),
     Format(
         "glove",
-        (".txt", ".vec"),
+        (".txt", ".vec", ".tsv"),
         lambda _: True,
         lazy("word2vec_text", "read_glove"),
         lazy("word2vec_text", "write_glove"),
@@ -75,7 +75,7 @@ FORMATS = [
 COMPRESSED_SUFFIX = ".gz"
 READ_ONLY_SUFFIXES = frozenset({".bz2", ".xz"})
 FOREIGN_SUFFIXES = frozenset(  # other programs expect what these promise
-    {".parquet", ".kv", ".csv", ".tsv", ".json", ".jsonl", ".pkl", ".pickle", ".pt", ".pth", ".safetensors", ".mat"}
+    {".parquet", ".kv", ".csv", ".json", ".jsonl", ".pkl", ".pickle", ".pt", ".pth", ".safetensors", ".mat"}
     | {".arrow", ".feather", ".ftz", ".model", ".zip", ".h5ad"}
 )
 
@@ -124,6 +124,9 @@ def open_source(path: str, options: ReadOptions | None = None) -> Source:
     try:
         kind = _kind(file, forced, options)
         reader = kind.reader(file, options)
+        if options.keyed is not None and reader.has_keys != options.keyed:
+            given, fault = ("`keyed`", "has no") if options.keyed else ("`keyed=False`", "always has")
+            raise UsageError(f"{given}: {file.name} is {kind}, which {fault} keys")
         if options.keys_file is not None:
             reader = KeyedReader(reader, options.keys_file)
         return Source([reader], allow_nonfinite=options.allow_nonfinite)
