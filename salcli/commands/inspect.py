@@ -55,6 +55,8 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
     if options.read != ReadOptions():
         raise UsageError(f"{path} is an eraser: options that say how to read embeddings do not apply to it")
     if options.projection is not None:
+        if atomic.is_stdout(options.projection):
+            raise UsageError("`projection`: a matrix is binary and goes into a file, not to stdout: give its name")
         atomic.check_output(options.projection, [path])
     artifact = read_artifact(path)
     if options.projection is not None:
