@@ -30,7 +30,7 @@ FORMATS = [
         (".npz",),
         lambda head: head.startswith(sniff.ZIP_MAGIC),
         lazy("npz", "NpzReader"),
-        lazy("npz", "NpzWriter.create"),
+        lazy("npz_writer", "NpzWriter.create"),
         title="an npz file",
         has_magic=True,
         holds_several_arrays=True,
