@@ -286,7 +286,7 @@ def small_float(exponent: int, mantissa: int) -> h5py.h5t.TypeID:
 
 @pytest.mark.parametrize("is_chunked", [False, True])
 @pytest.mark.parametrize(("exponent", "mantissa"), [(8, 7), (4, 3), (5, 2), (8, 15)])
-@pytest.mark.parametrize("x", [np.float32([[1, -0.5], [0.25, 2], [0, -1.5]]), np.float32([[0, 0], [1, 2], [0, 0]])])
+@pytest.mark.parametrize("x", [np.float32([[1, -0.5], [0.25, 2], [0, -1.5]]), np.eye(20, 2, -10, np.float32)])
 def test_floats_that_numpy_has_no_name_for_are_read_as_wider_ones_in_any_storage(
     tmp_path: Path, is_chunked: bool, exponent: int, mantissa: int, x: np.ndarray
 ) -> None:
@@ -296,6 +296,7 @@ def test_floats_that_numpy_has_no_name_for_are_read_as_wider_ones_in_any_storage
             create.set_chunk((2, 2))
         space = h5py.h5s.create_simple(x.shape)
         h5py.Dataset(h5py.h5d.create(file.id, b"x", small_float(exponent, mantissa), space, create))[:] = x
+        file["zeros"] = np.zeros(100)  # behind the matrix, where a wider one would end
     found = read_whole(tmp_path / "v.h5")
     assert_array_equal(found.vectors, x)
     assert_array_equal(read_whole(rewritten(tmp_path / "v.h5", tmp_path / "w.h5")).vectors, 2 * x)
