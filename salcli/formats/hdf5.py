@@ -227,9 +227,12 @@ class Hdf5Reader(FileReader):
         if self.has_keys:
             yield from (self._keys_at(start, stop) or () for start, stop in self.ranges())
 
-    def companions(self) -> list[str]:
-        """Return the names of the datasets beside the matrix and its keys."""
-        return [name for name in self._datasets() if name not in (self.dataset, self.keys_name)]
+    def companions(self) -> dict[str, tuple[int, ...]]:
+        """Return the datasets beside the matrix and its keys, with their shapes."""
+        taken = [address_of(self.root[name]) for name in (self.dataset, self.keys_name) if name is not None]
+        with damage(self.path):
+            rest = {name: item for name, item in self._datasets().items() if address_of(item) not in taken}
+        return {name: _shape(item, otherwise=(self.n,)) for name, item in rest.items()}
 
     def close(self) -> None:
         """Close the file."""
@@ -244,6 +247,18 @@ def _link(group: Any, name: str) -> Any:
         return group.get(name, getlink=True) if isinstance(group, h5py.Group) else None
     except FAULTS:
         return None
+
+
+def address_of(item: Any) -> Any:
+    """Return where an object lies in its file: the same for all its names."""
+    return h5py.h5o.get_info(item.id).addr
+
+
+def _shape(item: h5py.Dataset, otherwise: tuple[int, ...]) -> tuple[int, ...]:
+    try:  # HDF5 opens the files of a view when asked for its shape
+        return otherwise if item.is_virtual else (item.shape or ())
+    except FAULTS:
+        return otherwise
 
 
 def _is_matrix(item: h5py.Dataset) -> bool:

@@ -7,7 +7,7 @@ from salcli.data.embeddings import Embeddings, Floats
 from salcli.errors import FormatError
 from salcli.formats.files import ByteFile
 from salcli.formats.keys import choose_keys, has_key_name, listed, shortened
-from salcli.formats.npy import NpyReader, read_layout
+from salcli.formats.npy import NpyReader, read_header, read_layout
 from salcli.formats.npz_archive import Archive, Member
 from salcli.formats.npz_keys import OFFSETS, KeyList, find_list, find_lists
 from salcli.options import ReadOptions
@@ -93,10 +93,22 @@ class NpzReader(NpyReader):
             raise FormatError(f"{self.path}: {found.length} keys in {name}, {self.n} rows in {self.matrix}")
         return found
 
-    def companions(self) -> list[str]:
-        """Return the names of the arrays beside the matrix and its keys."""
+    @property
+    def container(self) -> ByteFile:
+        """The archive, from which another reader can read another array."""
+        return self.archive.file
+
+    def companions(self) -> dict[str, tuple[int, ...]]:
+        """Return the arrays beside the matrix and its keys, with their shapes."""
         taken = {self.matrix, *(self.keys.arrays if self.keys is not None else ())}
-        return [name for name in self.archive.arrays if name not in taken]
+        return {name: self._shape(name) for name in self.archive.arrays if name not in taken}
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        member = Member(self.archive, name)
+        try:
+            return read_header(member.head(), member.name).shape
+        except FormatError:
+            return (self.n,)
 
     def read(self, start: int, stop: int) -> Embeddings:
         """Read rows into memory of their own."""

@@ -8,6 +8,7 @@ import numpy as np
 from salcli.data.embeddings import Embeddings, Floats
 from salcli.errors import FormatError
 from salcli.formats.base import Output, Writer
+from salcli.formats.beside import Beside
 from salcli.formats.keys import shortened
 from salcli.formats.npy import npy_header
 from salcli.formats.npz import NpzReader
@@ -31,10 +32,11 @@ class NpzWriter(Writer):
         like: NpzReader | None,
         has_keys: bool,
         target: str,
+        beside: Beside,
     ) -> None:
         self._target = target
         self._archive = zipfile.ZipFile(handle, "w", allowZip64=True)
-        self._dtype, self._like = dtype, like
+        self._shape, self._dtype, self._like, self._beside = (n, d), dtype, like, beside
         is_written = has_keys and (like is None or n != like.n or like.keys is None)
         self._keys: list[str] | None = [] if is_written else None
         if is_written and like is not None and like.keys is None and {KEYS, KEYS + UTF8} & {*like.archive.arrays}:
@@ -42,8 +44,7 @@ class NpzWriter(Writer):
         name = like.matrix if like else MATRIX
         self._compression = like.archive.zip.getinfo(f"{name}.npy").compress_type if like else zipfile.ZIP_STORED
         self._matrix_bytes = n * d * dtype.itemsize
-        self._member = self._open(name)
-        self._member.write(npy_header((n, d), dtype))
+        self._member = self._begun(name)
 
     @classmethod
     def create(cls, output: Output) -> "NpzWriter":
@@ -56,7 +57,19 @@ class NpzWriter(Writer):
             like=output.model if isinstance(output.model, NpzReader) else None,
             has_keys=output.has_keys,
             target=output.target,
+            beside=output.beside,
         )
+
+    def _begun(self, name: str) -> Any:
+        member = self._open(name)
+        member.write(npy_header(self._shape, self._dtype))
+        return member
+
+    def begin(self, name: str) -> None:
+        """Write the rows that follow to the array of a name."""
+        self._member.close()
+        self._dtype = self._beside.erased[name]
+        self._member = self._begun(name)
 
     def _open(self, name: str) -> Any:
         info = zipfile.ZipInfo(f"{name}.npy", EPOCH)
@@ -83,7 +96,8 @@ class NpzWriter(Writer):
             skipped.update(old.arrays if old else ())
             write_keys(self._open, old.name if old else KEYS, self._keys, self._matrix_bytes, self._target)
         for name in self._like.archive.arrays if self._like else ():
-            if name not in skipped:
+            is_key = self._like is not None and self._like.keys is not None and name in self._like.keys.arrays
+            if name not in skipped and (is_key or self._beside.is_copied(name)):
                 self._copy(name)
         self._archive.close()
 
