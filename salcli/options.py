@@ -158,6 +158,12 @@ class ReadOptions(Record):
     keys_file: str | None = option(
         None, "--keys", help="Keys of a file that has none: text, one a line.", metavar="FILE"
     )
+    keyed: bool | None = option(
+        None,
+        off="--no-keys",
+        help="Each row of a text file begins with a word, or is numbers only (whatever else the file holds, rows have "
+        "no keys); default: words, unless every row begins with a number that has a point or exponent.",
+    )
     batch_rows: int | None = option(
         None, help="Most rows read at once; default: by format, 1.5…32 MiB.", metavar="N", bounds=(1, None)
     )
@@ -294,10 +300,29 @@ class ApplyOptions(Record):
         choices=DTYPES,
     )
     output_format: str | None = option(None, help=f"Force the output's format: {FORMAT_HELP}.", metavar="F")
+    erase_also: tuple[str, ...] = option(
+        (),
+        help="Another matrix of the file, of the same rows and width, to erase with the same eraser (repeatable).",
+        metavar="DATASET",
+        repeatable=True,
+        text=True,
+    )
+    drop: tuple[str, ...] = option(
+        (),
+        help="What stands beside the matrix in an HDF5 or npz file and is to be left out (repeatable).",
+        metavar="DATASET",
+        repeatable=True,
+        text=True,
+    )
+    only: bool = option(False, help="Leave out all that stands beside the matrix, its keys and --erase-also.")
     read: ReadOptions = field(default_factory=ReadOptions)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.writes_kernel and (self.erase_also or self.drop or self.only):
+            raise UsageError("`writes_kernel` writes inner products alone: leave `erase_also`, `drop` and `only` out")
+        if self.only and self.drop:
+            raise UsageError("`only` leaves all else out already: leave `drop` out")
         if self.writes_kernel and (self.reduces or self.in_place):
             raise UsageError("`writes_kernel` writes inner products: it cannot go with `reduces` or `in_place`")
         if self.writes_kernel and self.output_format not in (None, "h5"):

@@ -15,13 +15,29 @@ from salcli.errors import UsageError
 from salcli.options import ApplyOptions, EvaluateOptions, FitOptions, InspectOptions, LabelCommandOptions, options_of
 
 GATE_FAILED = 1
-STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+STDOUT = "-"
+
+
+def _dash_for_stdout(path: str | None) -> str | None:
+    """Return `-` for `/dev/stdout` and what else names stdout."""
+    from salcli.formats.atomic import is_stdout
+
+    return STDOUT if path is not None and is_stdout(path) else path
+
 
 Embeddings = Annotated[str, typer.Argument(metavar="EMBEDDINGS", help="Embedding file; `-`: text vectors on stdin.")]
 Labels = Annotated[str, typer.Argument(metavar="LABELS", help="Label CSV.")]
 Eraser = Annotated[str, typer.Argument(metavar="ERASER", help="Artifact that `fit` or `kfit` wrote.")]
 Output = Annotated[
-    str, typer.Option("-o", "--output", metavar="FILE", help="Written whole or not at all.", show_default=False)
+    str,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="Written whole or not at all.",
+        show_default=False,
+        callback=_dash_for_stdout,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no summary; warnings and errors stay.")]
@@ -32,7 +48,12 @@ def label(
     output: Annotated[
         str,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="Written whole or not at all; `-`: stdout.", show_default=False
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Written whole or not at all; `-`: stdout.",
+            show_default=False,
+            callback=_dash_for_stdout,
         ),
     ],
     options: LabelCommandOptions,
@@ -47,7 +68,7 @@ def label(
     made = command.label(embeddings, output, options)
     if json:
         console.print_json({"schema": "salcli.label/1", **made.to_dict()})
-    elif not quiet and output != "-":
+    elif not quiet and output != STDOUT:
         console.print_fields(made.lines())
 
 
@@ -112,6 +133,7 @@ def apply(
             metavar="OUT",
             help="Written whole or not at all; `-`: text on stdout. Its suffix chooses the format.",
             show_default=False,
+            callback=_dash_for_stdout,
         ),
     ] = None,
     json: Json = False,
@@ -126,7 +148,7 @@ def apply(
     fields = {"output": done.output, "format": done.format, "n": done.n, "d": done.d, "dtype": done.dtype}
     if json:
         console.print_json({"schema": "salcli.apply/1", **fields})
-    elif not quiet and done.output != "-":
+    elif not quiet and done.output != STDOUT:
         console.print_fields(
             {"wrote": done.output, "rows": f"{done.n:,} of {done.d} dimensions, {done.dtype}, {done.format}"}
         )
@@ -186,7 +208,7 @@ def inspect(
 
 def _require_one_use_of_stdout(output: str | None, *, is_json: bool) -> None:
     """Check that --json does not stand beside `-o -`: both would fill stdout."""
-    if output in STDOUT and is_json:
+    if output == STDOUT and is_json:
         raise UsageError(f"--json and -o {output} both write to stdout: choose one")
 
 

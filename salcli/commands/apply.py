@@ -17,9 +17,10 @@ from salcli.erasers.precision import erased_dtype
 from salcli.errors import RangeError, RowRangeError, UsageError, warn
 from salcli.formats import atomic
 from salcli.formats.base import Writer
+from salcli.formats.beside import Beside, resolve
 from salcli.formats.kernel_matrix import KernelMatrixWriter, create_kernel_matrix, require_place
 from salcli.formats.keys import KeyCensus
-from salcli.formats.registry import create, open_source, output_format
+from salcli.formats.registry import create, open_beside, open_source, output_format
 from salcli.options import BLOCK_ELEMENTS, ApplyOptions, block_rows
 from salcli.streaming import memory
 from salcli.streaming.engine import one_blas_thread, ordered_map
@@ -70,19 +71,35 @@ def apply(
     with closing(open_source(embeddings, read)) as source, one_blas_thread():
         artifact.require_width(eraser, source)
         name = output_format(target, source, source.format if options.in_place else options.output_format)
-        dtype = wanted or _kept_dtype(change, artifact, source, options)
         d = change.d_out - (change.k if options.reduces else 0)
+        others = {each: open_beside(source, each, read) for each in resolve(source, options.erase_also, "erase_also")}
+        dtypes = [wanted or _kept_dtype(change, artifact, each, options) for each in (source, *others.values())]
+        dtype, beside = (
+            dtypes[0],
+            Beside(
+                dict(zip(others, dtypes[1:], strict=True)), tuple(resolve(source, options.drop, "drop")), options.only
+            ),
+        )
 
         lengths = _Lengths()
 
-        def changed(x: np.ndarray, out: np.ndarray | None) -> np.ndarray:
-            lengths.before(x)  # which `out` may overwrite
-            if options.reduces:
-                return lengths.after(change.reduce(x, dtype=dtype, out=out))
-            return lengths.after(change(x, strength=options.strength, dtype=dtype, out=out))
+        def into(dtype: np.dtype[Any]) -> Change:
+            def changed(x: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+                if options.reduces:
+                    return change.reduce(x, dtype=dtype, out=out)
+                return change(x, strength=options.strength, dtype=dtype, out=out)
 
-        with create(target, source, d=d, dtype=dtype, format_name=name) as writer:
-            n = stream_through(source, writer, changed, progress or Silent(), at_once=change.rows_at_once)
+            return changed
+
+        def measured(x: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+            lengths.before(x)  # which `out` may overwrite
+            return lengths.after(into(dtype)(x, out))
+
+        with create(target, source, d=d, dtype=dtype, format_name=name, beside=beside) as writer:
+            n = stream_through(source, writer, measured, progress or Silent(), at_once=change.rows_at_once)
+            for other, rows in others.items():
+                writer.begin(other)
+                stream_through(rows, writer, into(beside.erased[other]), progress or Silent())
         lengths.warn_of_change(embeddings)
     return Applied(target, name, n, d, str(dtype))
 

@@ -15,7 +15,7 @@ from salcli.data.labels import GuardedLabels, as_index
 from salcli.data.source import Chunk, Source
 from salcli.errors import RangeError, SalcliWarning, UsageError, warn
 from salcli.formats.keys import KeyCensus, is_utf8
-from salcli.formats.npz import is_artifact
+from salcli.formats.npz_archive import is_artifact
 from salcli.formats.registry import named, open_source
 from salcli.options import InspectOptions, LabelOptions, ReadOptions
 from salcli.streaming.engine import ordered_map
@@ -55,6 +55,8 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
     if options.read != ReadOptions():
         raise UsageError(f"{path} is an eraser: options that say how to read embeddings do not apply to it")
     if options.projection is not None:
+        if atomic.is_stdout(options.projection):
+            raise UsageError("`projection`: a matrix is binary and goes into a file, not to stdout: give its name")
         atomic.check_output(options.projection, [path])
     artifact = read_artifact(path)
     if options.projection is not None:
@@ -95,7 +97,7 @@ def write_projection(path: str, eraser: "LinearEraser", block_rows: int = PROJEC
     d = eraser.d
     atomic.require_disk_space(path, 8 * d * d, "the matrix")
     with atomic.replacing(path) as temporary, open(temporary, "wb") as handle:
-        handle.write(npy_header(d, d, np.dtype(np.float64), is_fortran=False))
+        handle.write(npy_header((d, d), np.dtype(np.float64)))
         for start in range(0, d, block_rows):
             handle.write(eraser.projection(slice(start, start + block_rows)).data)  # numpy.save misses a full disk
 

@@ -95,9 +95,9 @@ class Reader(ABC):
         """Return where a row is, as a user would look for it: `line 3` or `row 2`."""
         return f"row {row}"
 
-    def companions(self) -> list[str]:
-        """Return the names of what the file holds beside the matrix and its keys."""
-        return []
+    def companions(self) -> dict[str, tuple[int, ...]]:
+        """Return what the file holds beside the matrix and its keys: name → shape (`(n,)` if it cannot be told)."""
+        return {}
 
     @abstractmethod
     def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:

@@ -17,7 +17,7 @@ from salcli.errors import FormatError, SalcliError, first_line
 from salcli.formats import atomic, sniff
 from salcli.formats.files import ByteFile
 from salcli.formats.npy import read_header, strings
-from salcli.formats.npz import Archive
+from salcli.formats.npz_archive import Archive
 from salcli.formats.sniff import HEAD_BYTES
 from salcli.linalg.kernels import PARAMETERS
 

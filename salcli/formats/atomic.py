@@ -5,6 +5,7 @@ import errno
 import functools
 import gzip
 import os
+import re
 import resource
 import shutil
 import stat
@@ -18,13 +19,36 @@ from typing import BinaryIO
 from salcli.errors import OutputError, UsageError, first_line, warn
 
 STDOUT = "-"
+MOST_LINKS = 40
 PIECE, GIB = 1 << 20, 1 << 30
 NAME_BYTES = 100  # of the output's name in its temporary file's: a name may have 255
 
 
+def descriptor_of(path: str) -> int | None:
+    """Return the open descriptor that a path names: 1 for `-`, `/dev/stdout` and links to it; None if it names none.
+
+    What stands behind it may be a file, but one that others write to as well: it must not be replaced.
+    """
+    for _ in range(MOST_LINKS):
+        if path == STDOUT:
+            return 1
+        folder, name = os.path.split(path)
+        if name.isdecimal() and re.fullmatch(rf"/dev/fd|/proc/{os.getpid()}(/task/\d+)?/fd", os.path.realpath(folder)):
+            return int(name)
+        if not os.path.islink(path):
+            return None
+        path = os.path.join(folder, os.readlink(path))
+    return None
+
+
+def is_stdout(path: str) -> bool:
+    """Return whether a path names stdout."""
+    return descriptor_of(path) == 1
+
+
 def is_special(path: str) -> bool:
     """Return whether a path is stdout, a pipe or a device: it cannot be replaced, only written to."""
-    if path == STDOUT:
+    if descriptor_of(path) is not None:
         return True
     try:
         mode = os.stat(path).st_mode
@@ -44,8 +68,10 @@ def check_output(
     UsageError : it is one of the inputs (also by link) and may not replace it
     """
     if is_special(path):
+        with writing(path):
+            os.fstat(descriptor) if (descriptor := descriptor_of(path)) is not None else os.stat(path)
         return
-    target = Path(os.path.realpath(path))
+    target = _real_path(path)
     folder = target.parent
     try:
         is_folder = path.endswith(os.sep) or target.is_dir()
@@ -64,6 +90,15 @@ def check_output(
             continue
         if os.path.exists(given) and os.path.samefile(given, target):
             raise UsageError(f"{path}: is the input {given} itself: {remedy}")
+
+
+def _real_path(path: str) -> Path:
+    try:
+        return Path(os.path.realpath(path))
+    except FileNotFoundError as error:
+        raise OutputError(
+            f"{path}: the working directory was deleted: change into another, or give a full path"
+        ) from error
 
 
 def require_disk_space(path: str, n_bytes: int, purpose: str) -> None:
@@ -159,13 +194,14 @@ def _compress(source: Path, target: Path) -> None:
 
 
 def _pour(source: Path, path: str) -> None:
+    descriptor = descriptor_of(path)
     with open(source, "rb") as whole:
-        if path == STDOUT:
+        if descriptor == 1:
             sys.stdout.flush()
             shutil.copyfileobj(whole, sys.stdout.buffer, PIECE)
             sys.stdout.buffer.flush()
         else:
-            with open(path, "wb") as target:
+            with open(path if descriptor is None else os.dup(descriptor), "wb") as target:
                 shutil.copyfileobj(whole, target, PIECE)
 
 

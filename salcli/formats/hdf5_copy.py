@@ -1,13 +1,13 @@
 """`Hdf5Copy`: all that stands beside the matrix, into another HDF5 file; links and references keep their targets."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import h5py
 import numpy as np
 
 from salcli.errors import warn
-from salcli.formats.hdf5 import FAULTS
+from salcli.formats.hdf5 import FAULTS, address_of
 
 SCALES, SCALED = "DIMENSION_LIST", "REFERENCE_LIST"  # attributes that h5py writes where scales are attached
 REFERENCES_AT_ONCE = 1 << 16
@@ -22,12 +22,22 @@ class Hdf5Copy:
         source: h5py.File,
         target: h5py.File,
         skipped: set[str],
+        dropped: Iterable[str] = (),
         *,
         references_at_once: int = REFERENCES_AT_ONCE,
     ) -> None:
-        """Start a copy of the file at `path`, but for the datasets at `skipped`, whatever else they are called."""
+        """Start a copy of the file at `path`, whatever else the datasets are called that are not copied.
+
+        Parameters
+        ----------
+        skipped : datasets that are made anew
+        dropped : datasets and groups that are left out
+        """
         self._path, self._source, self._target, self._at_once = path, source, target, references_at_once
-        self._places = {_address(source[name]): name for name in skipped if name in source}
+        self._places = {address_of(source[name]): name for name in skipped if name in source}
+        self._dropped: set[Any] = set()
+        for name in dropped:
+            self._drop(source[name])
         self._others: list[tuple[str, str]] = []
         """(name, path) of each other name of a skipped dataset."""
         self._referring: list[tuple[Any, Any, str | None]] = []
@@ -35,9 +45,14 @@ class Hdf5Copy:
         self._scaled: list[tuple[Any, Any]] = []
         """Datasets here and there whose dimensions have scales (as in netCDF)."""
 
+    def _drop(self, item: Any) -> None:
+        self._dropped.add(address_of(item))
+        if isinstance(item, h5py.Group):
+            item.visititems(lambda _, each: self._dropped.add(address_of(each)))
+
     def groups(self) -> None:
         """Copy groups with all they hold; soft and external links stay links."""
-        made: dict[Any, str] = {_address(self._source): "/"}
+        made: dict[Any, str] = {address_of(self._source): "/"}
 
         def copy(group: h5py.Group, into: h5py.Group) -> None:
             self.attributes(group, into)
@@ -48,7 +63,9 @@ class Hdf5Copy:
                     into[name] = link
                     continue
                 item = group[name]
-                address = _address(item)
+                address = address_of(item)
+                if address in self._dropped:
+                    continue
                 if address in self._places:
                     self._others.extend([(path, self._places[address])] if path != self._places[address] else [])
                 elif address in made:
@@ -172,8 +189,3 @@ def _refers(dtype: np.dtype[Any]) -> bool:
         return any(_refers(field[0]) for field in dtype.fields.values())
     inner = h5py.check_vlen_dtype(dtype)
     return h5py.check_ref_dtype(dtype) is not None or (isinstance(inner, np.dtype) and _refers(inner))
-
-
-def _address(item: Any) -> Any:
-    """Return the address of an object in its file, which is the same under all its names."""
-    return h5py.h5o.get_info(item.id).addr

@@ -17,7 +17,7 @@ KEY_NAMES = frozenset({"keys", "words", "vocab", "vocabulary", "tokens", "ids", 
 OTHER_KEY_NAMES = frozenset({"labels"})  # of keys in some files, of classes in others
 
 
-def choose_keys(path: str, lists: Mapping[str, int], n: int, matrix: str) -> str | None:
+def choose_keys(path: str, lists: Mapping[str, int], n: int, matrix: str, *, may_lack: bool = False) -> str | None:
     """Return the name of the list of strings that are the keys of a matrix.
 
     Parameters
@@ -26,6 +26,7 @@ def choose_keys(path: str, lists: Mapping[str, int], n: int, matrix: str) -> str
     lists : the length of each list of strings in the file, by its name (of which the part behind the last `/` counts)
     n : rows of the matrix
     matrix : its name, for messages
+    may_lack : whether there need not be any, since keys are given otherwise
 
     Returns
     -------
@@ -43,6 +44,8 @@ def choose_keys(path: str, lists: Mapping[str, int], n: int, matrix: str) -> str
     for candidates in (fitting, [name for name in fitting if name in named], others):
         if len(candidates) == 1:
             return candidates[0]
+    if may_lack:
+        return None
     if fitting:
         raise FormatError(f"{path}: several lists of {n} strings, {listed(fitting)}: choose one with `keys_dataset`")
     for name in named:
@@ -199,7 +202,9 @@ class KeyedReader(Reader):
         self.path, self.format, self.n, self.d, self.dtype = inner.path, inner.format, inner.n, inner.d, inner.dtype
         self.partition, self.fills_buffers = inner.partition, inner.fills_buffers
         if inner.has_keys:
-            raise FormatError(f"{self.path}: has keys of its own; `keys_file` is for files without")
+            raise FormatError(
+                f"{self.path}: has keys of its own; `keys_file` is for files without, or beside `keyed=False`"
+            )
         if len(self._keys) != self.n:
             raise FormatError(f"{keys_path}: {len(self._keys)} keys, but {self.path} has {self.n} rows")
 

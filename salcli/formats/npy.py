@@ -146,10 +146,10 @@ def read_batches(file: ByteFile, offset: int, start: int, stop: int, memory: Flo
         yield Embeddings.starting_at(first, memory[:n])
 
 
-def npy_header(n: int, d: int, dtype: np.dtype[Any], *, is_fortran: bool) -> bytes:
+def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any], *, is_fortran: bool = False) -> bytes:
     """Return the header that `numpy.save` writes."""
     header = io.BytesIO()
-    fields = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": is_fortran, "shape": (n, d)}
+    fields = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": is_fortran, "shape": shape}
     np.lib.format.write_array_header_1_0(header, fields)
     return header.getvalue()
 
@@ -159,7 +159,7 @@ class NpyWriter(Writer):
 
     def __init__(self, handle: BinaryIO, *, n: int, d: int, dtype: np.dtype[Any], is_fortran: bool = False) -> None:
         self._handle, self._n, self._dtype, self._is_fortran = handle, n, dtype, is_fortran
-        header = npy_header(n, d, dtype, is_fortran=is_fortran)
+        header = npy_header((n, d), dtype, is_fortran=is_fortran)
         self._offset, self._row, self.takes_places = len(header), 0, not is_fortran
         self._turn = threading.Lock()  # the system lets one write at a time into a file, and others spin until then
         handle.write(header)
