@@ -21,6 +21,7 @@ from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.stages import Erasure, opened_against, stage_rows
 from salcli.evaluation.task import TASK
 from salcli.formats import atomic
+from salcli.formats.gold_sets import column_of
 from salcli.formats.label_table import read_labels
 from salcli.formats.registry import open_source
 from salcli.options import EvaluateOptions
@@ -66,7 +67,8 @@ def evaluate(
     require_attackers(options)
     options.require_inputs(has_labels=labels is not None, has_eraser=eraser is not None)
     for path in options.reports:
-        read = (embeddings, labels, eraser, options.against, options.read.keys_file, *options.similarity)
+        sets = (column_of(name)[0] for name in options.similarity)
+        read = (embeddings, labels, eraser, options.against, options.read.keys_file, *sets)
         atomic.check_output(path, read)
     artifact = None if eraser is None else read_artifact(eraser)
     columns = replace(options.labels, task=options.task)
