@@ -13,11 +13,13 @@ import os
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from salcli.errors import FormatError, LabelError, did_you_mean, warn
+from salcli.formats.encodings import as_utf8, wide_encoding
 from salcli.formats.files import ByteFile
 
 BUILT_IN = {"simlex999": "simlex999.txt", "wordsim353": "wordsim353.tsv"}
@@ -91,14 +93,14 @@ def _lines_of(path: str) -> list[tuple[int, str]]:
     """Return the lines of a file that are neither blank nor comments, with their numbers."""
     if "/" not in path and not os.path.exists(path) and (hint := did_you_mean(path, BUILT_IN)):
         raise FormatError(f"{path}: there is no such file or built-in set{hint}")
-    file = ByteFile.open(path)
-    try:
+    with closing(ByteFile.open(path, may_be_wide=True)) as file:
         data = file.stream().read(MAX_BYTES + 1)
-    finally:
-        file.close()
+    if (encoding := wide_encoding(data)) is not None:
+        data = b"".join(as_utf8(path, iter([data]), encoding))
     if len(data) > MAX_BYTES:
         raise FormatError(f"{path}: more than {MAX_BYTES >> 20} MiB: not a similarity set")
-    lines = data.decode("utf-8-sig", "surrogateescape").split("\n")
+    text = data.decode("utf-8-sig", "surrogateescape")
+    lines = text.split("\n" if "\n" in text else "\r")
     numbered = [(i, line.rstrip("\r")) for i, line in enumerate(lines, 1)]
     return [(i, line) for i, line in numbered if line.strip() and not line.lstrip(" ").startswith("#")]
 

@@ -13,8 +13,8 @@ from .strategies import file_of
 PAIRS, SCORES = (("old", "new"), ("big cat", "tiger")), (1.58, 9.2)
 
 
-def read(text: str) -> SimilaritySet:
-    with file_of(text.encode(), "set.txt") as path:
+def read(text: str, encoding: str = "utf-8") -> SimilaritySet:
+    with file_of(text.encode(encoding), "set.txt") as path:
         return read_similarity(str(path))
 
 
@@ -176,3 +176,9 @@ def test_a_built_in_set_of_another_spelling_is_hinted_at() -> None:
 def test_a_broken_cell_of_the_named_column_is_refused_with_its_line() -> None:
     with pytest.raises(FormatError, match="line 3"):
         read("w1,w2,1,2,mean\nold,new,1,2,1.58\nbig cat,tiger,9,9,x\na,b,1,2,3\n")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
+def test_a_set_may_be_in_utf16(encoding: str) -> None:
+    found = read("Word 1;Word 2;Score\r\nold;new;1.58\r\nbig cat;tiger;9.2\r\n", encoding)
+    assert (found.pairs, found.scores) == (PAIRS, SCORES)

@@ -257,3 +257,78 @@ def test_a_column_that_is_named_may_be_called_like_vectors() -> None:
     assert classes_of(read("2024 2025\na\nb\n", attributes=("2024 2025",))) == ["a", "b"]
     assert classes_of(read("the 1 2 3,g\na,x\nb,x\n", attributes=("the 1 2 3",))) == ["a", "b"]
     assert classes_of(read("word,the 1 2 3\nw0,a\nw1,b\n")) == ["a", "b"]
+
+
+PLAIN_TABLE = "word,label\nbolta,F\nkirun,M\nzoë,F\n"
+
+
+def pair(labels: GuardedLabels) -> tuple[object, list[str | None]]:
+    return labels.keys, classes_of(labels)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        PLAIN_TABLE.replace("\n", "\r").encode(),
+        PLAIN_TABLE.replace("\n", "\r").removesuffix("\r").encode(),
+        b"\xef\xbb\xbf" + PLAIN_TABLE.replace("\n", "\r").encode(),
+        ("sep=,\r\n" + PLAIN_TABLE).encode(),
+        ('"sep=;"\n' + PLAIN_TABLE.replace(",", ";")).encode(),
+        ("sep=\t\n" + PLAIN_TABLE.replace(",", "\t")).encode(),
+        PLAIN_TABLE.encode("utf-16"),
+        PLAIN_TABLE.replace(",", "\t").replace("\n", "\r\n").encode("utf-16"),
+        PLAIN_TABLE.encode("utf-16-le"),
+        PLAIN_TABLE.encode("utf-16-be"),
+        b"\xfe\xff" + PLAIN_TABLE.replace("\n", "\r").encode("utf-16-be"),
+        PLAIN_TABLE.encode("utf-32"),
+    ],
+)
+def test_what_spreadsheets_write_reads_as_plain_csv(content: bytes) -> None:
+    assert pair(read(content)) == pair(read(PLAIN_TABLE))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf16_without_a_mark_is_known_in_other_scripts_and_in_large_files(encoding: str) -> None:
+    text = "слово;метка\n" + "".join(f"слово{i};{'мж'[i % 2]}\n" for i in range(200_000))
+    labels = read(text.encode(encoding), key="слово")
+    assert (len(labels), labels.attributes[0].classes, (labels.keys or ())[-1]) == (200_000, ("ж", "м"), "слово199999")
+
+
+def test_utf16_that_is_cut_is_refused() -> None:
+    with pytest.raises(FormatError, match="UTF-16-LE text but does not go on so near byte 39"):
+        read("word,label\na,F\nb,M\n".encode("utf-16")[:-1])
+
+
+def test_line_ends_within_quotes_stay_as_they_are_in_a_file_whose_lines_end_in_cr() -> None:
+    labels = read(b'"wo\nrd",label\r"a\nb",F\r"c\rd","x\n\ry"\r', key="wo\nrd")
+    assert pair(labels) == (("a\nb", "c\rd"), ["F", "x\n\ry"])
+
+
+def test_a_line_feed_in_a_file_whose_lines_end_in_cr_is_refused_with_its_line() -> None:
+    with pytest.raises(FormatError, match="line 3: broken CSV"):
+        read(b"word,label\ra,F\rb,M\nc,F\r")
+
+
+def test_a_declared_separator_counts_as_a_line() -> None:
+    with pytest.raises(FormatError, match="line 4: 1 fields, the header has 2"):
+        read("sep=;\nword;label\na;F\nb\n")
+    with pytest.raises(FormatError, match=r"line 1: the separator is '\|', expected"):
+        read("sep=|\nword|label\na|F\n")
+    with pytest.raises(FormatError, match="no header line"):
+        read("sep=;\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('word,label\na,F\n"b,M\nc,F\nd,M\n', "line 3: .*opens here and is not closed to the end"),
+        ('word,label\na,F\n"b\nc","M\nc,F\nd,M\n', "line 4: .*opens here and is not closed to the end"),
+        ('sep=,\nword,label\na,F\n"b,M\nc,F\nd,M\n', "line 4: .*opens here and is not closed to the end"),
+        ('word,label\na,"F\nb,F\nc,"M"\nd,M\n', "line 2: .*opens here and closes on line 4 where no cell ends"),
+        ('word,label\na,F\nb,"M\n' + "c,F\n" * 600_000, "line 3: .*is not closed within 2 MiB"),
+        ('word,label\nx,F\n"b,M\n' + "c,F\n" * 300_000, "line 3: .*is not closed to the end"),
+    ],
+)
+def test_a_quote_that_is_not_closed_is_refused_with_the_line_where_it_opened(text: str, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        read(text)
