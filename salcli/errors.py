@@ -5,7 +5,7 @@ flags instead.
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 
@@ -112,3 +112,12 @@ def located(path: str) -> Iterator[None]:
         raise RangeError(f"{path}: {error.why}") from error
     except RankError as error:
         raise RankError(f"{path}: {error}") from error
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean …?` for the known name that is most like `name`, or nothing where none is like it."""
+    import difflib
+
+    folded = {one.casefold(): one for one in known}
+    close = difflib.get_close_matches(name.casefold(), folded, 1, 0.6)
+    return f"; did you mean {folded[close[0]]}?" if close else ""

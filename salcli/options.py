@@ -407,7 +407,7 @@ class InspectOptions(Record):
     labels: str | None = option(None, help="Also describe its join with a label CSV.", metavar="CSV")
     similarity: str | None = option(
         None,
-        help="Also score word similarity: simlex999, wordsim353, or a file of word1, word2, score.",
+        help="Also score word similarity: simlex999, wordsim353, or FILE[:COLUMN] of word1, word2, score.",
         metavar="SET",
     )
     head: int = option(5, help="Rows to show.", metavar="N", bounds=(0, None))
@@ -510,7 +510,7 @@ class EvaluateOptions(Record):
     task: str | None = option(None, help="Column of the main task: accuracy and TPR gaps.", metavar="COL", text=True)
     similarity: tuple[str, ...] = option(
         (),
-        help="simlex999, wordsim353 or a file of word1, word2, score (repeatable).",
+        help="simlex999, wordsim353 or FILE[:COLUMN] of word1, word2, score (repeatable).",
         metavar="SET",
         repeatable=True,
     )

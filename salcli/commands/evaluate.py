@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from salcli.commands.sweep import Again, repeat_fits, require_repeatable, sweep
+from salcli.data.join import settle_index
 from salcli.data.labels import GuardedLabels, as_index
 from salcli.data.source import Source
 from salcli.erasers.artifact import Artifact, read_artifact
@@ -22,6 +23,7 @@ from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.stages import Erasure, opened_against, stage_rows
 from salcli.evaluation.task import TASK
 from salcli.formats import atomic
+from salcli.formats.gold_sets import column_of
 from salcli.formats.label_table import read_labels
 from salcli.formats.registry import open_source
 from salcli.options import EvaluateOptions
@@ -67,25 +69,26 @@ def evaluate(
     require_attackers(options)
     options.require_inputs(has_labels=labels is not None, has_eraser=eraser is not None)
     for path in options.reports:
-        read = (embeddings, labels, eraser, options.against, options.read.keys_file, *options.similarity)
+        sets = (column_of(name)[0] for name in options.similarity)
+        read = (embeddings, labels, eraser, options.against, options.read.keys_file, *sets)
         atomic.check_output(path, read)
     artifact = None if eraser is None else read_artifact(eraser)
     columns = replace(options.labels, task=options.task)
     columns = columns if artifact is None else artifact.label_options(columns, str(eraser))
     keep_freed_memory()
-    table = None if labels is None else read_labels(labels, columns)
-    guarded = None
-    if artifact is not None and table is not None and options.fits_again and not artifact.guards(table):
-        as_fitted = replace(options.labels, attributes=(), numeric=(), task=None)
-        guarded = read_labels(table.path, artifact.label_options(as_fitted, str(eraser)))
     with (
         closing(open_source(embeddings, options.read)) as source,
-        hashing(source, *([] if labels is None else [labels])) as digests,
         opened_against(options.against, source, options.read) as against,
+        hashing(source, *([] if labels is None else [labels])) as digests,
         one_blas_thread(),
     ):
         if artifact is not None:
             artifact.require_width(str(eraser), source)
+        table = None if labels is None else settle_index(read_labels(labels, columns), source)
+        guarded = None
+        if artifact is not None and table is not None and options.fits_again and not artifact.guards(table):
+            as_fitted = replace(options.labels, attributes=(), numeric=(), task=None)
+            guarded = settle_index(read_labels(table.path, artifact.label_options(as_fitted, str(eraser))), source)
 
         def inputs() -> dict[str, InputFile]:
             found = {"embeddings": InputFile(embeddings, digests[0].result(), source.n, source.d)}

@@ -9,6 +9,7 @@ import numpy as np
 
 import salcli
 from salcli.data.digests import labels_digest, rows_digest
+from salcli.data.join import settle_index
 from salcli.data.labels import GuardedLabels, Selection
 from salcli.data.source import Source
 from salcli.data.splits import SplitRule
@@ -62,6 +63,7 @@ def fit(
         hashing(source if options.hashes_embeddings else None, labels) as digests,
         one_blas_thread(),
     ):
+        table = settle_index(table, source)
         join = join_labels(source, table)
         rule = options.rule(has_splits=table.splits is not None)
         fitted = rule.fitted(table, join.matched(table))

@@ -194,8 +194,10 @@ def _shown(key: str) -> dict[str, Any]:
 
 
 def _describe_labels(source: Source, labels: GuardedLabels, n_head: int) -> dict[str, Any]:
+    from salcli.data.join import settle_index
     from salcli.streaming.passes import join_labels
 
+    labels = settle_index(labels, source)
     join = join_labels(source, labels)
     matched = join.matched(labels)
     rows = as_index(join.rows_of(matched))

@@ -1,13 +1,14 @@
 """Which embedding row each label belongs to (`Join`), and the chosen rows with their design (`LabelledRows`)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
 from salcli.data.embeddings import Embeddings, Floats, Rows
 from salcli.data.labels import GuardedLabels, Index, Selection, as_index, as_subscript
+from salcli.data.source import Source
 from salcli.errors import AlignmentError, warn
 
 
@@ -33,6 +34,26 @@ class Join:
                 f"{labels.path} joins by row (no key column): {len(labels)} labels, but {path} has {n_rows} rows"
             )
         return cls(range(n_rows), n_rows)
+
+    @classmethod
+    def by_number(cls, labels: GuardedLabels, n_rows: int, path: str) -> Self:
+        """Label i belongs to the row whose number the column without a name says, from 0 (or 1, as R counts all rows).
+
+        Raises
+        ------
+        AlignmentError : there is no such row
+        """
+        assert labels.index is not None
+        numbers = labels.index
+        if len(numbers) == numbers.max() == n_rows and numbers.min() == 1:
+            warn(f"{labels.path}: the rows in the column without a name count from 1 to {n_rows}")
+            numbers = numbers - 1
+        if numbers.max() >= n_rows:
+            raise AlignmentError(
+                f"{labels.path}: row {numbers.max()} in the column without a name, but {path} has {n_rows} rows, "
+                "which count from 0"
+            )
+        return cls(numbers, n_rows)
 
     @classmethod
     def by_key(cls, labels: GuardedLabels, key_batches: Iterable[tuple[str, ...]], path: str) -> Self:
@@ -148,3 +169,30 @@ class LabelledRows:
         chosen = positions[is_present]
         is_whole = len(chosen) == len(batch)
         return (batch.vectors if is_whole else batch.vectors[chosen]), as_index(self.index[first:last])[is_present]
+
+
+def settle_index(labels: GuardedLabels, source: Source) -> GuardedLabels:
+    """Decide whether row numbers in a column without a name join, where neither a key nor an option says so.
+
+    Numbers that only count the rows are left out. Fewer labels than rows, numbered without repeats, join by their
+    numbers. Others can mean either: the table was shuffled before the rows were encoded, or after.
+
+    Raises
+    ------
+    AlignmentError : they can mean either
+    """
+    if labels.index is None or labels.keys is not None:
+        return labels
+    m, numbers, n_rows, path = len(labels), labels.index, source.n_all, source.path
+    from_one = bool(np.array_equal(numbers, np.arange(1, m + 1)))
+    if m > n_rows or (m == n_rows and (from_one or np.array_equal(numbers, np.arange(m)))):
+        return replace(labels, index=None)
+    about = f"{labels.path}: the first column has no name and holds row numbers ({numbers[0]} … {numbers[-1]})"
+    ways = "as an index, counted from 0 (`key=''`), or by position (`by_row`)?"
+    if m == n_rows:
+        raise AlignmentError(f"{about} in another order than 0…{n_rows - 1}: are labels to be joined by them {ways}")
+    if from_one or numbers.max() >= n_rows or len(np.unique(numbers)) < m:
+        what = "count from 1" if from_one else "repeat, or go beyond the rows"
+        raise AlignmentError(f"{about} that {what}; {path} has {n_rows} rows, 0…{n_rows - 1}: join {ways}")
+    warn(f"{about}: the {m} labels are joined by them to the {n_rows} rows of {path}, counted from 0")
+    return replace(labels, keys=tuple(map(str, numbers.tolist())), key_column="")

@@ -156,9 +156,11 @@ class GuardedLabels:
     split_column: str | None = None
     """The split column's name."""
     key_column: str | None = None
-    """The key column's name."""
+    """The key column's name; empty: the rows are named by their numbers, or keys, in a column without a name."""
     task: Attribute | None = None
     """Classes of the main task, `m` values; not guarded."""
+    index: Index | None = None
+    """`[m]` row numbers from a first column without a name. Without keys, it is open whether they join (see `Join`)."""
 
     def __len__(self) -> int:
         return len(self.attributes[0].values)
@@ -184,6 +186,7 @@ class GuardedLabels:
             self.split_column,
             self.key_column,
             None if self.task is None else self.task.restricted_to(index),
+            None if self.index is None else self.index[as_subscript(index)],
         )
 
     def require_variety(self) -> None:

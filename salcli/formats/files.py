@@ -18,6 +18,7 @@ from typing import IO, Any, Self
 
 from salcli.errors import FormatError, first_line
 from salcli.formats import sniff as signature
+from salcli.formats.encodings import wide_encoding
 
 PIECE = 1 << 20
 XZ_MEMORY = 128 << 20  # `xz -9` takes 65 MiB to unpack
@@ -143,8 +144,12 @@ class ByteFile:
         self.__dict__.update(state, _lock=threading.Lock())
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> "ByteFile":
+    def open(cls, path: str | os.PathLike[str], *, may_be_wide: bool = False) -> "ByteFile":
         """Open a file, or stdin for `-`, and find out whether it is compressed.
+
+        Parameters
+        ----------
+        may_be_wide : the reader knows UTF-16 text, which is refused otherwise
 
         Raises
         ------
@@ -152,19 +157,20 @@ class ByteFile:
         """
         name = os.fspath(path)
         if name == "-":
-            return cls("<stdin>", kept(sys.stdin.buffer, "<stdin>"), came_by_pipe=True)._recognised()
+            return cls("<stdin>", kept(sys.stdin.buffer, "<stdin>"), came_by_pipe=True)._recognised(may_be_wide)
         handle = _opened(name)
         if not handle.seekable():  # a pipe: keep it, so that it can be read twice
             with handle:
-                return cls(name, kept(handle, name), came_by_pipe=True)._recognised()
-        return cls(name, handle)._recognised()
+                return cls(name, kept(handle, name), came_by_pipe=True)._recognised(may_be_wide)
+        return cls(name, handle)._recognised(may_be_wide)
 
-    def _recognised(self) -> "ByteFile":
+    def _recognised(self, may_be_wide: bool) -> "ByteFile":
         try:
             head = self.read_up_to(0, signature.HEAD_BYTES)
             self.compression = signature.compression_of(head)
-            reason = signature.refusal(head if self.compression is None else self.head())
-            if reason:
+            content = head if self.compression is None else self.head()
+            reason = signature.refusal(content)
+            if reason and not (may_be_wide and wide_encoding(content)):
                 inside = f"{self.compression} of " if self.compression else ""
                 raise FormatError(f"{self.name}: {inside}{reason}")
         except FormatError:

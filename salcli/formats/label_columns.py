@@ -1,5 +1,6 @@
 """Columns of a label CSV as they are read: a few bytes a row, for there may be millions."""
 
+import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from salcli.data.labels import smallest_code
 from salcli.formats.csv_records import ArrowColumn
 
 AT_ONCE = 1 << 16  # rows
+ROW_NUMBER = re.compile(r"([0-9]{1,18})(?:\.0)?")  # pandas writes numbers with a point if some were missing
 
 
 def stripped(cells: Sequence[str]) -> list[str]:
@@ -63,6 +65,30 @@ class ClassColumn:
                 part = codes[start : start + AT_ONCE]
                 part[:] = new.take(part)
         return codes
+
+
+class RowNumbers:
+    """A column of row numbers."""
+
+    def __init__(self) -> None:
+        self._held = array("q")
+
+    def add(self, cells: Sequence[str]) -> str | None:
+        """Take the next rows' cells; return the first that is no row number, or None."""
+        text = "".join(cells)
+        if text.isascii() and text.isdecimal() and "" not in cells and max(map(len, cells)) < 19:
+            self._held.extend(map(int, cells))
+            return None
+        for cell in cells:
+            found = ROW_NUMBER.fullmatch(cell.strip())
+            if found is None:
+                return cell
+            self._held.append(int(found[1]))
+        return None
+
+    def numbers(self) -> NDArray[np.int64]:
+        """`[m]`, in the order of the rows."""
+        return np.array(self._held, np.int64)
 
 
 class Lines:

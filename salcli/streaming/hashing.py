@@ -23,7 +23,7 @@ def hashing(source: Source | None, *others: str) -> Iterator[list[Future[str | N
         return not is_over.is_set()
 
     with ExitStack() as opened, ThreadPoolExecutor(1) as pool:
-        files = [opened.enter_context(closing(ByteFile.open(path))) for path in others]
+        files = [opened.enter_context(closing(ByteFile.open(path, may_be_wide=True))) for path in others]
         try:
             yield [pool.submit(_sha256, file, is_wanted) for file in (source, *files)]
         finally:

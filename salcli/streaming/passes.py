@@ -27,12 +27,14 @@ GROUPING = Grouping()
 
 
 def join_labels(source: Source, labels: GuardedLabels) -> Join:
-    """Find the row of each label, by key if the CSV has keys, else by position; warn of duplicate keys.
+    """Find the row of each label, by key or row number if the CSV has them, else by position; warn of duplicate keys.
 
     Raises
     ------
     AlignmentError : they do not meet
     """
+    if labels.key_column == "" and labels.index is not None:
+        return Join.by_number(labels, source.n_all, source.path).without_rows(source.dropped)
     if labels.keys is None:
         by_position = Join.by_position(labels, source.n_all, source.path)
         return by_position.without_rows(source.dropped)
