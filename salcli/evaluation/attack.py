@@ -22,6 +22,7 @@ from salcli.evaluation.attackers import (
     Scaling,
     Settings,
     balanced_accuracy,
+    class_counts,
     majority_rate,
     names_of,
     silence_convergence_warnings,
@@ -31,6 +32,7 @@ from salcli.evaluation.attackers import (
 from salcli.evaluation.gates import Asked
 from salcli.evaluation.report import ProbeResult
 from salcli.evaluation.stages import Stages
+from salcli.evaluation.text import listed_counts
 from salcli.options import EvaluateOptions
 from salcli.streaming.engine import current_engine, ordered_map
 from salcli.streaming.memory import require_memory
@@ -55,6 +57,8 @@ class _Job:
     at_test: Index
     y_train: NDArray[Any]
     y_test: NDArray[Any]
+    untrained: dict[str, int]
+    """Test rows that are left out, by their class, of which there are no training rows."""
 
 
 def require_attackers(options: EvaluateOptions) -> None:
@@ -144,8 +148,14 @@ def attack(
             if len(np.unique(y_train)) < 2 or not len(y_test):
                 notes.append(f"{attribute.name}: the {adversary} attacker's training rows are all of one class")
                 continue
-            notes += _doubts(attribute, adversary, y_train, y_test)
-            jobs += [_Job(attribute, adversary, probe, at_train, at_test, y_train, y_test) for probe in probes]
+            is_known = np.isin(y_test, y_train)
+            untrained = class_counts(attribute, y_test[~is_known])
+            at_test, y_test = at_test[is_known], y_test[is_known]
+            notes += _doubts(attribute, adversary, y_test, untrained)
+            if len(y_test):
+                jobs += [
+                    _Job(attribute, adversary, probe, at_train, at_test, y_train, y_test, untrained) for probe in probes
+                ]
     _require_memory(jobs, stages)
 
     def run(job: _Job) -> list[ProbeResult]:
@@ -264,17 +274,18 @@ def _tuned(job: _Job, reading: _Reading, seed: int) -> Settings:
     return tuned(attacker, reading.train(_judged(reading.stages)), job.y_train, reading.d, seed=seed)
 
 
-def _doubts(attribute: Attribute, adversary: str, y_train: NDArray[Any], y_test: NDArray[Any]) -> list[str]:
+def _doubts(attribute: Attribute, adversary: str, y_test: NDArray[Any], untrained: dict[str, int]) -> list[str]:
     """Return what makes the figures on these test rows mean less than they seem to."""
     notes = []
-    if len(np.unique(y_test)) < 2:
+    if len(np.unique(y_test)) == 1:
         notes.append(
             f"{attribute.name}: the test rows are all of one class: no attacker does better than a blind guess"
         )
-    if n := int(np.sum(~np.isin(y_test, y_train))):
+    if untrained:
+        n = sum(untrained.values())
         notes.append(
-            f"{attribute.name}: {n} of {len(y_test)} test rows are of classes that the {adversary} attacker "
-            "was not trained on"
+            f"{attribute.name}: {n} of {n + len(y_test)} test rows are left out, of classes that the {adversary} "
+            f"attacker was not trained on: {listed_counts(untrained)}"
         )
     return notes
 
@@ -313,6 +324,8 @@ def _result(job: _Job, reading: _Reading, stage: str, settings: Settings, seed: 
         converged=classifier.converged,
         capped=is_capped,
         n_classes=len(np.unique(job.y_train)),
+        n_left_out=sum(job.untrained.values()),
+        untrained_classes=tuple(job.untrained),
         hyperparameters=settings,
     )
 

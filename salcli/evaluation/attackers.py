@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.data.labels import Attribute
 from salcli.data.splits import stratified_parts
 from salcli.errors import RangeError
 
@@ -371,6 +372,12 @@ def balanced_accuracy(predicted: NDArray[Any], true: NDArray[Any]) -> float:
 def majority_rate(true: NDArray[Any]) -> float:
     """Return the share of the most frequent class."""
     return float(np.unique(true, return_counts=True)[1].max() / len(true))
+
+
+def class_counts(attribute: Attribute, codes: NDArray[Any]) -> dict[str, int]:
+    """Return how many of the codes `[n]` are of each class, by its name, without the classes that do not occur."""
+    found, counts = np.unique(codes, return_counts=True)
+    return {(attribute.classes or ())[code]: n for code, n in zip(found.tolist(), counts.tolist(), strict=True)}
 
 
 @contextmanager

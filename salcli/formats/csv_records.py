@@ -213,7 +213,7 @@ def _batched(path: str, records: Iterator[tuple[int, list[str]]], n_columns: int
 
 def _blocks(path: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Yield complete lines, the first alone and then many at a time; only the last may lack its line feed."""
-    held, n_lines, is_first = b"", 0, True
+    rest, n_lines, is_first = b"", 0, True
     for data in pieces:
         whole, feed, rest = (rest + data).rpartition(b"\n")
         if feed:
