@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from reproduce_words import halved, salcli
 from sklearn.svm import SVC, LinearSVC
 
-from salcli.data.splits import stratified_sample
+from salcli.data.splits import stratified_parts
 from salcli.erasers.kernel import FeatureEraser
 from salcli.erasers.sal import fit_sal
 from salcli.evaluation.similarity import similarity_score, spellings
@@ -84,7 +84,7 @@ def landmark_table(folder: Path, halves: Path, gold_set: str) -> None:
     print("|---|---|---|---|---|---|---|---|---|---|")
     for kernel in (Kernel("rbf"), Kernel("poly")):
         for m in COUNTS:
-            sample = stratified_sample(np.arange(len(y["train"])), y["train"], m, 0)
+            (sample,) = stratified_parts(y["train"], [m / len(y["train"])], 0, sizes=[m])
             features = NystromMap.of(kernel, x["train"][np.sort(sample)])
             of_train = features(x["train"])
             moments = CrossMoments.of(of_train, np.eye(2)[y["train"]])
