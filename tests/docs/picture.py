@@ -19,7 +19,13 @@ def main() -> None:
             session.run(step)
             if "--report report.html" in step.command:
                 break
-        options = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--window-size={WIDTH},{HEIGHT}")
+        options = (
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--hide-scrollbars",
+            f"--window-size={WIDTH},{HEIGHT}",
+        )
         page = f"file://{session.folder / 'report.html'}"
         subprocess.run([browser, *options, f"--screenshot={PICTURE}", page], check=True, capture_output=True)
     size = PICTURE.stat().st_size
