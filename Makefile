@@ -8,8 +8,8 @@ TIME ?= 60
 BROWSER ?= chromium
 
 .DEFAULT_GOAL := help
-.PHONY: help install format check test test-fast fuzz docs docs-picture demo audit bench bench-check reproduce-words reproduce-kernels \
-	reproduce-fairness clean
+.PHONY: help install format check test test-fast fuzz docs docs-picture demo audit bench bench-check reproduce-words \
+	reproduce-kernels reproduce-fairness clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -47,7 +47,7 @@ $(VENV)/audit/bin/pip-audit: $(BIN)/salcli
 audit: $(VENV)/audit/bin/pip-audit ## Ask for known vulnerabilities of what salcli needs at run time
 	@$(BIN)/python tests/audit.py $(VENV)/audit
 
-docs: $(VENV)/.dev ## Write docs/reference/cli.md, the figures and the outputs of commands in the documentation again
+docs: $(VENV)/.dev ## Write what the documentation takes from the code again: outputs, figures, docs/reference/cli.md
 	$(BIN)/python -m tests.docs
 
 docs-picture: $(VENV)/.dev ## Make docs/report.png again (BROWSER=chromium: headless)

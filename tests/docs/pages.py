@@ -72,7 +72,8 @@ class Session:
 
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a command in a shell that finds this salcli."""
-    environment = os.environ | {
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")} | {
+        "LC_ALL": "C.UTF-8",
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
