@@ -1,4 +1,4 @@
-"""The benchmark's own sums: medians, turns, the block in the README, and what counts as a loss."""
+"""The benchmark's own sums: medians, turns, the blocks in the documentation, and what counts as a loss."""
 
 import sys
 from contextlib import nullcontext
@@ -16,7 +16,7 @@ from benchmarks.speed.memory import TAKEN_SECONDS
 from benchmarks.speed.peers import inlp, paper_recipe
 from benchmarks.speed.results import Row, Run, changes, read_runs, write_runs
 from benchmarks.speed.scaling import fitted_exponent
-from benchmarks.speed.table import comparison, markdown, rewrite
+from benchmarks.speed.table import comparison, headline, markdown, publish, rewrite
 from benchmarks.speed.timing import Measure, Usage, interleaved
 
 
@@ -186,6 +186,20 @@ def test_a_run_rewrites_its_block_and_nothing_else(tmp_path: Path) -> None:
     assert "**no**" in text
     with pytest.raises(ValueError, match="no block"):
         rewrite(Path(__file__).with_name("conftest.py"), "")
+
+
+def test_the_documentation_gets_the_run_of_the_largest_scale(tmp_path: Path) -> None:
+    runs = read_runs(Path(speed.RESULTS))
+    largest = runs[max(runs)]
+    (tmp_path / "docs").mkdir()
+    for name in ("README.md", "docs/benchmarks.md"):
+        (tmp_path / name).write_text("<!-- bench --><!-- /bench -->", "utf-8")
+    publish(runs.values(), tmp_path)
+    assert markdown(largest) in (tmp_path / "docs" / "benchmarks.md").read_text("utf-8")
+    assert headline(largest) in (tmp_path / "README.md").read_text("utf-8")
+    assert len(headline(largest).splitlines()) == 3
+    with pytest.raises(KeyError):
+        headline(run_of(row(0.5)))
 
 
 def test_the_exponent_is_that_of_a_power() -> None:
