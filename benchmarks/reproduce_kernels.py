@@ -6,10 +6,11 @@ second writes features from M landmarks and asks fresh attackers (a linear and a
 10) what they read before and after, and what the features are still worth: the Spearman correlation of their cosines
 with SimLex-999, and the reach, the share of the kernel's trace that the features hold.
 
-    python benchmarks/reproduce_kernels.py FOLDER [SET]    FOLDER/vectors.npy [150000, 100], FOLDER/vocab.txt
+    python -m benchmarks.reproduce_kernels GLOVE [--top N]
+
+GLOVE is glove.6B.100d.txt as it is downloaded, or a folder with its first 150,000 rows as vectors.npy and vocab.txt.
 """
 
-import argparse
 import csv
 import json
 import tempfile
@@ -17,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from reproduce_words import halved, salcli
 from sklearn.svm import SVC, LinearSVC
 
+from benchmarks.reproduce_words import arguments, as_folder, halved, salcli
 from salcli.data.splits import stratified_parts
 from salcli.erasers.kernel import FeatureEraser
 from salcli.erasers.sal import fit_sal
@@ -59,7 +60,7 @@ def attacked(train: Array, y: Array, test: Array, y_test: Array) -> str:
     return f"{linear:.3f} | {rbf:.3f}"
 
 
-def landmark_table(folder: Path, halves: Path, gold_set: str) -> None:
+def landmark_table(folder: Path, halves: Path) -> None:
     """Print what fresh attackers read of features from M landmarks."""
     words = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
     row_of = {word: i for i, word in enumerate(words)}
@@ -70,7 +71,7 @@ def landmark_table(folder: Path, halves: Path, gold_set: str) -> None:
         chosen = [row for row in rows if row["split"] == part]
         x[part] = np.asarray(every[[row_of[row["word"]] for row in chosen]])
         y[part] = np.array([int(row["label"] == "she") for row in chosen])
-    gold = read_similarity(gold_set)
+    gold = read_similarity("simlex999")
     asked = [word for word in spellings(gold.pairs) if word in row_of]
     similar = np.asarray(every[[row_of[word] for word in asked]])
 
@@ -83,7 +84,7 @@ def landmark_table(folder: Path, halves: Path, gold_set: str) -> None:
     print(f"| kernel | M | k | reach | {' | '.join(columns)} |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for kernel in (Kernel("rbf"), Kernel("poly")):
-        for m in (m for m in COUNTS if m <= len(y["train"])):
+        for m in (count for count in COUNTS if count <= len(y["train"])):
             (sample,) = stratified_parts(y["train"], [m / len(y["train"])], 0, sizes=[m])
             features = NystromMap.of(kernel, x["train"][np.sort(sample)])
             of_train = features(x["train"])
@@ -102,19 +103,15 @@ def landmark_table(folder: Path, halves: Path, gold_set: str) -> None:
 
 def main() -> None:
     """Print both tables."""
-    parser = argparse.ArgumentParser(epilog="make reproduce-kernels GLOVE=FOLDER")
-    parser.add_argument("folder", type=Path, help="vectors.npy and vocab.txt")
-    parser.add_argument("gold_set", nargs="?", default="simlex999", help="word similarity (default: simlex999)")
-    parser.add_argument("--top", default="7500", help="words at each end (default: 7500)")
-    given = parser.parse_args()
-    folder = given.folder
-    vectors, keys = str(folder / "vectors.npy"), ["--keys", str(folder / "vocab.txt")]
+    given = arguments(__doc__).parse_args()
     with tempfile.TemporaryDirectory() as scratch:
+        folder = as_folder(given.glove, Path(scratch))
+        vectors, keys = str(folder / "vectors.npy"), ["--keys", str(folder / "vocab.txt")]
         labels, halves, eraser = (Path(scratch) / name for name in ("labels.csv", "halves.csv", "eraser.npz"))
-        salcli("label", vectors, *keys, "--direction", "he:she", "--top", given.top, "-o", str(labels), "--quiet")
+        salcli("label", vectors, *keys, "--direction", "he:she", "--top", str(given.top), "-o", str(labels), "--quiet")
         halved(labels, halves)
         exact_table(vectors, keys, labels, halves, eraser)
-        landmark_table(folder, halves, given.gold_set)
+        landmark_table(folder, halves)
 
 
 if __name__ == "__main__":

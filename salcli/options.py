@@ -11,6 +11,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from salcli.data.hashes import HASH_ALGORITHMS
 from salcli.errors import ParameterError, UsageError
 
 if TYPE_CHECKING:  # help is shown without numpy
@@ -47,6 +48,8 @@ class Option:
     """Each use of the flag adds a value to the tuple."""
     is_text: bool = False
     """Names something inside a file (a column, a word), so its bytes are read as UTF-8 in any locale."""
+    is_hidden: bool = False
+    """Left out of `--help`: an earlier name of another option."""
 
     def flags_of(self, name: str) -> tuple[str, ...]:
         """Return the flags of the field `name`, the one for messages first."""
@@ -98,9 +101,10 @@ def option(
     parse: Callable[[str], Any] | None = None,
     repeatable: bool = False,
     text: bool = False,
+    hidden: bool = False,
 ) -> Any:
     """Return a dataclass field that is an option of the command line (see `Option` for the arguments)."""
-    given = Option(flags, help, metavar, off, choices, bounds, parse, repeatable, text)
+    given = Option(flags, help, metavar, off, choices, bounds, parse, repeatable, text, hidden)
     return field(default=default, metadata={"option": given})
 
 
@@ -264,14 +268,31 @@ class FitOptions(Record):
     parameters: Any = None
     """`Parameters` of the method (see `salcli.erasers.base.METHODS`); None: its defaults."""
     read: ReadOptions = field(default_factory=ReadOptions)
-    hashes_embeddings: bool = option(
-        True,
+    hash_algorithm: str = option(
+        HASH_ALGORITHMS[0],
+        "--hash",
+        help="Of the embeddings, recorded in the eraser: by it evaluate tells another file. A large file is fitted "
+        "sooner than it is hashed: blake3 is several times as fast as sha256, none leaves it out.",
+        metavar="A",
+        choices=(*HASH_ALGORITHMS, "none"),
+    )
+    sha256: bool | None = option(
+        None,
         "--sha256",
         off="--no-sha256",
-        help="Record the embeddings' SHA-256 in the eraser, by which evaluate tells another file. It takes longer than "
-        "the fit of a large file.",
+        help="The same as `hash_algorithm=sha256` or `hash_algorithm=none`.",
+        hidden=True,
     )
     seed: int = _seed()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sha256 is not None:
+            meant = "sha256" if self.sha256 else "none"
+            if self.hash_algorithm not in (HASH_ALGORITHMS[0], meant):
+                alias = "`sha256`" if self.sha256 else "`sha256=False`"
+                raise UsageError(f"{alias} and `hash_algorithm={self.hash_algorithm}` contradict each other: give one")
+            object.__setattr__(self, "hash_algorithm", meant)
 
     def rule(self, *, has_splits: bool) -> "SplitRule":
         """Return which rows are fitted, now that it is known whether there is a split column."""

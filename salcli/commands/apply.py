@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.data.embeddings import empty_aligned
 from salcli.data.source import Chunk, Source
 from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.erasers.base import Eraser
@@ -217,7 +218,7 @@ def stream_through(
         return writer.encode(batch.with_vectors(vectors)), batch.keys, len(batch)
 
     def placed(chunk: Chunk) -> tuple[None, None, int]:
-        row, memory = chunk.start, np.empty((min(rows, chunk.n_rows), source.d), source.dtype)
+        row, memory = chunk.start, empty_aligned(min(rows, chunk.n_rows), source.d, source.dtype)
         try:
             for batch in chunk.batches(len(memory), out=memory, is_checked=at_once is None):
                 writer.place(row, change(batch.vectors, memory[: len(batch)]))

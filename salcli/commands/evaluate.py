@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from salcli.commands.sweep import Again, repeat_fits, require_repeatable, sweep
+from salcli.data.hashes import HASH_ALGORITHMS, FileHash
 from salcli.data.join import settle_index
 from salcli.data.labels import GuardedLabels, as_index
 from salcli.data.source import Source
@@ -75,11 +76,15 @@ def evaluate(
     artifact = None if eraser is None else read_artifact(eraser)
     columns = replace(options.labels, task=options.task)
     columns = columns if artifact is None else artifact.label_options(columns, str(eraser))
+    fitted_file = None if artifact is None else FileHash.recorded(artifact.header["inputs"]["embeddings"])
+    algorithm = HASH_ALGORITHMS[0] if fitted_file is None else fitted_file.algorithm
     keep_freed_memory()
     with (
         closing(open_source(embeddings, options.read)) as source,
         opened_against(options.against, source, options.read) as against,
-        hashing(source, *([] if labels is None else [labels])) as digests,
+        hashing(
+            {each: algorithm for each in (source, against) if each is not None}, *([] if labels is None else [labels])
+        ) as hashes,
         one_blas_thread(),
     ):
         if artifact is not None:
@@ -91,16 +96,16 @@ def evaluate(
             guarded = settle_index(read_labels(table.path, artifact.label_options(as_fitted, str(eraser))), source)
 
         def inputs() -> dict[str, InputFile]:
-            found = {"embeddings": InputFile(embeddings, digests[0].result(), source.n, source.d)}
+            found = {"embeddings": InputFile(embeddings, hashes[0].result(), source.n, source.d)}
             if table is not None:
-                found["labels"] = InputFile(str(labels), digests[1].result(), len(table))
+                found["labels"] = InputFile(str(labels), hashes[-1].result(), len(table))
             return found
 
         about: EraserSummary | ErasedFile | None = None
         if artifact is not None:
             about = EraserSummary.of(str(eraser), artifact)
         elif against is not None:
-            about = ErasedFile(str(options.against), against.sha256(), against.n, against.d)
+            about = ErasedFile(str(options.against), hashes[1].result(), against.n, against.d)
         with located(embeddings):
             subject = Subject(source, table, artifact, against, guarded, about)
             report = assess(subject, inputs, options, progress or Silent()).worded(wording)
@@ -186,12 +191,12 @@ def _notes_on_inputs(artifact: Artifact | None, inputs: dict[str, InputFile]) ->
     fitted = artifact.header["inputs"]
     notes = []
     for name in ("embeddings", "labels"):
-        known = fitted[name]["sha256"]
+        known = FileHash.recorded(fitted[name])
         if known is None:
             is_unknown = f"whether the {name} are the file that the eraser was fitted on is not known"
-            notes.append(f"{is_unknown} (`hashes_embeddings=False`)")
-        elif name in inputs and known != inputs[name].sha256:
-            notes.append(f"the {name} are not the file that the eraser was fitted on (another SHA-256)")
+            notes.append(f"{is_unknown} (`hash_algorithm=none`)")
+        elif name in inputs and known != inputs[name].hash:
+            notes.append(f"the {name} are not the file that the eraser was fitted on (another {known.title})")
     return notes
 
 

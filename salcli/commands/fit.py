@@ -9,6 +9,7 @@ import numpy as np
 
 import salcli
 from salcli.data.digests import labels_digest, rows_digest
+from salcli.data.hashes import FileHash
 from salcli.data.join import settle_index
 from salcli.data.labels import GuardedLabels, Selection
 from salcli.data.source import Source
@@ -57,13 +58,13 @@ def fit(
     parameters = method.Parameters() if options.parameters is None else options.parameters
     atomic.check_output(output, [embeddings, labels, options.read.keys_file])
     keep_freed_memory()
-    table = read_labels(labels, options.labels)
+    algorithm = options.hash_algorithm
     with (
         closing(open_source(embeddings, options.read)) as source,
-        hashing(source if options.hashes_embeddings else None, labels) as digests,
+        hashing({} if algorithm == "none" else {source: algorithm}, labels) as hashes,
         one_blas_thread(),
     ):
-        table = settle_index(table, source)
+        table = settle_index(read_labels(labels, options.labels), source)
         join = join_labels(source, table)
         rule = options.rule(has_splits=table.splits is not None)
         fitted = rule.fitted(table, join.matched(table))
@@ -76,8 +77,9 @@ def fit(
                 rows, parameters, task=None, seed=options.seed, engine=engine, progress=progress or Silent()
             )
         warn_of_doubts(result)
-        hashes = (digests[0].result(), digests[1].result())
-        header = describe_fit(options, parameters, source, table, fitted, result, rule, hashes, engine)
+        header = describe_fit(options, parameters, source, table, fitted, result, rule, engine)
+        header["inputs"]["labels"]["sha256"] = hashes.pop().result().digest
+        header["inputs"]["embeddings"] |= _recorded(hashes.pop().result() if hashes else None)
     artifact = Artifact(result.eraser, result.singular_values, header)
     write_artifact(output, artifact)
     return artifact
@@ -91,10 +93,12 @@ def describe_fit(
     fitted: Selection,
     fit: Fit[Eraser],
     rule: SplitRule,
-    digests: tuple[str | None, str | None],
     engine: Engine,
 ) -> dict[str, Any]:
-    """Say what was fitted, on which rows of which files, by which versions: plain values, no row, key or time."""
+    """Say what was fitted, on which rows of which files, by which versions: plain values, no row, key or time.
+
+    The hashes of the files come later.
+    """
     chosen = labels.restricted_to(fitted)
     digest_of = [partial(rows_digest, labels, fitted)]
     digest_of += [partial(labels_digest, labels, attribute, fitted) for attribute in labels.attributes]
@@ -133,13 +137,19 @@ def describe_fit(
                 "n": source.n,
                 "d": source.d,
                 "dtype": str(source.dtype),
-                "sha256": digests[0],
             },
-            "labels": {"name": file_name(labels.path), "n": len(labels), "sha256": digests[1]},
+            "labels": {"name": file_name(labels.path), "n": len(labels)},
         },
         "versions": versions(),
         **fit.header,
     }
+
+
+def _recorded(hashed: FileHash | None) -> dict[str, Any]:
+    """Return the hash as the record of a file has it."""
+    if hashed is None:
+        return {"hash": None}
+    return {"hash": asdict(hashed)} | ({} if hashed.sha256 is None else {"sha256": hashed.sha256})
 
 
 def versions() -> dict[str, str]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.embeddings import Embeddings, Floats, Rows
+from salcli.data.hashes import hasher
 from salcli.errors import FormatError, warn
 from salcli.linalg.decompositions import all_finite
 
@@ -100,8 +101,8 @@ class Reader(ABC):
         return {}
 
     @abstractmethod
-    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
-        """Return the SHA-256 of the file as it is on disk; stop early when `is_wanted` returns False."""
+    def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Return the hash of the file as it is on disk; stop early when `is_wanted` returns False."""
 
     @abstractmethod
     def close(self) -> None:
@@ -128,11 +129,11 @@ class ArrayReader(Reader):
         """Return rows, without a copy."""
         return Embeddings.starting_at(start, self._x[start:stop])
 
-    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:  # noqa: ARG002 (readers of files use it)
-        """Return the SHA-256 of the rows' bytes in C order."""
-        import hashlib
-
-        return hashlib.sha256(self._x.tobytes()).hexdigest()
+    def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:  # noqa: ARG002 (readers of files use it)
+        """Return the hash of the rows' bytes in C order."""
+        found = hasher(algorithm)
+        found.update(self._x.tobytes())
+        return found.hexdigest()
 
     def close(self) -> None:
         """Do nothing: there is no file."""
@@ -320,14 +321,14 @@ class Source:
         place = shard.reader.place(row - shard.first)
         return place if len(self.shards) == 1 else f"{place} of {shard.reader.path}"
 
-    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
-        """Return the SHA-256 of the file as it is on disk; of several, that of the list of their digests."""
-        digests = [shard.reader.sha256(is_wanted) for shard in self.shards]
+    def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Return the hash of the file as it is on disk; of several, that of the list of their digests, one a line."""
+        digests = [shard.reader.digest(algorithm, is_wanted) for shard in self.shards]
         if len(digests) == 1:
             return digests[0]
-        import hashlib
-
-        return hashlib.sha256("".join(f"{digest}\n" for digest in digests).encode("ascii")).hexdigest()
+        found = hasher(algorithm)
+        found.update("".join(f"{digest}\n" for digest in digests).encode("ascii"))
+        return found.hexdigest()
 
     def close(self) -> None:
         """Close all files."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
+from salcli.data.hashes import FileHash
 from salcli.erasers.artifact import Artifact
 from salcli.evaluation.base import Measure
 from salcli.evaluation.shares import difference
@@ -55,12 +56,16 @@ class InputFile:
     """A file that was read."""
 
     path: str
-    sha256: str | None
-    """None where the file was not hashed."""
+    hash: FileHash
     n: int
     """Rows of embeddings, or labels."""
     d: int | None = field(default=None, metadata=OPTIONAL)
     """Dimensions of embeddings."""
+    sha256: str | None = field(init=False, metadata=OPTIONAL)
+    """The digest of `hash` if it is SHA-256."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sha256", self.hash.sha256)
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,7 @@ class ErasedFile:
     """A file of the same rows that was erased elsewhere."""
 
     path: str
-    sha256: str
+    hash: FileHash
     n: int
     d: int
     method: str = field(default="against", init=False)

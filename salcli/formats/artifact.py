@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.data.hashes import is_hash
 from salcli.data.splits import SplitRule
 from salcli.errors import FormatError, SalcliError, first_line
 from salcli.formats import atomic, sniff
@@ -66,7 +67,7 @@ def read_file(path: str) -> ArtifactFile:
     """
     file = ByteFile.open(path)
     try:
-        arrays, digest = _arrays(path, file), file.sha256()
+        arrays, digest = _arrays(path, file), file.digest("sha256")
         header = checked_header(path, str(arrays.pop("header")))
     finally:
         file.close()
@@ -181,7 +182,9 @@ def _is_number_or_flag(value: Any) -> bool:
 def _are_inputs(value: Any) -> bool:
     if not isinstance(value, dict) or not all(_is_record(value.get(name)) for name in ("embeddings", "labels")):
         return False
-    return _or_none(_is_text)(value["embeddings"].get("sha256")) and _is_text(value["labels"].get("sha256"))
+    embeddings, labels = value["embeddings"], value["labels"]
+    is_known = _or_none(_is_text)(embeddings.get("sha256")) and _or_none(is_hash)(embeddings.get("hash"))
+    return is_known and _is_text(labels.get("sha256"))
 
 
 def _are_versions(value: Any) -> bool:

@@ -161,9 +161,9 @@ class FileReader(Reader):
         """The file, from which another reader can read another array."""
         return self.file
 
-    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
-        """Return the SHA-256 of the file as it is on disk; stop early when `is_wanted` returns False."""
-        return self.file.sha256(is_wanted)
+    def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Return the hash of the file as it is on disk; stop early when `is_wanted` returns False."""
+        return self.file.digest(algorithm, is_wanted)
 
     def close(self) -> None:
         """Close the file."""

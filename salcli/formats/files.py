@@ -3,7 +3,6 @@
 import bz2
 import contextlib
 import gzip
-import hashlib
 import lzma
 import os
 import shutil
@@ -16,11 +15,16 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import IO, Any, Self
 
+import numpy as np
+
+from salcli.data.embeddings import empty_aligned
+from salcli.data.hashes import hasher
 from salcli.errors import FormatError, first_line
 from salcli.formats import sniff as signature
 from salcli.formats.encodings import wide_encoding
 
 PIECE = 1 << 20
+HASHED_PIECE = 2 << 20  # shorter ones are hashed more slowly
 XZ_MEMORY = 128 << 20  # `xz -9` takes 65 MiB to unpack
 
 
@@ -266,13 +270,14 @@ class ByteFile:
         """Return this file if it is plain, else its content in an unnamed temporary file (see `UnpackedFile`)."""
         return self if self.is_plain else UnpackedFile(self, n_bytes).closed_with(self)
 
-    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
-        """Return the SHA-256 of the file as it is on disk (what `sha256sum` prints); stop when it is not wanted."""
-        digest, offset = hashlib.sha256(), 0
-        while (is_wanted is None or is_wanted()) and (piece := self._read(PIECE, offset)):
-            digest.update(piece)
-            offset += len(piece)
-        return digest.hexdigest()
+    def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Return the hash of the file as it is on disk (as `sha256sum` or `b3sum`); stop when it is not wanted."""
+        found, offset = hasher(algorithm), 0
+        view = empty_aligned(1, HASHED_PIECE, np.dtype(np.uint8))[0].data
+        while (is_wanted is None or is_wanted()) and (n := self.fill(view, offset)):
+            found.update(view[:n])
+            offset += n
+        return found.hexdigest()
 
     def closed_with(self, other: "ByteFile") -> Self:
         """Have this file closed when another one is."""
@@ -334,9 +339,9 @@ class UnpackedFile(ByteFile):
         """Read from the temporary file from now on: it is whole."""
         self._handle = self._spool
 
-    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
-        """Return the SHA-256 of the compressed file."""
-        return self.packed.sha256(is_wanted)
+    def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Return the hash of the compressed file."""
+        return self.packed.digest(algorithm, is_wanted)
 
     def close(self) -> None:
         """Close both files."""

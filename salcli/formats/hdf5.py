@@ -8,7 +8,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from salcli.data.embeddings import Embeddings, Floats
+from salcli.data.embeddings import Embeddings, Floats, empty_aligned
 from salcli.data.source import partition_rows, require_shape, row_ranges
 from salcli.errors import FormatError, first_line
 from salcli.formats.base import FileReader
@@ -179,7 +179,7 @@ class Hdf5Reader(FileReader):
         if self._offset is None:
             yield from super().batches(start, stop, rows, out)
             return
-        memory = np.empty((min(rows, stop - start), self.d), self.dtype) if out is None else out[:rows]
+        memory = empty_aligned(min(rows, stop - start), self.d, self.dtype) if out is None else out[:rows]
         for batch in read_batches(self.file, self._offset, start, stop, memory):
             first = int(batch.rows[0])
             yield Embeddings(batch.vectors, batch.rows, self._keys_at(first, first + len(batch)))

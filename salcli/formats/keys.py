@@ -246,9 +246,9 @@ class KeyedReader(Reader):
         """Return where a row is."""
         return self._inner.place(row)
 
-    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
+    def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
         """Return the SHA-256 of the file as it is on disk."""
-        return self._inner.sha256(is_wanted)
+        return self._inner.digest(algorithm, is_wanted)
 
     def close(self) -> None:
         """Close the file."""

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from salcli.data.embeddings import Embeddings, Floats
+from salcli.data.embeddings import Embeddings, Floats, empty_aligned
 from salcli.data.source import partition_rows, require_shape, row_ranges
 from salcli.errors import FormatError, first_line
 from salcli.formats.base import FileReader, Output, Writer
@@ -120,7 +120,7 @@ class NpyReader(FileReader):
         return read_batches(self.file, self._layout.offset, start, stop, memory)
 
     def _memory(self, rows: int) -> Floats:
-        return np.empty((rows, self.d), self.dtype)
+        return empty_aligned(rows, self.d, self.dtype)
 
     def _columns(self, start: int, stop: int) -> Floats:
         item = self.dtype.itemsize

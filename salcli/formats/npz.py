@@ -133,9 +133,9 @@ class NpzReader(NpyReader):
         if self.has_keys:
             yield from (self._keys_at(start, stop) or () for start, stop in self.ranges())
 
-    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
+    def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
         """Return the SHA-256 of the file as it is on disk; stop early when `is_wanted` returns False."""
-        return self.archive.file.sha256(is_wanted)
+        return self.archive.file.digest(algorithm, is_wanted)
 
     def close(self) -> None:
         """Close the file."""

@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.data.embeddings import empty_aligned
 from salcli.data.join import Join, LabelledRows
 from salcli.data.labels import GuardedLabels, Index, Selection, as_index, as_subscript
 from salcli.data.source import Chunk, Source
@@ -156,9 +157,12 @@ def _labelled_batches(rows: LabelledSource, chunks: list[Chunk], n: int) -> Iter
 
     Where all rows of a chunk have one, the sums show whether they are finite; others are checked as they are read.
     """
+    source, memory = rows.source, None
+    if source.fills_buffers:
+        memory = empty_aligned(min(n, max(chunk.n_rows for chunk in chunks)), source.d, source.dtype)
     for chunk in chunks:
         is_whole = rows.rows.all_of(chunk.start, chunk.n_rows) is not None
-        for batch in chunk.batches(n, is_checked=not is_whole):
+        for batch in chunk.batches(n, out=memory, is_checked=not is_whole):
             x, index = rows.rows.within(batch)
             if len(x):
                 yield x, rows.label_matrix(index)

@@ -71,7 +71,7 @@ def test_the_search_for_flags_can_fail(tmp_path: Path) -> None:
     ("text", "shown"),
     [
         ("give `keys_file=FILE`, or `by_row`", "give --keys FILE, or --by-row"),
-        ("(`hashes_embeddings=False`)", "(--no-sha256)"),
+        ("(`hash_algorithm=none`)", "(--hash none)"),
         ("fit with `landmarks=M` or `center=False`", "fit with --landmarks M or --no-center"),
         ("missing `output=OUT` (or `in_place`)", "missing -o OUT (or --in-place)"),
         ("`k=3` of `attributes=a b`", "-k 3 of --attribute a b"),

@@ -85,7 +85,7 @@ def test_gates_judge_the_file_as_it_is_without_an_eraser(folder: Path) -> None:
 def test_a_file_erased_elsewhere_is_summarised_and_noted(folder: Path) -> None:
     with pytest.warns(SalcliWarning, match="is not known"):
         report = evaluate(f"{folder}/x.txt", f"{folder}/y.csv", None, options(folder, against=f"{folder}/x.txt"))
-    assert report.eraser == ErasedFile(f"{folder}/x.txt", report.inputs["embeddings"].sha256 or "", N, 8)
+    assert report.eraser == ErasedFile(f"{folder}/x.txt", report.inputs["embeddings"].hash, N, 8)
     assert any("was erased with is not known" in note for note in report.notes)
 
 
@@ -93,7 +93,7 @@ def test_other_files_than_those_of_the_fit_are_noted(folder: Path, tmp_path: Pat
     text = (folder / "x.txt").read_bytes()
     (tmp_path / "x.txt").write_bytes(text.replace(b"w7 ", b"w7  "))
     report = evaluate(f"{tmp_path}/x.txt", f"{folder}/y.csv", f"{folder}/e.npz", options(folder))
-    assert report.notes[-1] == "the embeddings are not the file that the eraser was fitted on (another SHA-256)"
+    assert report.notes[-1] == "the embeddings are not the file that the eraser was fitted on (another BLAKE3)"
     assert isinstance(report.inputs["embeddings"], InputFile)
 
 

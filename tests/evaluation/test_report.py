@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from salcli.data.hashes import FileHash
 from salcli.evaluation.gates import Asked, accuracy_gate
 from salcli.evaluation.report import (
     INLINE,
@@ -139,7 +140,9 @@ def test_the_verdict_follows_the_gates_when_they_are_replaced() -> None:
 
 
 def test_gates_judge_the_file_as_it_is_where_nothing_was_erased() -> None:
-    assert [Report(eraser=eraser).judged_stage for eraser in (None, ERASER, ErasedFile("o", "", 1, 1))] == [
+    assert [
+        Report(eraser=eraser).judged_stage for eraser in (None, ERASER, ErasedFile("o", FileHash("blake3", ""), 1, 1))
+    ] == [
         "before",
         "after",
         "after",

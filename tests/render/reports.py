@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from salcli.data.hashes import HASH_ALGORITHMS, FileHash
 from salcli.evaluation.deviation import Deviation
 from salcli.evaluation.geometry import Change, Cluster, Geometry
 from salcli.evaluation.neighbors import Neighbor, Neighbors, WordNeighbors
@@ -188,11 +189,16 @@ def sweeps() -> st.SearchStrategy[tuple[SweepStep, ...]]:
     )
 
 
+def hashes() -> st.SearchStrategy[FileHash]:
+    """Hashes of files, with hostile digests."""
+    return st.builds(FileHash, st.sampled_from(HASH_ALGORITHMS), strings())
+
+
 def erasers() -> st.SearchStrategy[EraserSummary | ErasedFile]:
     scalars = st.dictionaries(strings(), numbers() | strings(), max_size=2)
     rules = st.dictionaries(strings(), numbers() | st.booleans(), max_size=2)
     kernel = perhaps(scalars)
-    return st.builds(ErasedFile, strings(), strings(), counts(), counts()) | st.builds(
+    return st.builds(ErasedFile, strings(), hashes(), counts(), counts()) | st.builds(
         EraserSummary, strings(), strings(), strings(), counts(), counts(), counts(), st.booleans(), rules,
         many(strings()), kernel, perhaps(scalars | st.just({"n_features": 7})),
     )  # fmt: skip
@@ -200,7 +206,7 @@ def erasers() -> st.SearchStrategy[EraserSummary | ErasedFile]:
 
 def reports() -> st.SearchStrategy[Report]:
     """Reports of any kind, whose strings are hostile."""
-    file = st.builds(InputFile, strings(), perhaps(strings()), counts(), perhaps(counts()))
+    file = st.builds(InputFile, strings(), hashes(), counts(), perhaps(counts()))
     figure = st.builds(RepeatedFigure, strings(), numbers(), numbers(), st.tuples(numbers(), numbers()))
     return st.builds(
         Report,
@@ -247,8 +253,8 @@ def full_report(n_steps: int = 31) -> Report:
     draw = random.Random(3)
     return Report(
         inputs={
-            "embeddings": InputFile("data/bios-minilm.npy", "9f86d081884c7d65" * 4, 39_642, 384),
-            "labels": InputFile("data/bios.csv", "2c26b46b68ffc68f" * 4, 39_642),
+            "embeddings": InputFile("data/bios-minilm.npy", FileHash("blake3", "9f86d081884c7d65" * 4), 39_642, 384),
+            "labels": InputFile("data/bios.csv", FileHash("sha256", "2c26b46b68ffc68f" * 4), 39_642),
         },
         eraser=ERASER,
         probes=tuple(_probes(draw, 2.0)),

@@ -2,6 +2,7 @@ import dataclasses
 
 import pytest
 
+from salcli.data.hashes import FileHash
 from salcli.evaluation.report import ErasedFile, Gate, Report
 from salcli.evaluation.task import Accuracy, Gap, GroupRates, Task
 from salcli.render.attackers import attackers_section
@@ -85,7 +86,7 @@ def test_attackers_are_introduced_as_what_they_are() -> None:
     """Only of an eraser's own fit is it known which rows were seen, and so what a linear one cannot read."""
     for eraser, says in (
         (ERASER, "rows that the eraser was fitted on"),
-        (ErasedFile("out.npy", "", 3, 3), "is not known"),
+        (ErasedFile("out.npy", FileHash("blake3", ""), 3, 3), "is not known"),
         (None, "an eraser would be fitted on"),
     ):
         section = attackers_section(Report(probes=(result("g", "before", 0.7),), eraser=eraser))
