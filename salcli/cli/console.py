@@ -151,9 +151,10 @@ def print_fit(output: str, header: dict[str, Any], singular_values: list[float])
     """Print what was fitted."""
     rule = header["k_rule"]
     how = f"alpha {rule['alpha']:g}" if "alpha" in rule else "as requested" if "given" in rule else "all of the rank"
+    kept = ", mean kept" if header["parameters"].get("keep_mean") else ""
     fields = {
         "eraser": output,
-        "method": f"{header['method']}, {'centred' if header['is_centred'] else 'not centred'}",
+        "method": f"{header['method']}, {'centred' if header['is_centred'] else 'not centred'}{kept}",
         **_kernel_fields(header),
         "removes": f"{header['k']} of {_n_dimensions(header)} dimensions ({how}; rank {header['rank']})",
         "singular values": _spectrum(singular_values, header["rank"]),

@@ -73,6 +73,7 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
         "rank": header["rank"],
         "k_rule": header["k_rule"],
         "is_centred": header["is_centred"],
+        "parameters": header["parameters"],
         "singular_values": artifact.singular_values.tolist(),
         "classes": {
             a["name"]: None if a["classes"] is None else dict(zip(a["classes"], a["counts"], strict=True))

@@ -10,7 +10,7 @@ from salcli.data.labels import GuardedLabels
 from salcli.data.source import Source
 from salcli.data.splits import SplitRule
 from salcli.erasers.base import ERASERS, METHODS, Eraser, Method
-from salcli.errors import AlignmentError, FormatError, ParameterError, SalcliError
+from salcli.errors import AlignmentError, FormatError, SalcliError, UsageError
 from salcli.formats.artifact import SCHEMA_1, read_file, write_file
 from salcli.linalg.blas import blas_product
 from salcli.options import LabelOptions
@@ -67,7 +67,7 @@ class Artifact:
         """
         try:
             return self.method.Parameters(**self.header["parameters"])
-        except (TypeError, ParameterError) as error:
+        except (TypeError, UsageError) as error:
             raise FormatError(f"the parameters of method {self.header['method']!r} are not understood") from error
 
     def summary(self) -> dict[str, Any]:

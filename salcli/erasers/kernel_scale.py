@@ -47,10 +47,11 @@ def fitting_gamma(x: Rows) -> float:
 def closeness(kernel: Kernel, x: Rows, landmarks: Rows) -> Array:
     """Return how near rows `[n, d]` are to landmarks `[m, d]`: Σⱼ K(x, x̃ⱼ)² / (K(x, x) K(x̃ⱼ, x̃ⱼ)), `[n]`."""
     found, row = np.empty(len(x)), kernel.against(landmarks)
-    own, other = kernel.diagonal(x), kernel.diagonal(landmarks)
+    own, other = np.sqrt(kernel.diagonal(x)), np.sqrt(kernel.diagonal(landmarks))
     for part in blocks(len(x), len(landmarks)):
         scale = np.outer(own[part], other)
-        found[part] = np.sum(np.divide(row(x[part]) ** 2, scale, out=np.zeros_like(scale), where=scale > 0), axis=1)
+        cosines = np.divide(row(x[part]), scale, out=np.zeros_like(scale), where=scale > 0)
+        found[part] = np.einsum("ij,ij->i", cosines, cosines)
     return found
 
 
@@ -83,6 +84,7 @@ def _fault(kernel: Kernel, some: Rows, n: int) -> str:
     if float(np.median(others)) * (n - 1) / (len(some) - 1) < STRANGE:
         return "large, the kernel matrix is near the identity and every row a stranger to all others"
     values = kernel.gram(some, some)
+    values /= max(float(np.max(np.abs(values))), np.finfo(np.float64).tiny)  # whose squares float64 may not hold
     if float(np.std(values)) < CONSTANT * abs(float(np.mean(values))):
         return "small, the kernel matrix is near a constant and all rows are nearly the same"
     return ""

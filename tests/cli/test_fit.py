@@ -93,7 +93,8 @@ def test_keep_mean_gives_removed_directions_their_mean(folder: Path, tmp_path: P
     succeed("fit", folder / "x.npy", folder / "rows.csv", "-o", tmp_path / "e.npz", "--keep-mean")
     np.testing.assert_allclose(load_eraser(tmp_path / "e.npz")["mean"], mean, atol=1e-12)
     np.testing.assert_allclose(projector(tmp_path / "e.npz"), u[:, :2] @ u[:, :2].T, atol=EXACT)
-    assert header_of(tmp_path / "e.npz")["parameters"]["keep_mean"] is True
+    assert succeed("inspect", tmp_path / "e.npz", "--json").json()["parameters"]["keep_mean"] is True
+    assert "sal, centred, mean kept" in succeed("inspect", tmp_path / "e.npz").out
 
 
 @pytest.mark.parametrize("command", ["fit", "kfit"])

@@ -91,6 +91,12 @@ def test_a_sample_stands_for_the_neighbours_of_all_rows(
     assert bool(scale_doubts(Kernel("rbf", gamma), np.eye(60), 0)) == is_doubted
 
 
+def test_kernels_whose_squares_pass_float64_are_looked_at_without_a_word() -> None:
+    x = rows(50, 3, 1e60)
+    assert scale_doubts(Kernel("poly", degree=2), x, 0) == ()
+    assert np.isfinite(closeness(Kernel("poly", degree=2), x, x)).all()
+
+
 def test_rows_far_from_all_landmarks_are_strangers() -> None:
     x = rows(200, 4)
     assert stranger_doubt(Kernel("rbf", fitting_gamma(x)), x[:100], x[100:]) == ""
