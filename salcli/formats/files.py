@@ -143,8 +143,12 @@ class ByteFile:
         self.__dict__.update(state, _lock=threading.Lock())
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> "ByteFile":
+    def open(cls, path: str | os.PathLike[str], *, is_refused: bool = True) -> "ByteFile":
         """Open a file, or stdin for `-`, and find out whether it is compressed.
+
+        Parameters
+        ----------
+        is_refused : whether content is refused that is known not to be vectors
 
         Raises
         ------
@@ -152,19 +156,19 @@ class ByteFile:
         """
         name = os.fspath(path)
         if name == "-":
-            return cls("<stdin>", kept(sys.stdin.buffer, "<stdin>"), came_by_pipe=True)._recognised()
+            return cls("<stdin>", kept(sys.stdin.buffer, "<stdin>"), came_by_pipe=True)._recognised(is_refused)
         handle = _opened(name)
         if not handle.seekable():  # a pipe: keep it, so that it can be read twice
             with handle:
-                return cls(name, kept(handle, name), came_by_pipe=True)._recognised()
-        return cls(name, handle)._recognised()
+                return cls(name, kept(handle, name), came_by_pipe=True)._recognised(is_refused)
+        return cls(name, handle)._recognised(is_refused)
 
-    def _recognised(self) -> "ByteFile":
+    def _recognised(self, is_refused: bool) -> "ByteFile":
         try:
             head = self.read_up_to(0, signature.HEAD_BYTES)
             self.compression = signature.compression_of(head)
             reason = signature.refusal(head if self.compression is None else self.head())
-            if reason:
+            if reason and is_refused:
                 inside = f"{self.compression} of " if self.compression else ""
                 raise FormatError(f"{self.name}: {inside}{reason}")
         except FormatError:

@@ -21,7 +21,7 @@ import numpy as np
 from salcli.data.source import row_ranges
 from salcli.errors import FormatError
 from salcli.formats.keys import MAX_KEY, encoded, has_key_name
-from salcli.formats.npy import NpyHeader, npy_header, read_header, strings
+from salcli.formats.npy import NpyHeader, npy_header, read_header, read_strings
 from salcli.formats.npz_archive import Archive, Member
 
 UTF8, OFFSETS = "_utf8", "_offsets"
@@ -69,11 +69,7 @@ class PaddedKeys(KeyList):
                 f"{member.name}: {self.length} strings of {width} bytes: at most {MAX_KEY} bytes a key are read"
             )
         require_size(self.archive, member, self.name, header)
-        stream, rows = member.stream(), max(1, PIECE // width)
-        stream.read(header.offset)
-        sizes = (stop - start for start, stop in row_ranges(self.length, rows))
-        pieces = (strings(stream.read(size * width), header.dtype, member.name) for size in sizes)
-        return tuple(key for piece in pieces for key in piece)
+        return read_strings(member, header, member.name)
 
 
 class JoinedKeys(KeyList):

@@ -23,6 +23,7 @@ from salcli.options import ReadOptions
 TEXT_ELEMENTS = 1 << 17  # numbers written at once: memory that is soon in use again
 SPAN_BYTES = 3 << 19  # of text, which takes several times as much while it is parsed
 MAX_LINE = 16 << 20
+BLANKS = b" \t\r\n"
 
 
 class TextReader(SpanReader):
@@ -141,16 +142,15 @@ class TextReader(SpanReader):
         offset, ahead = self._start, b""
         while data := stream.read(SPAN_BYTES):
             ahead += data
-            cut = ahead.rfind(b"\n") + 1
+            cut = _end_of_rows(ahead)
             if not cut and len(ahead) > MAX_LINE:
-                raise FormatError(
-                    f"{self.path}: a line of more than {MAX_LINE >> 20} MiB (byte {offset}): not rows of text vectors"
-                )
+                what = "a line of more than" if ahead.strip(BLANKS) else "nothing but blank lines for"
+                raise FormatError(f"{self.path}: {what} {MAX_LINE >> 20} MiB (byte {offset}): not rows of text vectors")
             if cut:
                 yield offset, ahead[:cut]
                 offset, ahead = offset + cut, ahead[cut:]
-        if ahead:
-            yield offset, ahead
+        if ahead.strip(BLANKS):
+            yield offset, ahead[: _end_of_rows(ahead) or len(ahead)]
 
     def parse(self, span: Span) -> Embeddings:
         """Read complete lines.
@@ -204,6 +204,13 @@ class TextReader(SpanReader):
     def place(self, row: int) -> str:
         """Return where a row is, counting lines from 1 as `sed -n` does."""
         return f"line {self._first_line + row}"
+
+
+def _end_of_rows(data: bytes) -> int:
+    """Return where the last complete line ends that is not blank; blank lines are rows only if one follows."""
+    complete = data[: data.rfind(b"\n") + 1]
+    written = len(complete.rstrip(BLANKS))
+    return complete.find(b"\n", written) + 1 if written else 0
 
 
 read_word2vec = partial(TextReader, has_header=True)
