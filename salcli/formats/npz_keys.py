@@ -63,12 +63,12 @@ class PaddedKeys(KeyList):
         """Read all strings."""
         member = Member(self.archive, self.name)
         header = read_header(member.head(), member.name)
+        require_size(self.archive, member, self.name, header)
         width = header.dtype.itemsize
         if not 0 < width <= MAX_KEY:
             raise FormatError(
                 f"{member.name}: {self.length} strings of {width} bytes: at most {MAX_KEY} bytes a key are read"
             )
-        require_size(self.archive, member, self.name, header)
         return read_strings(member, header, member.name)
 
 
