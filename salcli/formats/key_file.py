@@ -9,7 +9,8 @@ from salcli.data.embeddings import Embeddings, Floats
 from salcli.data.source import Reader, row_ranges
 from salcli.errors import FormatError
 from salcli.formats import sniff, text_rows
-from salcli.formats.files import PIECE, ByteFile
+from salcli.formats.compression import PIECE
+from salcli.formats.files import ByteFile
 from salcli.formats.keys import MAX_KEY, decoded
 from salcli.formats.npy import read_header, read_strings
 

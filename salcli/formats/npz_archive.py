@@ -8,7 +8,8 @@ from collections import Counter
 from typing import Any
 
 from salcli.errors import FormatError, first_line
-from salcli.formats.files import ByteFile, Stream
+from salcli.formats.compression import Stream
+from salcli.formats.files import ByteFile
 from salcli.formats.keys import shortened
 
 KNOWN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
