@@ -82,16 +82,18 @@ class TextReader(SpanReader):
         counts_fields, n_rows, kinds = not self.d, 0, dict[str, int]()
         for offset, data in self._complete_lines():
             if not n_rows:  # without a header, d is known at the end only: the first lines tell what it may be
-                self.partition = partition_rows(self.d or self._likely_width(Lines(data, strips_cr=False)))
+                self.partition = partition_rows(
+                    self.d or self._likely_width(Lines(data, strips_cr=False, has_words=False))
+                )
             for piece in _cut(data, self._most_rows or self.partition, self.partition, n_rows):
                 n_feeds = piece.count(b"\n")
                 n_lines = n_feeds + (not piece.endswith(b"\n"))
                 self._strips_cr = self._strips_cr and piece.count(b"\r\n") == n_feeds
-                lines = Lines(piece, strips_cr=self._strips_cr) if counts_fields or self._keyed is None else None
-                if lines is not None and counts_fields:
-                    counts.update(Counter(lines.field_counts()))
-                if lines is not None and self._keyed is None:
-                    self._look_at_first_fields(lines, n_rows, kinds)
+                if counts_fields or self._keyed is None:  # neither depends on which separators stand where
+                    lines = Lines(piece, strips_cr=self._strips_cr, has_words=False)
+                    counts.update(Counter(lines.field_counts()) if counts_fields else ())
+                    if self._keyed is None:
+                        self._look_at_first_fields(lines, n_rows, kinds)
                 yield Span(n_rows, n_lines, offset, len(piece))
                 offset, n_rows = offset + len(piece), n_rows + n_lines
         if self._keyed is None and kinds:
