@@ -160,7 +160,7 @@ class ReadOptions(Record):
         metavar="PATH",
     )
     keys_file: str | None = option(
-        None, "--keys", help="Keys of a file that has none: text, one a line.", metavar="FILE"
+        None, "--keys", help="Keys of a file that has none: text, one a line, or .npy.", metavar="FILE"
     )
     keyed: bool | None = option(
         None,

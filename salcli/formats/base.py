@@ -105,6 +105,8 @@ class Format:
     """What messages call a file of it; default: the name."""
     has_magic: bool = False
     """Whether `sniff` is certain, so that no other format can be meant."""
+    holds_keys: bool = True
+    """Whether a file of it can have a key for each row."""
     holds_several_arrays: bool = False
     """Whether `--dataset` and `--keys-dataset` choose among arrays."""
     is_text: bool = False

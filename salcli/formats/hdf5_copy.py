@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 
 from salcli.errors import warn
-from salcli.formats.hdf5 import FAULTS, address_of
+from salcli.formats.hdf5_checks import FAULTS, address_of
 
 SCALES, SCALED = "DIMENSION_LIST", "REFERENCE_LIST"  # attributes that h5py writes where scales are attached
 REFERENCES_AT_ONCE = 1 << 16

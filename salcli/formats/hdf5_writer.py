@@ -11,7 +11,8 @@ from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError
 from salcli.formats.base import Output, Writer
 from salcli.formats.beside import Beside
-from salcli.formats.hdf5 import Hdf5Reader, damage
+from salcli.formats.hdf5 import Hdf5Reader
+from salcli.formats.hdf5_checks import damage
 from salcli.formats.hdf5_copy import Hdf5Copy
 
 DEFAULT_MATRIX, DEFAULT_KEYS = "vectors", "keys"

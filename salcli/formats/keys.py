@@ -1,18 +1,14 @@
 """Keys: bytes to text and back without loss, where a file has them, and the census that finds duplicates."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.data.embeddings import Embeddings, Floats
-from salcli.data.source import Reader, row_ranges
 from salcli.errors import FormatError, warn
 from salcli.formats import text_rows
 
 MAX_KEY = 1 << 20
-KEYS_AT_ONCE = 65_536
 KEY_NAMES = frozenset({"keys", "words", "vocab", "vocabulary", "tokens", "ids", "key", "word", "token", "id", "index"})
 OTHER_KEY_NAMES = frozenset({"labels"})  # of keys in some files, of classes in others
 
@@ -153,103 +149,3 @@ def _keys_at(rows: set[int], batches: Iterable[tuple[str, ...]]) -> dict[int, st
         if len(found) == len(rows):
             break
     return found
-
-
-def read_key_lines(path: str) -> tuple[str, ...]:
-    """Read a text file with one key a line.
-
-    Raises
-    ------
-    FormatError : it cannot be read, or a line is empty
-    """
-    try:
-        with open(path, "rb") as handle:
-            lines = list(_bounded_lines(path, handle))
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read: {error.strerror}") from error
-    lines = lines or [b""]
-    lines[0] = lines[0].removeprefix(text_rows.BOM)
-    if all(line.endswith(b"\r") for line in lines):
-        lines = [line[:-1] for line in lines]
-    if b"" in lines:
-        raise FormatError(f"{path}: line {lines.index(b'') + 1}: an empty line, expected a key")
-    return decoded(lines)
-
-
-def _bounded_lines(path: str, handle: IO[bytes]) -> Iterator[bytes]:
-    number = 0
-    while line := handle.readline(MAX_KEY + 1):
-        number += 1
-        if len(line) > MAX_KEY:
-            raise FormatError(f"{path}: line {number}: more than {MAX_KEY >> 20} MiB without a line feed: not keys")
-        yield line.removesuffix(b"\n")
-
-
-class KeyedReader(Reader):
-    """Adds the keys of a text file, one a line, to the rows of a reader that has none."""
-
-    has_keys = True
-
-    def __init__(self, inner: Reader, keys_path: str) -> None:
-        """Read the keys.
-
-        Raises
-        ------
-        FormatError : there is not one key for each row, or the rows have keys already
-        """
-        self._inner, self._keys_path = inner, keys_path
-        self._lines: tuple[str, ...] | None = None
-        self.path, self.format, self.n, self.d, self.dtype = inner.path, inner.format, inner.n, inner.d, inner.dtype
-        self.partition, self.fills_buffers = inner.partition, inner.fills_buffers
-        if inner.has_keys:
-            raise FormatError(
-                f"{self.path}: has keys of its own; `keys_file` is for files without, or beside `keyed=False`"
-            )
-        if len(self._keys) != self.n:
-            raise FormatError(f"{keys_path}: {len(self._keys)} keys, but {self.path} has {self.n} rows")
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_lines": None}  # read again, rather than sent along with every chunk
-
-    @property
-    def _keys(self) -> tuple[str, ...]:
-        if self._lines is None:
-            self._lines = read_key_lines(self._keys_path)
-        return self._lines
-
-    @property
-    def innermost(self) -> Reader:
-        """The reader of the file itself."""
-        return self._inner.innermost
-
-    def ranges(self) -> Iterator[tuple[int, int]]:
-        """Yield (start, stop) of every chunk in file order."""
-        return self._inner.ranges()
-
-    def read(self, start: int, stop: int) -> Embeddings:
-        """Read rows into memory of their own."""
-        return self._keyed(self._inner.read(start, stop))
-
-    def batches(self, start: int, stop: int, rows: int, out: Floats | None = None) -> Iterator[Embeddings]:
-        """Read rows, at most `rows` at a time, into memory that they share."""
-        return map(self._keyed, self._inner.batches(start, stop, rows, out))
-
-    def _keyed(self, batch: Embeddings) -> Embeddings:
-        first = int(batch.rows[0])
-        return Embeddings(batch.vectors, batch.rows, self._keys[first : first + len(batch)])
-
-    def key_batches(self) -> Iterator[tuple[str, ...]]:
-        """Yield all keys in file order."""
-        return (self._keys[start:stop] for start, stop in row_ranges(self.n, KEYS_AT_ONCE))
-
-    def place(self, row: int) -> str:
-        """Return where a row is."""
-        return self._inner.place(row)
-
-    def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
-        """Return the SHA-256 of the file as it is on disk."""
-        return self._inner.digest(algorithm, is_wanted)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._inner.close()

@@ -197,6 +197,7 @@ class NpyWriter(Writer):
 
 MAGIC = b"\x93NUMPY"
 LENGTH_BYTES = {(1, 0): 2, (2, 0): 4, (3, 0): 4}
+STRINGS_AT_ONCE = 1 << 20  # bytes
 MAX_HEADER = 10_000  # as numpy does: longer ones can only be there to exhaust a parser
 FIELDS = {"descr", "fortran_order", "shape"}
 PLAIN_DTYPE = re.compile(r"[<>=|]?(?:[?bBhHiIlLqQefdgFDG]|[biufcSUVOmM][0-9]{0,10}(?:\[[0-9A-Za-z]{1,8}\])?)")
@@ -260,6 +261,20 @@ def read_header(head: bytes, name: str) -> NpyHeader:
     if not isinstance(order, bool):
         raise FormatError(f"{name}: damaged npy header: fortran_order is neither True nor False")
     return NpyHeader(shape, _dtype(fields["descr"], name), order, start + length)
+
+
+def read_strings(file: ByteFile, header: NpyHeader, name: str) -> tuple[str, ...]:
+    """Read a list of strings, in memory that follows the sum of their lengths.
+
+    Raises
+    ------
+    FormatError : as `strings`
+    """
+    stream, width = file.stream(), header.dtype.itemsize
+    stream.read(header.offset)
+    sizes = (stop - start for start, stop in row_ranges(header.n_items, max(1, STRINGS_AT_ONCE // width)))
+    pieces = (strings(stream.read(size * width), header.dtype, name) for size in sizes)
+    return tuple(key for piece in pieces for key in piece)
 
 
 def strings(data: bytes, dtype: np.dtype[Any], name: str) -> list[str]:

@@ -8,7 +8,7 @@ from salcli.errors import FormatError
 from salcli.formats.files import ByteFile
 from salcli.formats.keys import choose_keys, has_key_name, listed, shortened
 from salcli.formats.npy import NpyReader, read_header, read_layout
-from salcli.formats.npz_archive import Archive, Member
+from salcli.formats.npz_archive import Archive, Member, describe_zip
 from salcli.formats.npz_keys import OFFSETS, KeyList, find_list, find_lists
 from salcli.options import ReadOptions
 
@@ -26,10 +26,7 @@ class NpzReader(NpyReader):
         self.archive = Archive(file.plain())
         names = self.archive.names
         if not names or not all(name.endswith(".npy") for name in names):
-            inside = ", ".join(map(shortened, names[:4])) + (" …" if len(names) > 4 else "")
-            raise FormatError(
-                f"{file.name}: a zip archive (of {inside or 'nothing'}), not an npz: extract the vectors first"
-            )
+            raise FormatError(f"{file.name}: {describe_zip(names)}")
         self.matrix = self._find_matrix(file.name, options.dataset)
         """The name of the array that holds the rows."""
         super().__init__(Member(self.archive, self.matrix), options, format_name="npz")

@@ -8,7 +8,8 @@ from collections import Counter
 from typing import Any
 
 from salcli.errors import FormatError, first_line
-from salcli.formats.files import ByteFile, Stream
+from salcli.formats.compression import Stream
+from salcli.formats.files import ByteFile
 from salcli.formats.keys import shortened
 
 KNOWN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
@@ -88,6 +89,21 @@ class Archive:
         """Close the directory; the owner of the file closes the file."""
         if self._zip is not None:
             self._zip.close()
+
+
+def describe_zip(names: list[str]) -> str:
+    """Return what a zip is that is no npz, and what to do about it, by the names of its members."""
+    if any(name.startswith("xl/") for name in names):
+        return "an Excel workbook: save the sheet as tab-separated text"
+    if any(name.startswith(("word/", "ppt/")) or name == "content.xml" for name in names):
+        return "an Office document, not vectors"
+    if any(name.endswith("/data.pkl") or name == "data.pkl" for name in names):
+        return (
+            "a PyTorch file (a Python pickle inside, which is never opened): save the tensor with "
+            "numpy.save(PATH, tensor.numpy())"
+        )
+    inside = ", ".join(map(shortened, names[:4])) + (" …" if len(names) > 4 else "")
+    return f"a zip archive (of {inside or 'nothing'}), not an npz: extract the vectors first"
 
 
 def is_artifact(path: str) -> bool:

@@ -21,7 +21,7 @@ import numpy as np
 from salcli.data.source import row_ranges
 from salcli.errors import FormatError
 from salcli.formats.keys import MAX_KEY, encoded, has_key_name
-from salcli.formats.npy import NpyHeader, npy_header, read_header, strings
+from salcli.formats.npy import NpyHeader, npy_header, read_header, read_strings
 from salcli.formats.npz_archive import Archive, Member
 
 UTF8, OFFSETS = "_utf8", "_offsets"
@@ -63,17 +63,13 @@ class PaddedKeys(KeyList):
         """Read all strings."""
         member = Member(self.archive, self.name)
         header = read_header(member.head(), member.name)
+        require_size(self.archive, member, self.name, header)
         width = header.dtype.itemsize
         if not 0 < width <= MAX_KEY:
             raise FormatError(
                 f"{member.name}: {self.length} strings of {width} bytes: at most {MAX_KEY} bytes a key are read"
             )
-        require_size(self.archive, member, self.name, header)
-        stream, rows = member.stream(), max(1, PIECE // width)
-        stream.read(header.offset)
-        sizes = (stop - start for start, stop in row_ranges(self.length, rows))
-        pieces = (strings(stream.read(size * width), header.dtype, member.name) for size in sizes)
-        return tuple(key for piece in pieces for key in piece)
+        return read_strings(member, header, member.name)
 
 
 class JoinedKeys(KeyList):

@@ -48,7 +48,7 @@ class NpzWriter(Writer):
 
     @classmethod
     def create(cls, output: Output) -> "NpzWriter":
-        """Begin an output."""
+        """Start an output."""
         return cls(
             output.open(),
             n=output.n,

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from salcli.data.source import Source
-from salcli.errors import FormatError, ParameterError, UsageError
+from salcli.errors import FormatError, ParameterError, UsageError, warn
 from salcli.formats import atomic, sniff
 from salcli.formats.base import FileReader, Format, Output, Writer, lazy
 from salcli.formats.beside import Beside, require_same_format, warn_of_rest
 from salcli.formats.files import ByteFile
-from salcli.formats.keys import KeyedReader
+from salcli.formats.key_file import KeyedReader
 from salcli.options import ReadOptions
 
 FORMATS = [
@@ -26,6 +26,7 @@ FORMATS = [
         lazy("npy", "NpyWriter.create"),
         title="an npy file",
         has_magic=True,
+        holds_keys=False,
     ),
     Format(
         "npz",
@@ -64,7 +65,7 @@ FORMATS = [
     ),
     Format(
         "glove",
-        (".txt", ".vec", ".tsv"),
+        (".txt", ".tsv"),
         lambda _: True,
         lazy("word2vec_text", "read_glove"),
         lazy("word2vec_text", "write_glove"),
@@ -221,6 +222,8 @@ def create(
         atomic.replacing(target, compresses=target.endswith(COMPRESSED_SUFFIX)) as temporary,
         ExitStack() as opened,
     ):
+        if source.has_keys and not kind.holds_keys:
+            warn(f"{target}: {kind.name} holds no keys: those of {source.path} are left behind")
         output = Output(temporary, target, source, d, dtype, beside, opened)
         warn_of_rest(target, source, beside, is_same_format=format_name == source.format)
         writer = kind.writer(output)

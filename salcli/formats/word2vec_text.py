@@ -23,6 +23,7 @@ from salcli.options import ReadOptions
 TEXT_ELEMENTS = 1 << 17  # numbers written at once: memory that is soon in use again
 SPAN_BYTES = 3 << 19  # of text, which takes several times as much while it is parsed
 MAX_LINE = 16 << 20
+BLANKS = b" \t\r\n"
 
 
 class TextReader(SpanReader):
@@ -82,16 +83,17 @@ class TextReader(SpanReader):
         counts_fields, n_rows, kinds = not self.d, 0, dict[str, int]()
         for offset, data in self._complete_lines():
             if not n_rows:  # without a header, d is known at the end only: the first lines show what it may be
-                self.partition = partition_rows(self.d or self._likely_width(Lines(data, strips_cr=False)))
+                likely = self.d or self._likely_width(Lines(data, strips_cr=False, has_words=False))
+                self.partition = partition_rows(likely, self._partition_elements)
             for piece in _cut(data, self._most_rows or self.partition, self.partition, n_rows):
                 n_feeds = piece.count(b"\n")
                 n_lines = n_feeds + (not piece.endswith(b"\n"))
                 self._strips_cr = self._strips_cr and piece.count(b"\r\n") == n_feeds
-                lines = Lines(piece, strips_cr=self._strips_cr) if counts_fields or self._keyed is None else None
-                if lines is not None and counts_fields:
-                    counts.update(Counter(lines.field_counts()))
-                if lines is not None and self._keyed is None:
-                    self._look_at_first_fields(lines, n_rows, kinds)
+                if counts_fields or self._keyed is None:  # neither depends on which separators stand where
+                    lines = Lines(piece, strips_cr=self._strips_cr, has_words=False)
+                    counts.update(Counter(lines.field_counts()) if counts_fields else ())
+                    if self._keyed is None:
+                        self._look_at_first_fields(lines, n_rows, kinds)
                 yield Span(n_rows, n_lines, offset, len(piece))
                 offset, n_rows = offset + len(piece), n_rows + n_lines
         if self._keyed is None and kinds:
@@ -142,16 +144,15 @@ class TextReader(SpanReader):
         offset, ahead = self._start, b""
         while data := stream.read(SPAN_BYTES):
             ahead += data
-            cut = ahead.rfind(b"\n") + 1
+            cut = _end_of_rows(ahead)
             if not cut and len(ahead) > MAX_LINE:
-                raise FormatError(
-                    f"{self.path}: a line of more than {MAX_LINE >> 20} MiB (byte {offset}): not rows of text vectors"
-                )
+                what = "a line of more than" if ahead.strip(BLANKS) else "nothing but blank lines for"
+                raise FormatError(f"{self.path}: {what} {MAX_LINE >> 20} MiB (byte {offset}): not rows of text vectors")
             if cut:
                 yield offset, ahead[:cut]
                 offset, ahead = offset + cut, ahead[cut:]
-        if ahead:
-            yield offset, ahead
+        if ahead.strip(BLANKS):
+            yield offset, ahead[: _end_of_rows(ahead) or len(ahead)]
 
     def parse(self, span: Span) -> Embeddings:
         """Read complete lines.
@@ -205,6 +206,13 @@ class TextReader(SpanReader):
     def place(self, row: int) -> str:
         """Return where a row is, counting lines from 1 as `sed -n` does."""
         return f"line {self._first_line + row}"
+
+
+def _end_of_rows(data: bytes) -> int:
+    """Return where the last complete line ends that is not blank; blank lines are rows only if one follows."""
+    complete = data[: data.rfind(b"\n") + 1]
+    written = len(complete.rstrip(BLANKS))
+    return complete.find(b"\n", written) + 1 if written else 0
 
 
 read_word2vec = partial(TextReader, has_header=True)

@@ -1,5 +1,9 @@
+import bz2
+import gzip
+import io
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -8,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salcli.errors import FormatError, SalcliWarning
-from salcli.formats.keys import KeyCensus, decoded, encoded, is_utf8, read_key_lines
+from salcli.formats import key_file
+from salcli.formats.key_file import read_key_file
+from salcli.formats.keys import KeyCensus, decoded, encoded, is_utf8
 from salcli.formats.registry import open_source
 from salcli.options import ReadOptions
 
@@ -57,21 +63,66 @@ def test_no_duplicates_are_not_told() -> None:
     assert census.warn("x", lambda: iter([("a", "b")]), str) == 0  # a warning would be an error here
 
 
+def npy_of(values: Any) -> bytes:
+    handle = io.BytesIO()
+    np.save(handle, np.array(values))
+    return handle.getvalue()
+
+
 @pytest.mark.parametrize(
     ("content", "keys"),
-    [(b"a\nb\n", ("a", "b")), (b"\xef\xbb\xbfa\r\nb\r\n", ("a", "b")), (b"a b\n\xff", ("a b", "\udcff"))],
+    [
+        (b"a\nb\n", ("a", "b")),
+        (b"\xef\xbb\xbfa\r\nb\r\n", ("a", "b")),
+        (b"a b\n\xff", ("a b", "\udcff")),
+        (b"a\nb\n\n\n", ("a", "b")),
+        (b"a\r\nb\r\n\r\n", ("a", "b")),
+        ("a\nü \n".encode("utf-16"), ("a", "ü ")),
+        ("\ufeffa\r\n語".encode("utf-16-be"), ("a", "語")),
+        (gzip.compress(b"a\nb\n"), ("a", "b")),
+        (bz2.compress("a\nü\n".encode("utf-16")), ("a", "ü")),
+        (npy_of(["a", "", "ü" * 300]), ("a", "", "ü" * 300)),
+        (gzip.compress(npy_of([b"a", b"\xff"])), ("a", "\udcff")),
+    ],
 )
-def test_a_key_file_has_one_key_a_line(tmp_path: Path, content: bytes, keys: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("piece", [1, 1 << 20])
+def test_a_key_file_has_one_key_a_line_or_is_an_array_of_strings(
+    tmp_path: Path, content: bytes, keys: tuple[str, ...], piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_file, "PIECE", piece)
     (tmp_path / "keys.txt").write_bytes(content)
-    assert read_key_lines(str(tmp_path / "keys.txt")) == keys
+    assert read_key_file(str(tmp_path / "keys.txt")) == keys
 
 
 def test_an_empty_line_in_a_key_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "keys.txt").write_bytes(b"a\n\nb\n")
     with pytest.raises(FormatError, match=r"keys.txt: line 2: an empty line"):
-        read_key_lines(str(tmp_path / "keys.txt"))
+        read_key_file(str(tmp_path / "keys.txt"))
     with pytest.raises(FormatError, match="nosuch"):
-        read_key_lines(str(tmp_path / "nosuch"))
+        read_key_file(str(tmp_path / "nosuch"))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (npy_of([1, 2]), "int64 of shape .*, expected a list of strings"),
+        (npy_of([["a"], ["b"]]), "expected a list of strings"),
+        (npy_of(["a", "b"])[:-1], "which are not there"),
+        (gzip.compress(npy_of(["a", "b"])[:-1]), "truncated|not there"),
+        (npy_of(np.array(["a", None])), "never unpickled"),
+        (b"PK\x03\x04\0\0", "a zip archive or an npz file, expected keys"),
+        (b"\x89HDF\r\n\x1a\n\0", "an HDF5 file, expected keys"),
+        ("ab".encode("utf-16")[:-1], "damaged UTF-16 text"),
+        (b"a\n" + b"x" * (1 << 20) + b"y\n", "line 2: more than 1 MiB"),
+        (b"", "line 1: an empty line"),
+        (b"\n\n", "line 1: an empty line"),
+        (gzip.compress(b"a\nb\n")[:-4], "truncated gzip"),
+    ],
+)
+def test_what_is_no_file_of_keys_is_refused(tmp_path: Path, content: bytes, says: str) -> None:
+    (tmp_path / "keys").write_bytes(content)
+    with pytest.raises(FormatError, match=says):
+        read_key_file(str(tmp_path / "keys"))
 
 
 LISTS = [

@@ -83,6 +83,10 @@ def plainly_read(data: bytes, *, drops_nonfinite: bool = False) -> Rows | None:
     if header and not rows:
         return None
     rows = rows[1:] if header else rows
+    if not last.strip(b" \t\r"):
+        last = b""
+        while rows and not rows[-1].strip(b" \t\r"):
+            rows.pop()
     if all(row.endswith(b"\r") for row in rows):  # a last row may lack its line end altogether
         rows, last = [row[:-1] for row in rows], last.removesuffix(b"\r")
     rows += [last] if last else []
@@ -127,7 +131,8 @@ def files(draw: st.DrawFn) -> bytes:
     n = len(rows)
     header = draw(st.sampled_from([None, None, (n, d), (n, d), (n, d), (n + 1, d), (max(0, n - 1), d), (n, d + 1)]))
     first = b"" if header is None else b"%d %d" % header + draw(st.sampled_from(ends))
-    data = draw(st.sampled_from([b"", b"", BOM])) + first + b"".join(rows)
+    blanks = draw(st.sampled_from([b"", b"", b"\n", b"\r\n", b"\n \t\n\n", b" "]))
+    data = draw(st.sampled_from([b"", b"", BOM])) + first + b"".join(rows) + blanks
     return data[:-1] if data.endswith(b"\n") and draw(st.integers(0, 3)) == 0 and rows else data
 
 
@@ -616,3 +621,43 @@ def test_without_a_header_the_most_frequent_row_decides_never_line_1_alone(
 def test_a_forced_header_that_is_not_there_is_missed_with_its_line_quoted() -> None:
     with file_of(b"a 1 2\nb 1 2\n") as path, pytest.raises(FormatError, match="line 1: 'a 1 2', expected a header"):
         read_whole(path, format="word2vec-text")
+
+
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n \t\r\n", b"  ", b"\n" * 5000])
+@pytest.mark.parametrize("span_bytes", [1, 7, 4 << 20])
+def test_blank_lines_at_the_end_are_no_rows(end: bytes, span_bytes: int) -> None:
+    data = b"2 2\na 1 2\nb 3 4\n" + end
+    with mock.patch.object(text, "SPAN_BYTES", span_bytes), file_of(data) as path:
+        found = read_whole(path)
+    assert found.keys == ("a", "b")
+
+
+def test_a_blank_line_between_rows_is_still_refused() -> None:
+    with file_of(b"a 1 2\n\nb 3 4\n") as path, pytest.raises(FormatError, match="line 2: an empty row"):
+        read_whole(path)
+
+
+def test_blank_lines_without_end_are_refused_in_bounded_memory() -> None:
+    with file_of(b"a 1 2\n" + b"\n" * (17 << 20)) as path, pytest.raises(FormatError, match="nothing but blank lines"):
+        read_whole(path)
+
+
+def test_glove_text_gets_the_header_that_readers_of_vec_need(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_bytes(b"a 1 2\nb 3 4\n")
+    for name, first in (("o.vec", b"2 2\n"), ("o.txt", b"a 1.0 2.0\n"), ("o.vec.gz", b"2 2\n")):
+        with open_source(str(tmp_path / "x.txt")) as source:
+            format_name = output_format(str(tmp_path / name), source, None)
+            with create(str(tmp_path / name), source, d=2, dtype=source.dtype, format_name=format_name) as writer:
+                writer.write(writer.encode(next(source.chunks()).read()))
+        data = (tmp_path / name).read_bytes()
+        assert (gzip.decompress(data) if name.endswith(".gz") else data).startswith(first)
+
+
+def test_keys_that_npy_cannot_hold_are_said_to_be_left_behind(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_bytes(b"a 1 2\nb 3 4\n")
+    with (
+        open_source(str(tmp_path / "x.txt")) as source,
+        pytest.warns(SalcliWarning, match=r"o\.npy: npy holds no keys: those of .*x\.txt are left behind"),
+        create(str(tmp_path / "o.npy"), source, d=2, dtype=source.dtype, format_name="npy") as writer,
+    ):
+        writer.write(writer.encode(next(source.chunks()).read()).astype(source.dtype))
