@@ -17,13 +17,13 @@ from salcli.erasers.artifact import Artifact, write_artifact
 from salcli.erasers.base import Eraser, Fit, find_method
 from salcli.errors import UsageError, located
 from salcli.formats import atomic
-from salcli.formats.label_table import file_name, read_labels
+from salcli.formats.label_table import file_name
 from salcli.formats.registry import open_source
 from salcli.options import FitOptions
 from salcli.streaming.engine import Engine, current_engine, one_blas_thread
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
-from salcli.streaming.passes import LabelledSource, join_labels
+from salcli.streaming.passes import LabelledSource, join_labels, read_table
 from salcli.streaming.progress import Progress, Silent
 
 
@@ -57,14 +57,15 @@ def fit(
     parameters = method.Parameters() if options.parameters is None else options.parameters
     atomic.check_output(output, [embeddings, labels, options.read.keys_file])
     keep_freed_memory()
-    table = read_labels(labels, options.labels)
+    progress = progress or Silent()
+    table = read_table(labels, options.labels, progress)
     with (
         closing(open_source(embeddings, options.read)) as source,
         hashing(source if options.hashes_embeddings else None, labels) as digests,
         one_blas_thread(),
     ):
         table = settle_index(table, source)
-        join = join_labels(source, table)
+        join = join_labels(source, table, progress)
         rule = options.rule(has_splits=table.splits is not None)
         fitted = rule.fitted(table, join.matched(table))
         chosen = table.restricted_to(fitted)
@@ -72,9 +73,7 @@ def fit(
         chosen.warn_of_single_rows()
         rows = LabelledSource.of(source, chosen, join.rows_of(fitted))
         with located(embeddings):
-            result = method.fit(
-                rows, parameters, task=None, seed=options.seed, engine=engine, progress=progress or Silent()
-            )
+            result = method.fit(rows, parameters, task=None, seed=options.seed, engine=engine, progress=progress)
         hashes = (digests[0].result(), digests[1].result())
         header = describe_fit(options, parameters, source, table, fitted, result, rule, hashes, engine)
     artifact = Artifact(result.eraser, result.singular_values, header)
