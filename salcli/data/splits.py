@@ -54,7 +54,9 @@ class SplitRule:
         ------
         LabelError : no row is left
         """
-        chosen = self._not_held_out(labels, matched)
+        return self._sampled(labels, self._not_held_out(labels, matched))
+
+    def _sampled(self, labels: GuardedLabels, chosen: Selection) -> Selection:
         if not len(chosen):
             names = "" if labels.splits is None else f" (column {labels.split_column!r}: {_named(labels.splits)})"
             where = f"marked {self.fit_split!r}" if self.fit_split is not None else "to fit"
@@ -67,12 +69,6 @@ class SplitRule:
             return chosen
         return stratified_sample(labels, as_index(chosen), self.sample, self.seed)
 
-    def held_out(self, labels: GuardedLabels, matched: Index) -> Index:
-        """Return the labels whose rows the hold-out keeps out of the fit."""
-        if not self.holdout:
-            return matched[:0]
-        return _without(matched, as_index(self._not_held_out(labels, matched)), labels)
-
     def divide(self, labels: GuardedLabels, matched: Index) -> "EvaluationSplit":
         """Divide the `matched` labels into rows that train the in-sample attacker, the fresh attacker, and the test.
 
@@ -80,14 +76,16 @@ class SplitRule:
         seeded half of `test` does. The other `test` rows are the test. With a hold-out, a seeded half of it trains the
         fresh attacker; the other half is the test. Without test rows the fitted rows are the test.
         """
-        fitted = as_index(self.fitted(labels, matched))
+        kept = as_index(self._not_held_out(labels, matched))
+        fitted = as_index(self._sampled(labels, kept))
         if self.fit_split is not None:
             test = _without(marked(labels, matched, TEST), fitted, labels)
             fresh = _without(marked(labels, matched, *DEV_NAMES), fitted, labels)
             if not len(fresh):
                 fresh, test = _halves(labels, test, self.seed)
         else:
-            fresh, test = _halves(labels, _without(self.held_out(labels, matched), fitted, labels), self.seed)
+            held_out = _without(matched, kept, labels) if self.holdout else matched[:0]
+            fresh, test = _halves(labels, held_out, self.seed)
         if not len(test):
             return EvaluationSplit.of(fitted, {IN_SAMPLE: fitted}, fitted, has_held_out=False)
         return EvaluationSplit.of(fitted, {IN_SAMPLE: fitted, FRESH: fresh}, test, has_held_out=True)
