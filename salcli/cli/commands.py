@@ -225,7 +225,8 @@ class Command:
     def register(self, app: typer.Typer) -> None:
         """Add the command to an application."""
         short = (self.run.__doc__ or "").partition("\n")[0]  # whole: it would be cut to one line
-        cls = _by_method(self) if self.record is FitOptions else TyperCommand
+        cls = _EvaluateCommand if self.record is EvaluateOptions else TyperCommand
+        cls = _by_method(self) if self.record is FitOptions else cls
         app.command(self.run.__name__, cls=cls, short_help=short)(self.expanded())
 
     def expanded(self, **nested: type) -> Callable[..., None]:
@@ -245,6 +246,17 @@ COMMANDS = (
     Command(evaluate, EvaluateOptions),
     Command(inspect, InspectOptions),
 )
+
+
+class _EvaluateCommand(TyperCommand):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the command line; an eraser that is given as `apply` takes it gets a hint."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            if "unexpected extra argument" in str(getattr(error, "message", "")):
+                error.message += ": an eraser is given by --eraser, an erased file by --against"  # type: ignore[attr-defined]
+            raise
 
 
 def _by_method(command: Command) -> type[TyperCommand]:

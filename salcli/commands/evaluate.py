@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,24 +18,27 @@ from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vec
 from salcli.evaluation.base import BeforeAfter, Labelled
 from salcli.evaluation.gates import Asked, accuracy_gate, gain_gate, similarity_gate, tpr_gap_gate
 from salcli.evaluation.measures import MEASURES, run_measures
-from salcli.evaluation.plan import notes_on, require_same_labels, split_rows
+from salcli.evaluation.plan import note_on_splits, notes_on, require_same_labels, rule_of, split_rows
 from salcli.evaluation.report import ErasedFile, EraserSummary, Gate, InputFile, Report, to_json
 from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.stages import Erasure, opened_against, stage_rows
 from salcli.evaluation.task import TASK
 from salcli.formats import atomic
 from salcli.formats.gold_sets import column_of
-from salcli.formats.label_table import read_labels
 from salcli.formats.registry import open_source
 from salcli.options import EvaluateOptions
 from salcli.streaming.engine import one_blas_thread
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
-from salcli.streaming.passes import join_labels
+from salcli.streaming.passes import join_labels, read_table
 from salcli.streaming.progress import Progress, Silent
 
 UNKNOWN_FIT = (
     "which rows {} was erased with is not known: in-sample and fresh say only what the attackers were trained on"
+)
+
+ORDER_UNKNOWN = (
+    "whether row i of {} is row i of {} was not checked: only keys on both sides would tell rows in another order"
 )
 
 
@@ -67,6 +70,7 @@ def evaluate(
     ----------
     wording : replaces the names of parameters in notes and reasons by those that the reader of the report knows
     """
+    progress = progress or Silent()
     require_attackers(options)
     options.require_inputs(has_labels=labels is not None, has_eraser=eraser is not None)
     for path in options.reports:
@@ -74,26 +78,18 @@ def evaluate(
         read = (embeddings, labels, eraser, options.against, options.read.keys_file, *sets)
         atomic.check_output(path, read)
     artifact = None if eraser is None else read_artifact(eraser)
-    columns = replace(options.labels, task=options.task)
-    columns = columns if artifact is None else artifact.label_options(columns, str(eraser))
     fitted_file = None if artifact is None else FileHash.recorded(artifact.header["inputs"]["embeddings"])
     algorithm = HASH_ALGORITHMS[0] if fitted_file is None else fitted_file.algorithm
     keep_freed_memory()
     with (
         closing(open_source(embeddings, options.read)) as source,
         opened_against(options.against, source, options.read) as against,
+        nullcontext(_tables(source, labels, artifact, eraser, options, progress)) as (table, guarded),
         hashing(
             {each: algorithm for each in (source, against) if each is not None}, *([] if labels is None else [labels])
         ) as hashes,
         one_blas_thread(),
     ):
-        if artifact is not None:
-            artifact.require_width(str(eraser), source)
-        table = None if labels is None else settle_index(read_labels(labels, columns), source)
-        guarded = None
-        if artifact is not None and table is not None and options.fits_again and not artifact.guards(table):
-            as_fitted = replace(options.labels, attributes=(), numeric=(), task=None)
-            guarded = settle_index(read_labels(table.path, artifact.label_options(as_fitted, str(eraser))), source)
 
         def inputs() -> dict[str, InputFile]:
             found = {"embeddings": InputFile(embeddings, hashes[0].result(), source.n, source.d)}
@@ -108,9 +104,36 @@ def evaluate(
             about = ErasedFile(str(options.against), hashes[1].result(), against.n, against.d)
         with located(embeddings):
             subject = Subject(source, table, artifact, against, guarded, about)
-            report = assess(subject, inputs, options, progress or Silent()).worded(wording)
+            report = assess(subject, inputs, options, progress).worded(wording)
     write_reports(report, options.reports)
     return report
+
+
+def _tables(
+    source: Source,
+    labels: str | None,
+    artifact: Artifact | None,
+    eraser: str | None,
+    options: EvaluateOptions,
+    progress: Progress,
+) -> tuple[GuardedLabels | None, GuardedLabels | None]:
+    """Return the labels, and those that the eraser was fitted for, if it is fitted again and they are others.
+
+    Raises
+    ------
+    AlignmentError : the rows have another width than the eraser takes
+    """
+    if artifact is not None:
+        artifact.require_width(str(eraser), source)
+    if labels is None:
+        return None, None
+    columns = replace(options.labels, task=options.task)
+    columns = columns if artifact is None else artifact.label_options(columns, str(eraser))
+    table = settle_index(read_table(labels, columns, progress), source)
+    if artifact is None or not options.fits_again or artifact.guards(table):
+        return table, None
+    as_fitted = artifact.label_options(replace(options.labels, attributes=(), numeric=(), task=None), str(eraser))
+    return table, settle_index(read_table(labels, as_fitted, progress), source)
 
 
 def assess(
@@ -128,14 +151,17 @@ def assess(
     if artifact is not None:
         erasure = Erasure.of(artifact, source, needs_vectors=needs_vectors(options))
     notes: list[str] = []
+    if subject.against is not None and not (source.has_keys and subject.against.has_keys):
+        notes.append(ORDER_UNKNOWN.format(subject.against.path, source.path))
     rows = BeforeAfter(source, erasure, options, progress=progress, note=notes.append)
     # Measures that need no labels come first: they are cheap, and fail early where a word is missing.
     measures = dict.fromkeys(MEASURES) | run_measures(rows, needs_labels=False)
     report, asked, unmeasured = Report(eraser=subject.eraser, measures=measures), Asked(), ""
     if labels is not None:
-        join = join_labels(source, labels)
+        join = join_labels(source, labels, progress)
         row_of_label = as_index(join.row_of_label)
-        plan = split_rows(labels, as_index(join.matched(labels)), artifact, options)
+        matched = as_index(join.matched(labels))
+        plan = split_rows(labels, matched, artifact, options)
         if artifact is not None:
             guarded = subject.guarded or labels
             if guarded is not labels:
@@ -148,6 +174,7 @@ def assess(
             kernel, tested = stages.kernel, stages.rows[stages.at(plan.test)]
             unmeasured = stranger_doubt(kernel.kernel, tested, kernel.landmarks)
             notes += [unmeasured] if unmeasured else []
+        notes += note_on_splits(labels, matched, rule_of(artifact, labels, options))
         if subject.against is not None:
             notes.append(UNKNOWN_FIT.format(subject.against.path))
         results, found = attack(stages, labels, plan, probes, options, progress)

@@ -18,13 +18,13 @@ from salcli.erasers.artifact import Artifact, write_artifact
 from salcli.erasers.base import Eraser, Fit, find_method, warn_of_doubts
 from salcli.errors import UsageError, located
 from salcli.formats import atomic
-from salcli.formats.label_table import file_name, read_labels
+from salcli.formats.label_table import file_name
 from salcli.formats.registry import open_source
 from salcli.options import FitOptions
 from salcli.streaming.engine import Engine, current_engine, one_blas_thread
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
-from salcli.streaming.passes import LabelledSource, join_labels
+from salcli.streaming.passes import LabelledSource, join_labels, read_table
 from salcli.streaming.progress import Progress, Silent
 
 
@@ -59,13 +59,15 @@ def fit(
     atomic.check_output(output, [embeddings, labels, options.read.keys_file])
     keep_freed_memory()
     algorithm = options.hash_algorithm
+    progress = progress or Silent()
+    table = read_table(labels, options.labels, progress)
     with (
         closing(open_source(embeddings, options.read)) as source,
         hashing({} if algorithm == "none" else {source: algorithm}, labels) as hashes,
         one_blas_thread(),
     ):
-        table = settle_index(read_labels(labels, options.labels), source)
-        join = join_labels(source, table)
+        table = settle_index(table, source)
+        join = join_labels(source, table, progress)
         rule = options.rule(has_splits=table.splits is not None)
         fitted = rule.fitted(table, join.matched(table))
         chosen = table.restricted_to(fitted)
@@ -73,9 +75,7 @@ def fit(
         chosen.warn_of_single_rows()
         rows = LabelledSource.of(source, chosen, join.rows_of(fitted))
         with located(embeddings):
-            result = method.fit(
-                rows, parameters, task=None, seed=options.seed, engine=engine, progress=progress or Silent()
-            )
+            result = method.fit(rows, parameters, task=None, seed=options.seed, engine=engine, progress=progress)
         warn_of_doubts(result)
         header = describe_fit(options, parameters, source, table, fitted, result, rule, engine)
         header["inputs"]["labels"]["sha256"] = hashes.pop().result().digest

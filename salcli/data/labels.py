@@ -13,6 +13,7 @@ Index = NDArray[np.int64]
 Selection = Index | range
 """Labels by number. Where they follow each other, as all labels of a file do, a range says it and takes no memory."""
 AT_ONCE = 1 << 16
+MOST_CODES = 1 << 20  # of a table
 
 
 def as_index(selection: Selection) -> Index:
@@ -28,6 +29,15 @@ def as_subscript(selection: Selection) -> Index | slice:
 def smallest_code(n_classes: int) -> np.dtype[np.signedinteger[Any]]:
     """Return the smallest type that holds the codes of so many classes, and −1: there may be millions of labels."""
     return np.dtype(next((t for t in (np.int8, np.int16) if n_classes <= np.iinfo(t).max), np.int32))
+
+
+def _renumbered(codes: Index, n_codes: int) -> Index:
+    """Return codes 0…n_codes − 1 renumbered in their order, without gaps."""
+    if n_codes > MOST_CODES + len(codes):
+        return np.unique(codes, return_inverse=True)[1].astype(np.int64).reshape(-1)
+    is_present = np.zeros(n_codes, np.bool_)  # a table is many times faster than sorting millions of labels
+    is_present[codes] = True
+    return np.asarray((np.cumsum(is_present) - 1)[codes], np.int64)
 
 
 def _counted(values: NDArray[Any], n_classes: int) -> Index:
@@ -176,6 +186,14 @@ class GuardedLabels:
         """Whether every attribute has a value in every row."""
         return all(attribute.n_labelled == len(attribute.values) for attribute in self.attributes)
 
+    @cached_property
+    def split_codes(self) -> tuple[tuple[str, ...], NDArray[np.signedinteger[Any]]]:
+        """The distinct names of parts, and the number `[m]` of each row's name; none without a split column."""
+        splits = self.splits or ()
+        names = tuple(dict.fromkeys(splits))
+        code_of = {name: code for code, name in enumerate(names)}
+        return names, np.fromiter(map(code_of.__getitem__, splits), smallest_code(len(names)), len(splits))
+
     def restricted_to(self, index: Selection) -> Self:
         """Keep the labels at `index`; each attribute keeps the classes that occur there."""
         return type(self)(
@@ -250,10 +268,13 @@ class GuardedLabels:
         -------
         `[n]` stratum numbers, from 0
         """
-        codes = [attribute.values[index] for attribute in self.attributes if attribute.classes is not None]
-        if not codes:
-            return np.zeros(len(index), dtype=np.int64)
-        strata: Index = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].astype(np.int64).reshape(-1)
+        strata = np.zeros(len(index), dtype=np.int64)
+        for attribute in self.attributes:
+            if attribute.classes is None:
+                continue
+            n_codes = len(attribute.classes) + 1  # −1 is one
+            combined = strata * n_codes + attribute.values[index].astype(np.int64) + 1
+            strata = _renumbered(combined, n_codes * (int(strata.max(initial=0)) + 1))
         return strata
 
 

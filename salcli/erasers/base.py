@@ -301,7 +301,8 @@ def choose_k(singular_values: Array, rank: int, k: int | None, alpha: float | No
     if k is not None and k > rank:
         raise RankError(
             f"k = {k}, but the cross-covariance has rank {rank}: only {rank} "
-            f"direction{'s carry' if rank > 1 else ' carries'} the labels (singular values {_shown(singular_values)})"
+            f"direction{'s carry' if rank > 1 else ' carries'} the labels (singular values {_shown(singular_values)}): "
+            f"leave `k` out to remove {'all of them' if rank > 1 else 'it'}"
         )
     rule: dict[str, Any] = {"rank": True} if k is None else {"given": k}
     chosen = rank if k is None else k

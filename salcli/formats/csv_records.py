@@ -8,7 +8,7 @@ Large files without quotes are cut by pyarrow, block by block; the csv module re
 import csv
 import itertools
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import cached_property, partial
 from typing import Any, NamedTuple, overload
@@ -87,7 +87,9 @@ def _text(cell: bytes) -> str:
 NO_TEXT = ("npy", "npz", "h5")
 
 
-def csv_batches(path: str, least_bytes: int = LEAST_BYTES) -> Generator[Batch]:
+def csv_batches(
+    path: str, least_bytes: int = LEAST_BYTES, advance: Callable[[int], None] | None = None
+) -> Generator[Batch]:
     """Read a CSV; a blank line in one of several columns may only stand at the end.
 
     From the first block of lines that has quotes, carriage returns or a row of another length, the csv module reads
@@ -97,13 +99,14 @@ def csv_batches(path: str, least_bytes: int = LEAST_BYTES) -> Generator[Batch]:
     ----------
     path : the file; may be compressed
     least_bytes : smaller files are read by the csv module alone
+    advance : called with how many bytes of the file each step has read
 
     Raises
     ------
     FormatError : broken CSV, a line without end, or one of more or fewer fields than the first
     """
     with closing(ByteFile.open(path, may_be_wide=True)) as file:
-        pieces, ends_in_cr = _pieces(path, file)
+        pieces, ends_in_cr = _pieces(path, file, advance)
         blocks = _blocks(path, pieces)
         first = next(blocks, None)
         number = n_columns = 0
@@ -129,7 +132,7 @@ def csv_batches(path: str, least_bytes: int = LEAST_BYTES) -> Generator[Batch]:
             number = numbers.stop - 1
 
 
-def _pieces(path: str, file: ByteFile) -> tuple[Iterator[bytes], bool]:
+def _pieces(path: str, file: ByteFile, advance: Callable[[int], None] | None) -> tuple[Iterator[bytes], bool]:
     """Return the file's text in UTF-8, piece by piece, and whether its lines end in CR, which are LF then.
 
     Raises
@@ -140,7 +143,14 @@ def _pieces(path: str, file: ByteFile) -> tuple[Iterator[bytes], bool]:
     if encoding is None and (kind := recognised(file.head())).has_magic:
         raise FormatError(f"{path}: is {kind}, expected a CSV: are two files in the wrong order?")
     stream = file.stream()
-    pieces = iter(partial(stream.read, READ_BYTES), b"")
+
+    def read() -> bytes:
+        piece = stream.read(READ_BYTES)
+        if advance is not None and file.is_plain:
+            advance(len(piece))
+        return piece
+
+    pieces = iter(read, b"")
     if encoding is not None:
         pieces = as_utf8(path, pieces, encoding)
     first = next(pieces, b"")

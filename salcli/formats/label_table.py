@@ -56,7 +56,9 @@ class _Rows:
     numbers: "list[array[float]]" = field(default_factory=list)
 
 
-def read_labels(path: str, options: LabelOptions | None = None) -> GuardedLabels:
+def read_labels(
+    path: str, options: LabelOptions | None = None, advance: Callable[[int], None] | None = None
+) -> GuardedLabels:
     """Read a label CSV: UTF-8 or UTF-16, RFC 4180 quoting, delimiter `,` `;` or TAB found in the header line.
 
     A first column without a name holds row numbers, as pandas and R write them. Where no column joins by key, whether
@@ -66,6 +68,7 @@ def read_labels(path: str, options: LabelOptions | None = None) -> GuardedLabels
     ----------
     path : the file; may be compressed
     options : which columns mean what
+    advance : called with how many bytes of the file each step has read
 
     Raises
     ------
@@ -74,7 +77,7 @@ def read_labels(path: str, options: LabelOptions | None = None) -> GuardedLabels
     """
     if path == "-":
         raise UsageError("labels are read more than once and cannot come from stdin: give a file")
-    with closing(csv_batches(path)) as batches:
+    with closing(csv_batches(path, advance=advance)) as batches:
         first = next(batches, None)
         if first is None:
             raise FormatError(f"{path}: no header line, expected column names")

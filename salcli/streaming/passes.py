@@ -1,6 +1,7 @@
 """Passes over a source: joining labels, folding moments, gathering rows."""
 
 import itertools
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
@@ -13,21 +14,33 @@ from salcli.data.join import Join, LabelledRows
 from salcli.data.labels import GuardedLabels, Index, Selection, as_index, as_subscript
 from salcli.data.source import Chunk, Source
 from salcli.errors import AlignmentError
+from salcli.formats.csv_records import LEAST_BYTES
 from salcli.formats.keys import KeyCensus
+from salcli.formats.label_table import read_labels
 from salcli.linalg.class_sums import Grouping
 from salcli.linalg.kernels import NystromMap
 from salcli.linalg.label_matrix import LabelMatrix
 from salcli.linalg.moments import Statistics
-from salcli.options import block_rows
+from salcli.options import LabelOptions, block_rows
 from salcli.streaming.engine import Engine, ordered_map
-from salcli.streaming.progress import Progress
+from salcli.streaming.progress import Advance, Progress, Silent
 
+MANY_KEYS = 100_000  # whose join takes long enough to be announced
 JOINING = 8  # a group of partitions has at least so many numbers for each number of its sums
 GROUPED_ROWS = 1 << 17  # of which the design is held at once
 GROUPING = Grouping()
 
 
-def join_labels(source: Source, labels: GuardedLabels) -> Join:
+def read_table(path: str, options: LabelOptions, progress: Progress) -> GuardedLabels:
+    """Read a label CSV (see `read_labels`), as a stage of its own if it is large."""
+    n_bytes = os.path.getsize(path) if os.path.isfile(path) else 0
+    if n_bytes < LEAST_BYTES:
+        return read_labels(path, options)
+    with progress.stage("labels", n_bytes, "bytes") as advance:
+        return read_labels(path, options, advance)
+
+
+def join_labels(source: Source, labels: GuardedLabels, progress: Progress | None = None) -> Join:
     """Find the row of each label, by key or row number if the CSV has them, else by position; warn of duplicate keys.
 
     Raises
@@ -45,13 +58,16 @@ def join_labels(source: Source, labels: GuardedLabels) -> Join:
             "give `keys_file=FILE`, or `by_row` if row i of one is row i of the other"
         )
     census = KeyCensus()
+    progress = progress if progress is not None and len(labels) >= MANY_KEYS else Silent()
 
-    def counted() -> Any:
+    def counted(advance: Advance) -> Any:
         for keys in source.key_batches():
             census.add(keys)
             yield keys
+            advance(len(keys))
 
-    join = Join.by_key(labels, counted(), source.path)
+    with progress.stage("join", source.n_all, "keys") as advance:
+        join = Join.by_key(labels, counted(advance), source.path)
     census.warn(source.path, source.key_batches, source.place)
     return join.without_rows(source.dropped)
 

@@ -227,3 +227,7 @@ def test_defaults_of_help_are_those_of_the_records() -> None:
     assert "[default: 10000]" in shown
     assert "[default: 0.49,0.21,0.3]" in salcli_run("label", "--help").output
     assert FitOptions().method == "sal"
+
+
+def test_an_eraser_as_third_argument_of_evaluate_is_told_its_flag() -> None:
+    assert "an eraser is given by --eraser" in salcli_run("evaluate", "x", "y", "e.npz").output
