@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 SAMPLE := sample_data
 DEMO := demo
 TIME ?= 60
+BROWSER ?= chromium
 
 .DEFAULT_GOAL := help
-.PHONY: help install format check test test-fast fuzz demo audit bench bench-check reproduce-words reproduce-kernels \
-	reproduce-fairness clean
+.PHONY: help install format check test test-fast fuzz docs docs-picture demo audit bench bench-check reproduce-words \
+	reproduce-kernels reproduce-fairness clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -46,6 +47,12 @@ $(VENV)/audit/bin/pip-audit: $(BIN)/salcli
 audit: $(VENV)/audit/bin/pip-audit ## Ask for known vulnerabilities of what salcli needs at run time
 	@$(BIN)/python tests/audit.py $(VENV)/audit
 
+docs: $(VENV)/.dev ## Write what the documentation takes from the code again: outputs, figures, docs/reference/cli.md
+	$(BIN)/python -m tests.docs
+
+docs-picture: $(VENV)/.dev ## Make docs/report.png again (BROWSER=chromium: headless)
+	$(BIN)/python -m tests.docs.picture $(BROWSER)
+
 demo: $(BIN)/salcli ## label, fit, apply and evaluate on sample_data, into demo/
 	@mkdir -p $(DEMO)
 	$(BIN)/salcli label $(SAMPLE)/glove-sample.txt --direction he:she --top 1000 -o $(DEMO)/labels.csv
@@ -56,7 +63,7 @@ demo: $(BIN)/salcli ## label, fit, apply and evaluate on sample_data, into demo/
 	@ls -l $(DEMO)
 
 bench: SCALE = 1
-bench: $(VENV)/.dev ## Measure speed into benchmarks/results.json and the README (SCALE=0.1: a quick run)
+bench: $(VENV)/.dev ## Measure speed into benchmarks/results.json, docs/benchmarks.md and README.md (SCALE=0.1: a quick run)
 	$(BIN)/python -m benchmarks.speed --scale $(SCALE)
 
 bench-check: SCALE = 0.1

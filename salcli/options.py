@@ -25,7 +25,7 @@ FORMAT_HELP = "npy, npz, h5, word2vec-text, glove or word2vec-bin"
 CHUNK_BYTES = 8 << 20  # big enough to hide what Python takes for each, small enough for a few on every thread
 WIDENED_CHUNK_BYTES = 16 << 20
 STREAMED_CHUNK_BYTES = 32 << 20  # of rows that are read in batches, through a small buffer
-BLOCK_ELEMENTS = 1 << 21  # what a pass holds at once
+BLOCK_ELEMENTS = 1 << 21  # in memory at once in a pass
 
 
 @dataclass(frozen=True)
@@ -132,9 +132,9 @@ def _listed(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def block_rows(d: int) -> int:
-    """Give the rows of a block, which a pass works on at once."""
-    return int(max(1, BLOCK_ELEMENTS // max(1, d)))
+def block_rows(d: int, elements: int = BLOCK_ELEMENTS) -> int:
+    """Return the rows of a block of about `elements` numbers."""
+    return int(max(1, elements // max(1, d)))
 
 
 def _float32() -> "np.dtype[Any]":
@@ -159,6 +159,12 @@ class ReadOptions(Record):
     keys_file: str | None = option(
         None, "--keys", help="Keys of a file that has none: text, one a line.", metavar="FILE"
     )
+    keyed: bool | None = option(
+        None,
+        off="--no-keys",
+        help="Each row of a text file begins with a word, or is numbers only (whatever else the file holds, rows have "
+        "no keys); default: words, unless every row begins with a number that has a point or exponent.",
+    )
     batch_rows: int | None = option(
         None, help="Most rows read at once; default: by format, 1.5…32 MiB.", metavar="N", bounds=(1, None)
     )
@@ -169,6 +175,8 @@ class ReadOptions(Record):
     """Bytes that a row grows to on its way, if those are more than it has in the file."""
     streamed_bytes: int = STREAMED_CHUNK_BYTES
     """Of a chunk whose rows can be read in batches, through a small buffer."""
+    partition_elements: int | None = None
+    """Most numbers of a partition, which the last bits of a sum depend on; None: as `partition_rows` has it."""
 
     @property
     def most_rows(self) -> int | None:
@@ -180,7 +188,7 @@ class ReadOptions(Record):
     def rows_per_chunk(
         self, row_bytes: int, partition: int, multiple_of: int = 1, *, fills_buffers: bool = False
     ) -> int:
-        """Choose the rows of a chunk: equal parts of a partition, as far as may be; more where batches are cheap."""
+        """Return the rows of a chunk: equal parts of a partition where possible; more where batches are cheap."""
         if self.batch_rows is not None:
             return self.batch_rows
         rows = max(1, (self.streamed_bytes if fills_buffers else CHUNK_BYTES) // max(1, row_bytes))
@@ -236,7 +244,7 @@ class LabelOptions(Record):
 
 
 def require_split(fit_split: str | None, *, has_splits: bool) -> None:
-    """Refuse the name of a part where there are no parts."""
+    """Check that a part is named only where there are parts."""
     if fit_split is not None and not has_splits:
         raise ParameterError("fit_split", fit_split, "there is no split column (`split_column` names one)")
 
@@ -309,10 +317,29 @@ class ApplyOptions(Record):
         choices=DTYPES,
     )
     output_format: str | None = option(None, help=f"Force the output's format: {FORMAT_HELP}.", metavar="F")
+    erase_also: tuple[str, ...] = option(
+        (),
+        help="Another matrix of the file, of the same rows and width, to erase with the same eraser (repeatable).",
+        metavar="DATASET",
+        repeatable=True,
+        text=True,
+    )
+    drop: tuple[str, ...] = option(
+        (),
+        help="What stands beside the matrix in an HDF5 or npz file and is to be left out (repeatable).",
+        metavar="DATASET",
+        repeatable=True,
+        text=True,
+    )
+    only: bool = option(False, help="Leave out all that stands beside the matrix, its keys and --erase-also.")
     read: ReadOptions = field(default_factory=ReadOptions)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.writes_kernel and (self.erase_also or self.drop or self.only):
+            raise UsageError("`writes_kernel` writes inner products alone: leave `erase_also`, `drop` and `only` out")
+        if self.only and self.drop:
+            raise UsageError("`only` leaves all else out already: leave `drop` out")
         if self.writes_kernel and (self.reduces or self.in_place):
             raise UsageError("`writes_kernel` writes inner products: it cannot go with `reduces` or `in_place`")
         if self.writes_kernel and self.output_format not in (None, "h5"):
@@ -326,7 +353,7 @@ class ApplyOptions(Record):
 
     @property
     def output_dtype(self) -> "np.dtype[np.generic] | None":
-        """The numbers' type that was asked for."""
+        """The dtype that was requested."""
         import numpy as np
 
         return None if self.dtype is None else np.dtype(self.dtype)
@@ -397,7 +424,7 @@ class InspectOptions(Record):
     labels: str | None = option(None, help="Also describe its join with a label CSV.", metavar="CSV")
     similarity: str | None = option(
         None,
-        help="Also score word similarity: simlex999, wordsim353, or a file of word1, word2, score.",
+        help="Also score word similarity: simlex999, wordsim353, or FILE[:COLUMN] of word1, word2, score.",
         metavar="SET",
     )
     head: int = option(5, help="Rows to show.", metavar="N", bounds=(0, None))
@@ -500,7 +527,7 @@ class EvaluateOptions(Record):
     task: str | None = option(None, help="Column of the main task: accuracy and TPR gaps.", metavar="COL", text=True)
     similarity: tuple[str, ...] = option(
         (),
-        help="simlex999, wordsim353 or a file of word1, word2, score (repeatable).",
+        help="simlex999, wordsim353 or FILE[:COLUMN] of word1, word2, score (repeatable).",
         metavar="SET",
         repeatable=True,
     )
@@ -583,7 +610,7 @@ class EvaluateOptions(Record):
             raise UsageError("`min_similarity_kept` judges word similarity: give `similarity=SET`")
 
     def require_inputs(self, *, has_labels: bool, has_eraser: bool) -> None:
-        """Refuse what the inputs that are given cannot answer.
+        """Check that the inputs have what the options need.
 
         Raises
         ------

@@ -1,8 +1,9 @@
-"""The benchmark's own sums: medians, turns, the block in the README, and what counts as a loss."""
+"""The benchmark's own sums: medians, turns, the blocks in the documentation, and what counts as a loss."""
 
 import itertools
 import sys
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -17,7 +18,7 @@ from benchmarks.speed.memory import TAKEN_SECONDS
 from benchmarks.speed.peers import inlp, paper_recipe
 from benchmarks.speed.results import Row, Run, changes, read_runs, write_runs
 from benchmarks.speed.scaling import fitted_exponent
-from benchmarks.speed.table import comparison, markdown, rewrite
+from benchmarks.speed.table import comparison, headline, markdown, publish, rewrite
 from benchmarks.speed.timing import Measure, Usage, interleaved
 from salcli.cli.app import app
 
@@ -40,20 +41,18 @@ def test_a_measure_is_the_median_and_half_the_range_between_quartiles() -> None:
     assert measure.rate(4.0, "GB/s").median == 2.0
 
 
-def test_works_take_turns_until_the_budget_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "SHORT_SECONDS", 0.0)
+def test_works_take_turns_until_the_budget_is_spent() -> None:
     heard: list[str] = []
-    seconds = interleaved({"a": lambda: heard.append("a"), "b": lambda: heard.append("b")}, 2)
+    seconds = interleaved({"a": lambda: heard.append("a"), "b": lambda: heard.append("b")}, 2, short_seconds=0.0)
     assert heard == ["a", "b", "a", "b"]
     assert [len(each) for each in seconds.values()] == [2, 2]
-    assert len(interleaved({"a": lambda: None}, 5, budget=0.0)["a"]) == 2
+    assert len(interleaved({"a": lambda: None}, 5, budget=0.0, short_seconds=0.0)["a"]) == 2
 
 
-def test_works_that_take_no_time_are_repeated_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "SHORT_SECONDS", float("inf"))
-    monkeypatch.setattr(timing, "MOST_ROUNDS", 7)
-    assert [len(each) for each in interleaved({"a": lambda: None, "b": lambda: None}, 2).values()] == [7, 7]
-    assert len(interleaved({"a": lambda: None}, 9)["a"]) == 9
+def test_works_that_take_no_time_are_repeated_more_often() -> None:
+    often = partial(interleaved, short_seconds=float("inf"), most_rounds=7)
+    assert [len(each) for each in often({"a": lambda: None, "b": lambda: None}, 2).values()] == [7, 7]
+    assert len(often({"a": lambda: None}, 9)["a"]) == 9
 
 
 @pytest.mark.parametrize(
@@ -66,15 +65,13 @@ def test_works_that_take_no_time_are_repeated_more_often(monkeypatch: pytest.Mon
     ],
 )
 def test_works_that_differ_from_turn_to_turn_are_repeated_within_the_budget(
-    monkeypatch: pytest.MonkeyPatch, seconds: list[float], budget: float, rounds: int
+    seconds: list[float], budget: float, rounds: int
 ) -> None:
     given = iter(seconds)
-    monkeypatch.setattr(timing, "SHORT_SECONDS", 0.0)
-    assert len(interleaved({"a": lambda: Usage(next(given), 1.0)}, 3, budget - 0.5)["a"]) == rounds
+    assert len(interleaved({"a": lambda: Usage(next(given), 1.0)}, 3, budget - 0.5, short_seconds=0.0)["a"]) == rounds
 
 
 def test_what_is_done_before_a_work_hears_how_long_it_took_and_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "SHORT_SECONDS", 0.0)
     clock, heard = [0.0], list[float]()
 
     def before(seconds: float) -> None:
@@ -85,7 +82,7 @@ def test_what_is_done_before_a_work_hears_how_long_it_took_and_is_not_timed(monk
         clock[0] += 1.0
 
     monkeypatch.setattr(timing.time, "perf_counter", lambda: clock[0])
-    assert interleaved({"a": work}, 3, before=before) == {"a": [1.0, 1.0, 1.0]}
+    assert interleaved({"a": work}, 3, before=before, short_seconds=0.0) == {"a": [1.0, 1.0, 1.0]}
     assert heard == [0.0, 1.0, 1.0]
 
 
@@ -128,9 +125,8 @@ def test_memory_that_is_slow_to_touch_after_a_while_was_taken(
     assert memory.is_taken_back() is is_taken
 
 
-def test_a_work_that_times_itself_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "SHORT_SECONDS", 0.0)
-    assert interleaved({"a": lambda: Usage(7.0, 1.0)}, 1)["a"] == [7.0]
+def test_a_work_that_times_itself_is_believed() -> None:
+    assert interleaved({"a": lambda: Usage(7.0, 1.0)}, 1, short_seconds=0.0)["a"] == [7.0]
 
 
 def test_a_ratio_above_one_is_to_our_advantage() -> None:
@@ -193,6 +189,20 @@ def test_a_run_rewrites_its_block_and_nothing_else(tmp_path: Path) -> None:
     assert "**no**" in text
     with pytest.raises(ValueError, match="no block"):
         rewrite(Path(__file__).with_name("conftest.py"), "")
+
+
+def test_the_documentation_gets_the_run_of_the_largest_scale(tmp_path: Path) -> None:
+    runs = read_runs(Path(speed.RESULTS))
+    largest = runs[max(runs)]
+    (tmp_path / "docs").mkdir()
+    for name in ("README.md", "docs/benchmarks.md"):
+        (tmp_path / name).write_text("<!-- bench --><!-- /bench -->", "utf-8")
+    publish(runs.values(), tmp_path)
+    assert markdown(largest) in (tmp_path / "docs" / "benchmarks.md").read_text("utf-8")
+    assert headline(largest) in (tmp_path / "README.md").read_text("utf-8")
+    assert len(headline(largest).splitlines()) == 3
+    with pytest.raises(KeyError):
+        headline(run_of(row(0.5)))
 
 
 def test_the_exponent_is_that_of_a_power() -> None:

@@ -5,9 +5,9 @@
 Works of one comparison take turns (A B A B …); what is told is the median of the repeats, with half the range
 between their quartiles; works that differ much from turn to turn are repeated more often, within a budget.
 Where a host takes back what is free, memory is made to be at hand before works that touch much of it.
-Results go into benchmarks/results.json, which keeps one run for each scale, and the largest into the README. With
---check nothing is written: ratios are held against those of the same scale, and the exit status is 1 if one has lost
-more than a quarter twice. At scale 1 the folder wants room for 6 GB.
+Results go into benchmarks/results.json, which keeps one run for each scale, the largest into docs/benchmarks.md, and
+three lines of it into the README. With --check nothing is written: ratios are held against those of the same scale, and
+the exit status is 1 if one has lost more than a quarter twice. At scale 1 the folder wants room for 6 GB.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from benchmarks.speed.memory import AtHand, is_taken_back
 from benchmarks.speed.results import Row, Run, changes, read_runs, write_runs
 
 HERE = Path(__file__).parent.parent
-RESULTS, README = HERE / "results.json", HERE.parent / "README.md"
+RESULTS = HERE / "results.json"
 SECTIONS: dict[str, Callable[[Bench], Iterator[Row]]] = {
     "start-up": startup.rows,
     "fit": fitting.rows,
@@ -129,7 +129,7 @@ def main() -> None:
     if given.only is None:
         runs[run.scale] = run
         write_runs(RESULTS, runs.values())
-        table.rewrite(README, table.markdown(runs[max(runs)]))
+        table.publish(runs.values(), HERE.parent)
 
 
 if __name__ == "__main__":

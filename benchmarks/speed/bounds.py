@@ -22,7 +22,7 @@ from salcli.erasers.linear import LinearEraser
 from salcli.formats.files import HASHED_PIECE
 from salcli.formats.label_table import read_labels
 from salcli.linalg.blas import add_products
-from salcli.linalg.class_sums import GroupedSums, RowSums
+from salcli.linalg.class_sums import GroupedSums, Grouping, RowSums
 from salcli.linalg.label_matrix import LabelMatrix
 from salcli.options import LabelOptions
 from salcli.streaming.engine import N_THREADS, one_blas_thread, ordered_map
@@ -130,8 +130,8 @@ def _in_cache() -> dict[str, tuple[Work, float]]:
         for _ in range(times):
             z @ wide
 
-    exact, by_groups = RowSums(BLOCK[1], 2, n_one_hot=2), GroupedSums(BLOCK[1], 2)
-    more = np.tile(block, (GroupedSums.best_rows(BLOCK[1]) // len(block), 1))
+    exact, by_groups = RowSums(BLOCK[1], 2, n_one_hot=2), GroupedSums(BLOCK[1], 2, Grouping())
+    more = np.tile(block, (Grouping().block_rows(BLOCK[1]) // len(block), 1))
 
     def added(sums: RowSums, rows: NDArray[Any]) -> None:
         one_hot = LabelMatrix((np.arange(len(rows)) % 2).astype(np.int32)[:, None], None, 2, 2)

@@ -1,6 +1,6 @@
-"""Runs as Markdown, and the block of the README that a run rewrites."""
+"""Runs as Markdown, and the blocks of the documentation that a run rewrites."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from benchmarks.speed.results import ALLOWED_LOSS, Change, Row, Run
@@ -17,6 +17,8 @@ TITLES = {
     "scaling": "How the pass of `fit` grows",
     "bounds": "What the machine allows, one step alone, on one thread if not on all",
 }
+PASS, WHOLE_FIT = "fit pass, d = 300, 2 classes", "salcli fit, d = 300, whole command"
+ATTACKERS = "evaluate: 3 probes × before/after × 2 adversaries"
 HOLDS = {True: "yes", False: "**no**", None: ""}
 
 
@@ -117,6 +119,38 @@ def rewrite(path: Path, text: str) -> None:
     if not begin or not end:
         raise ValueError(f"{path}: no block between {BEGIN} and {END}")
     path.write_text(f"{head}{BEGIN}\n{text}{END}{tail}", "utf-8")
+
+
+def headline(run: Run) -> str:
+    """Return the figures that the README shows: three lines of Markdown.
+
+    Raises
+    ------
+    KeyError : the run lacks a row that is shown
+    """
+    found = {row.name: row for row in reversed(run.rows)}  # the first of each name
+    passing, whole, memory = found[PASS], found[WHOLE_FIT], found["fit, npy: peak memory over idle, the file"]
+    copying, loading, attacking = found["apply .npy → .npy, k = 1"], found["load text"], found[ATTACKERS]
+    return (
+        f"- `fit`: {_amount(passing.ours)} in its pass over a cached `.npy` of {passing.size} "
+        f"({_share(passing)} of a bare read), {_amount(whole.ours)} as a whole command that also hashes the file; "
+        f"{_amount(memory.ours)} of memory beyond start-up.\n"
+        f"- `apply`: {_amount(copying.ours)}, {_share(copying)} of a bare copy with fsync; text vectors load "
+        f"{_share(loading)} times as fast as in gensim.\n"
+        f"- `evaluate`: {_amount(attacking.ours)} for three attackers before and after erasure, in-sample and fresh "
+        f"({attacking.size}), on {run.machine['cores']} cores.\n"
+    )
+
+
+def _share(row: Row) -> str:
+    return f"{row.ratio:.3g}"
+
+
+def publish(runs: Collection[Run], root: Path) -> None:
+    """Write the run of the largest scale into docs/benchmarks.md, and its headline into the README."""
+    largest = max(runs, key=lambda run: run.scale)
+    rewrite(root / "docs" / "benchmarks.md", markdown(largest))
+    rewrite(root / "README.md", headline(largest))
 
 
 def comparison(changes: Sequence[Change]) -> str:

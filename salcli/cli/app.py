@@ -94,7 +94,7 @@ def _use_utf8() -> None:
 
 
 def _close_stdout() -> None:
-    """Point stdout at nothing, after its reader has gone, so that nothing more is said about it."""
+    """Redirect stdout to /dev/null after the reader closed the pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from salcli.commands.sweep import Again, repeat_fits, require_repeatable, sweep
 from salcli.data.hashes import HASH_ALGORITHMS, FileHash
+from salcli.data.join import settle_index
 from salcli.data.labels import GuardedLabels, as_index
 from salcli.data.source import Source
 from salcli.erasers.artifact import Artifact, read_artifact
+from salcli.erasers.kernel_scale import stranger_doubt
 from salcli.errors import located, warn
 from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors, require_attackers
 from salcli.evaluation.base import BeforeAfter, Labelled
@@ -22,6 +24,7 @@ from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.stages import Erasure, opened_against, stage_rows
 from salcli.evaluation.task import TASK
 from salcli.formats import atomic
+from salcli.formats.gold_sets import column_of
 from salcli.formats.label_table import read_labels
 from salcli.formats.registry import open_source
 from salcli.options import EvaluateOptions
@@ -67,7 +70,8 @@ def evaluate(
     require_attackers(options)
     options.require_inputs(has_labels=labels is not None, has_eraser=eraser is not None)
     for path in options.reports:
-        read = (embeddings, labels, eraser, options.against, options.read.keys_file, *options.similarity)
+        sets = (column_of(name)[0] for name in options.similarity)
+        read = (embeddings, labels, eraser, options.against, options.read.keys_file, *sets)
         atomic.check_output(path, read)
     artifact = None if eraser is None else read_artifact(eraser)
     columns = replace(options.labels, task=options.task)
@@ -75,11 +79,6 @@ def evaluate(
     fitted_file = None if artifact is None else FileHash.recorded(artifact.header["inputs"]["embeddings"])
     algorithm = HASH_ALGORITHMS[0] if fitted_file is None else fitted_file.algorithm
     keep_freed_memory()
-    table = None if labels is None else read_labels(labels, columns)
-    guarded = None
-    if artifact is not None and table is not None and options.fits_again and not artifact.guards(table):
-        as_fitted = replace(options.labels, attributes=(), numeric=(), task=None)
-        guarded = read_labels(table.path, artifact.label_options(as_fitted, str(eraser)))
     with (
         closing(open_source(embeddings, options.read)) as source,
         opened_against(options.against, source, options.read) as against,
@@ -90,6 +89,11 @@ def evaluate(
     ):
         if artifact is not None:
             artifact.require_width(str(eraser), source)
+        table = None if labels is None else settle_index(read_labels(labels, columns), source)
+        guarded = None
+        if artifact is not None and table is not None and options.fits_again and not artifact.guards(table):
+            as_fitted = replace(options.labels, attributes=(), numeric=(), task=None)
+            guarded = settle_index(read_labels(table.path, artifact.label_options(as_fitted, str(eraser))), source)
 
         def inputs() -> dict[str, InputFile]:
             found = {"embeddings": InputFile(embeddings, hashes[0].result(), source.n, source.d)}
@@ -127,7 +131,7 @@ def assess(
     rows = BeforeAfter(source, erasure, options, progress=progress, note=notes.append)
     # Measures that need no labels come first: they are cheap, and fail early where a word is missing.
     measures = dict.fromkeys(MEASURES) | run_measures(rows, needs_labels=False)
-    report, asked = Report(eraser=subject.eraser, measures=measures), Asked()
+    report, asked, unmeasured = Report(eraser=subject.eraser, measures=measures), Asked(), ""
     if labels is not None:
         join = join_labels(source, labels)
         row_of_label = as_index(join.row_of_label)
@@ -140,6 +144,10 @@ def assess(
         stages = stage_rows(source, erasure, row_of_label, plan.needed, progress)
         rows = replace(rows, labelled=Labelled(labels, plan, stages))
         notes += notes_on(plan, labels, options)
+        if stages.kernel is not None:
+            kernel, tested = stages.kernel, stages.rows[stages.at(plan.test)]
+            unmeasured = stranger_doubt(kernel.kernel, tested, kernel.landmarks)
+            notes += [unmeasured] if unmeasured else []
         if subject.against is not None:
             notes.append(UNKNOWN_FIT.format(subject.against.path))
         results, found = attack(stages, labels, plan, probes, options, progress)
@@ -158,7 +166,10 @@ def assess(
         warn(note)
     files = inputs()
     report = replace(report, inputs=files, notes=(*notes, *_notes_on_inputs(artifact, files)))
-    return replace(report, gates=tuple(_gates(report, asked, options)))
+    gates = _gates(report, asked, options)
+    if unmeasured:
+        gates = [replace(gate, passed=False, reason=unmeasured) for gate in gates]
+    return replace(report, gates=tuple(gates))
 
 
 def _gates(report: Report, asked: Asked, options: EvaluateOptions) -> list[Gate]:

@@ -10,11 +10,12 @@ import numpy as np
 import salcli
 from salcli.data.digests import labels_digest, rows_digest
 from salcli.data.hashes import FileHash
+from salcli.data.join import settle_index
 from salcli.data.labels import GuardedLabels, Selection
 from salcli.data.source import Source
 from salcli.data.splits import SplitRule
 from salcli.erasers.artifact import Artifact, write_artifact
-from salcli.erasers.base import Eraser, Fit, find_method
+from salcli.erasers.base import Eraser, Fit, find_method, warn_of_doubts
 from salcli.errors import UsageError, located
 from salcli.formats import atomic
 from salcli.formats.label_table import file_name, read_labels
@@ -63,7 +64,7 @@ def fit(
         hashing({} if algorithm == "none" else {source: algorithm}, labels) as hashes,
         one_blas_thread(),
     ):
-        table = read_labels(labels, options.labels)
+        table = settle_index(read_labels(labels, options.labels), source)
         join = join_labels(source, table)
         rule = options.rule(has_splits=table.splits is not None)
         fitted = rule.fitted(table, join.matched(table))
@@ -75,6 +76,7 @@ def fit(
             result = method.fit(
                 rows, parameters, task=None, seed=options.seed, engine=engine, progress=progress or Silent()
             )
+        warn_of_doubts(result)
         header = describe_fit(options, parameters, source, table, fitted, result, rule, engine)
         header["inputs"]["labels"]["sha256"] = hashes.pop().result().digest
         header["inputs"]["embeddings"] |= _recorded(hashes.pop().result() if hashes else None)

@@ -37,7 +37,7 @@ class Embeddings:
 
     @classmethod
     def starting_at(cls, start: int, vectors: Floats, keys: tuple[str, ...] | None = None) -> Self:
-        """Take consecutive rows, the first of which is row `start` of its file."""
+        """Return consecutive rows, the first of which is row `start` of its file."""
         return cls(vectors, np.arange(start, start + len(vectors)), keys)
 
     def __len__(self) -> int:
@@ -52,7 +52,7 @@ class Embeddings:
         return type(self)(self.vectors[positions], self.rows[positions], keys)
 
     def with_vectors(self, vectors: Floats) -> Self:
-        """Put other vectors (perhaps of another width) in place of these; rows and keys stay."""
+        """Return other vectors (perhaps of another width) with these rows and keys."""
         return type(self)(vectors, self.rows, self.keys)
 
 

@@ -21,12 +21,12 @@ def as_index(selection: Selection) -> Index:
 
 
 def as_subscript(selection: Selection) -> Index | slice:
-    """Give what an array takes a selection by; a range takes a view."""
+    """Return a selection as an index of arrays: a slice (a view) for a range."""
     return slice(selection.start, selection.stop) if isinstance(selection, range) else selection
 
 
 def smallest_code(n_classes: int) -> np.dtype[np.signedinteger[Any]]:
-    """Choose the smallest type that holds the codes of so many classes, and −1: there may be millions of labels."""
+    """Return the smallest type that holds the codes of so many classes, and −1: there may be millions of labels."""
     return np.dtype(next((t for t in (np.int8, np.int16) if n_classes <= np.iinfo(t).max), np.int32))
 
 
@@ -93,7 +93,7 @@ class Attribute:
         return type(self)(self.name, np.asarray((values - mean) / (spread or 1.0), dtype=np.float64), None)
 
     def codes(self, index: Index) -> Index:
-        """Give the class codes of the labels at `index`, −1 where there is no label."""
+        """Return the class codes of the labels at `index`, −1 where there is no label."""
         assert self.classes is not None
         return self.values[index].astype(np.int64)
 
@@ -111,7 +111,7 @@ class Attribute:
         return z
 
     def require_variety(self, path: str) -> None:
-        """Refuse an attribute of the file at `path` that cannot covary with anything.
+        """Check that an attribute of the file at `path` varies.
 
         Raises
         ------
@@ -119,7 +119,7 @@ class Attribute:
         """
         column = self._named(path)
         if self.classes is None:
-            if self.n_labelled == 0 or np.min(held := self.values[self.is_labelled]) == np.max(held):
+            if self.n_labelled == 0 or np.min(values := self.values[self.is_labelled]) == np.max(values):
                 raise LabelError(f"{column} has one value on {self.n_labelled} rows; nothing to remove")
             return
         if len(self.classes) < 2:
@@ -156,9 +156,11 @@ class GuardedLabels:
     split_column: str | None = None
     """The split column's name."""
     key_column: str | None = None
-    """The key column's name."""
+    """The key column's name; empty: the rows are named by their numbers, or keys, in a column without a name."""
     task: Attribute | None = None
     """Classes of the main task, `m` values; not guarded."""
+    index: Index | None = None
+    """`[m]` row numbers from a first column without a name. Without keys, it is open whether they join (see `Join`)."""
 
     def __len__(self) -> int:
         return len(self.attributes[0].values)
@@ -184,10 +186,11 @@ class GuardedLabels:
             self.split_column,
             self.key_column,
             None if self.task is None else self.task.restricted_to(index),
+            None if self.index is None else self.index[as_subscript(index)],
         )
 
     def require_variety(self) -> None:
-        """Refuse attributes that cannot covary with anything (see `Attribute.require_variety`)."""
+        """Check that all attributes vary (see `Attribute.require_variety`)."""
         for attribute in self.attributes:
             attribute.require_variety(self.path)
 
@@ -206,7 +209,7 @@ class GuardedLabels:
         return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
 
     def entries(self, index: Selection) -> tuple[NDArray[np.int32], NDArray[np.float64] | None]:
-        """Give Z for the labels at `index` by its entries that are not zero, one for each attribute.
+        """Return Z of the labels at `index` by its non-zero entries, one for each attribute.
 
         Returns
         -------
@@ -241,7 +244,7 @@ class GuardedLabels:
         return str(index) if self.keys is None else self.keys[index]
 
     def strata(self, index: Index) -> Index:
-        """Give each combination of classes at `index` a number; numeric attributes do not divide.
+        """Return a code for each combination of classes at `index`; numeric attributes do not count.
 
         Returns
         -------
@@ -254,5 +257,5 @@ class GuardedLabels:
         return strata
 
 
-def _texts(held: tuple[str, ...], index: Selection) -> tuple[str, ...]:
-    return held[index.start : index.stop] if isinstance(index, range) else tuple(held[i] for i in index)
+def _texts(texts: tuple[str, ...], index: Selection) -> tuple[str, ...]:
+    return texts[index.start : index.stop] if isinstance(index, range) else tuple(texts[i] for i in index)

@@ -23,16 +23,17 @@ PARTITION_ELEMENTS, PARTITION_ROWS = 1 << 23, 1 << 18  # labels, and where they 
 RESTORED_SHARDS = 8  # unpickled shards whose files one process keeps open
 
 
-def partition_rows(d: int) -> int:
-    """Return the number of rows of a partition, a power of two that depends on the width `d` alone.
+def partition_rows(d: int, elements: int | None = None) -> int:
+    """Return the number of rows of a partition, a power of two of at most `elements` numbers at width `d`.
 
     No chunk crosses a multiple of it, so sums can be added up partition by partition and do not depend on the chunks.
     """
-    return int(1 << (min(max(1, PARTITION_ELEMENTS // max(1, d)), PARTITION_ROWS).bit_length() - 1))
+    elements = elements or PARTITION_ELEMENTS
+    return int(1 << (min(max(1, elements // max(1, d)), PARTITION_ROWS).bit_length() - 1))
 
 
 def row_ranges(n: int, rows: int, partition: int | None = None) -> Iterator[tuple[int, int]]:
-    """Cut 0…n into (start, stop) of at most `rows` rows that do not cross a multiple of `partition`."""
+    """Yield (start, stop) that cover 0…n, of at most `rows` rows that do not cross a multiple of `partition`."""
     partition = partition or max(1, n)
     for first in range(0, n, partition):
         last = min(first + partition, n)
@@ -95,9 +96,9 @@ class Reader(ABC):
         """Return where a row is, as a user would look for it: `line 3` or `row 2`."""
         return f"row {row}"
 
-    def companions(self) -> list[str]:
-        """Return the names of what the file holds beside the matrix and its keys."""
-        return []
+    def companions(self) -> dict[str, tuple[int, ...]]:
+        """Return what the file holds beside the matrix and its keys: name → shape (`(n,)` if it cannot be told)."""
+        return {}
 
     @abstractmethod
     def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
@@ -114,7 +115,7 @@ class ArrayReader(Reader):
     format = "array"
 
     def __init__(self, x: NDArray[Any], path: str = "x") -> None:
-        """Take rows `[n, d]` of a float dtype; `path` names them in messages."""
+        """Wrap rows `[n, d]` of a float dtype; `path` names them in messages."""
         require_shape(path, *x.shape)
         self.path, self._x = path, x
         self.n, self.d = x.shape
@@ -257,7 +258,7 @@ class Source:
     """
 
     def __init__(self, readers: Sequence[Reader], *, allow_nonfinite: bool = False, path: str | None = None) -> None:
-        """Put readers in order; with `allow_nonfinite`, pass over all rows once to find those that are dropped.
+        """Concatenate readers; with `allow_nonfinite`, pass over all rows once to find those that are dropped.
 
         Raises
         ------
@@ -359,7 +360,7 @@ def _nonfinite_rows(shard: Shard) -> Rows:
 
 
 def require_shape(path: str, n: int, d: int) -> None:
-    """Refuse a matrix without rows or columns, or whose single rows are too long to be read at once."""
+    """Check that a matrix has rows and columns, and rows that are short enough to be read whole."""
     if n == 0 or d == 0:
         raise FormatError(f"{path}: no rows to read: the matrix is empty, {n} rows of {d} dimensions")
     if d > MAX_DIMENSIONS:

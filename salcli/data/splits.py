@@ -109,7 +109,7 @@ class EvaluationSplit:
     trainers: dict[str, Index]
     """By adversary, the rows that train it; an adversary without rows is missing."""
     test: Index
-    """Rows that all are measured on; the fitted rows themselves if nothing was held out."""
+    """Rows that all are measured on; the fitted rows themselves if no rows were held out."""
     has_held_out: bool
     """Whether the test rows took no part in the fit."""
     n_available: dict[str, int]

@@ -78,7 +78,7 @@ class Artifact:
         }
 
     def require_width(self, path: str, source: Source) -> None:
-        """Refuse rows of another width than the eraser takes; `path`: of the artifact, for the message.
+        """Check that rows have the width that the eraser takes; `path`: of the artifact, for the message.
 
         Raises
         ------
@@ -102,7 +102,7 @@ class Artifact:
         return LabelOptions(
             given.attributes if is_chosen else tuple(a["name"] for a in attributes if a["classes"] is not None),
             given.numeric if is_chosen else tuple(a["name"] for a in attributes if a["classes"] is None),
-            given.key or (None if given.by_row else rows["key_column"]),
+            given.key if given.key is not None else None if given.by_row else rows["key_column"],
             given.by_row or (given.key is None and rows["joined_by"] == "row"),
             given.split_column or (None if given.no_split else rows["split_column"]),
             given.no_split or (given.split_column is None and rows["split_column"] is None),
@@ -117,7 +117,7 @@ class Artifact:
                     ("split_column", given.split_column),
                     ("task", given.task),
                 )
-                if value
+                if value not in (None, ())
             ),
         )
 

@@ -7,6 +7,10 @@ from salcli.evaluation.report import Gate, ProbeResult
 from salcli.evaluation.shares import difference
 from salcli.evaluation.similarity import SimilarityChange
 from salcli.evaluation.task import Task
+from salcli.evaluation.text import listed
+
+LEAST_USABLE = 0.8
+"""Share of the test rows that must be of classes which were trained on."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,8 @@ def _probe_gate(
         return Gate(name, limit, value, False, "a probe did not converge")
     if one := next((r.attribute for r in judged if r.majority == 1), None):
         return Gate(name, limit, value, False, f"the test rows are all of one class of {one}")
+    if unknown := next((r for r in judged if r.usable < LEAST_USABLE), None):
+        return Gate(name, limit, value, False, _untrained_reason(unknown))
     if value is None or worst is None:
         return Gate(name, limit, None, False, "nothing to judge")
     flipped = f"{worst.probe}, {worst.adversary}: right in {worst.accuracy:.3g}, so turned round in {worst.leakage:.3g}"
@@ -109,3 +115,11 @@ def _missing_reason(missing: Iterable[tuple[str, str, str]]) -> str:
     for attribute, adversary, probe in missing:
         by_attribute.setdefault(attribute, []).append(f"{adversary} {probe}")
     return "; ".join(f"no result for {name}: {', '.join(each)}" for name, each in by_attribute.items())
+
+
+def _untrained_reason(of: ProbeResult) -> str:
+    return (
+        f"{of.n_left_out} of {of.n_left_out + of.n_test} test rows are of classes of {of.attribute} that the "
+        f"{of.adversary} attacker was not trained on ({listed(of.untrained_classes, 3)}): at most "
+        f"{1 - LEAST_USABLE:.0%} may be"
+    )

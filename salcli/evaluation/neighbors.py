@@ -13,7 +13,7 @@ from salcli.evaluation.cosine import cosines, unit_rows
 from salcli.evaluation.section import Section, Table, filled, names, numbers
 from salcli.evaluation.stages import gather_same
 from salcli.evaluation.text import count, decimal, percent, visible
-from salcli.streaming.memory import require_room
+from salcli.streaming.memory import require_memory
 from salcli.streaming.passes import gather_rows
 
 OVERLAP_AT = 10
@@ -76,10 +76,10 @@ def neighbors(
     ------
     AlignmentError : a word is not among the keys
     """
-    asked = _positions(keys, words)
+    requested = _positions(keys, words)
     n = len(before)
     sampled = np.sort(np.random.default_rng(seed).choice(n, min(sample, n), replace=False))
-    queries = np.concatenate([asked, sampled])
+    queries = np.concatenate([requested, sampled])
     positions_before, cosines_before = nearest(before, queries, max(top, OVERLAP_AT))
     positions_after, cosines_after = nearest(after, queries, max(top, OVERLAP_AT))
     shown = tuple(
@@ -149,11 +149,11 @@ def nearest(
     """
     n, d = vectors.shape
     count = max(0, min(count, n - 1))
-    asked, is_asked = unit_rows(vectors[queries])
+    directions, is_nonzero_query = unit_rows(vectors[queries])
     best = _Best(len(queries), count)
     n_nonzero = 0
     tolerance = (d + 8) * FLOAT32_UNIT  # no float32 product of units of width d is further off
-    narrow = asked[is_asked].T.astype(np.float32)
+    narrow = directions[is_nonzero_query].T.astype(np.float32)
     for start in range(0, n, block_rows):
         units, is_nonzero = unit_rows(vectors[start : start + block_rows])
         n_nonzero += int(is_nonzero.sum())
@@ -161,12 +161,12 @@ def nearest(
             continue
         products = units.astype(np.float32) @ narrow
         products[~is_nonzero] = -np.inf
-        _leave_out(products, queries[is_asked] - start)
-        is_candidate = _candidates(products, best.least[is_asked], count, tolerance)
+        _leave_out(products, queries[is_nonzero_query] - start)
+        is_candidate = _candidates(products, best.least[is_nonzero_query], count, tolerance)
         for column in np.flatnonzero(is_candidate.any(axis=0)):
-            query = int(np.flatnonzero(is_asked)[column])
+            query = int(np.flatnonzero(is_nonzero_query)[column])
             rows = np.flatnonzero(is_candidate[:, column])
-            best.take(query, start + rows, cosines(units[rows], asked[query][None]))
+            best.take(query, start + rows, cosines(units[rows], directions[query][None]))
     n_found = max(0, min(count, n_nonzero - 1))
     return best.positions[:, :n_found], best.cosines[:, :n_found]
 
@@ -221,11 +221,11 @@ class NearestNeighbors(Measure[Neighbors]):
     needs_labels: ClassVar[bool] = False
 
     def run(self, rows: BeforeAfter) -> Neighbors | None:
-        """Return the neighbours among all rows of the file; None if no word was asked for.
+        """Return the neighbours among all rows of the file; None if no word was requested.
 
         Raises
         ------
-        AlignmentError : the file has no keys, or not one that was asked for
+        AlignmentError : the file has no keys, or lacks a requested word
         NotEnoughMemory : both stages of all rows do not fit into memory
         """
         source, erasure, options = rows.source, rows.erasure, rows.options
@@ -235,7 +235,7 @@ class NearestNeighbors(Measure[Neighbors]):
             raise AlignmentError(f"`neighbors` looks words up, but {source.path} has no keys: give `keys_file=FILE`")
         width = source.d if erasure.eraser is None else erasure.eraser.d_out
         n_bytes = source.n * (source.d * source.dtype.itemsize + 8 * width)
-        require_room(n_bytes, f"neighbours among {source.n:,} rows", "evaluate a smaller file")
+        require_memory(n_bytes, f"neighbours among {source.n:,} rows", "evaluate a smaller file")
         index = source.kept_rows()
         before, kept = gather_rows(source, index, rows.progress)
         after = (

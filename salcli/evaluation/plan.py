@@ -8,7 +8,7 @@ from salcli.errors import AlignmentError, UsageError
 from salcli.options import DEFAULT_FIT_SPLIT, EvaluateOptions, require_split
 
 NOT_HELD_OUT = "{}: only in-sample figures are given, and they are measured on the fitted rows themselves"
-NONE_FRESH = "{}, so there is no fresh attacker, and none was asked for beside"
+NONE_FRESH = "{}, so there is no fresh attacker, and no other was requested"
 
 
 def split_rows(
@@ -54,7 +54,7 @@ def _rule(artifact: Artifact | None, labels: GuardedLabels, options: EvaluateOpt
         if artifact.rule.fit_split is not None and labels.splits is None:
             raise UsageError(
                 f"`no_split`: the eraser was fitted on the rows marked {artifact.rule.fit_split!r}, "
-                "so the split column tells which rows are fresh"
+                "so the split column says which rows are fresh"
             )
         return artifact.rule
     has_splits = labels.splits is not None
@@ -64,7 +64,7 @@ def _rule(artifact: Artifact | None, labels: GuardedLabels, options: EvaluateOpt
 
 
 def require_same_rows(artifact: Artifact, labels: GuardedLabels, fitted: Index) -> None:
-    """Refuse labels whose fitted rows are not those of the artifact.
+    """Check that the fitted rows of the labels are those of the artifact.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def require_same_rows(artifact: Artifact, labels: GuardedLabels, fitted: Index) 
 
 
 def require_same_labels(artifact: Artifact, labels: GuardedLabels, index: Index) -> None:
-    """Refuse other labels at `index` than the eraser was fitted with.
+    """Check that the labels at `index` are those that the eraser was fitted with.
 
     Raises
     ------

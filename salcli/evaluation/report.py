@@ -126,6 +126,10 @@ class ProbeResult:
     capped: bool
     """Whether the training rows were cut down to the greatest number allowed."""
     n_classes: int = field(metadata=UNWRITTEN)
+    n_left_out: int = 0
+    """Test rows that are not among `n_test`, as no training row is of their class."""
+    untrained_classes: tuple[str, ...] = ()
+    """Those classes."""
     hyperparameters: dict[str, float] = field(default_factory=dict, hash=False)
     """C, and γ where there is one; the same before and after."""
     leakage: float = field(init=False)
@@ -134,6 +138,11 @@ class ProbeResult:
     def __post_init__(self) -> None:
         flipped = difference(1, self.accuracy) if self.n_classes == 2 else self.accuracy
         object.__setattr__(self, "leakage", max(self.accuracy, flipped))
+
+    @property
+    def usable(self) -> float:
+        """The share of the test rows that is of classes which the attacker was trained on."""
+        return self.n_test / max(1, self.n_test + self.n_left_out)
 
     @property
     def is_flipped(self) -> bool:

@@ -295,7 +295,7 @@ class Similarity(Measure[Changes]):
     swept: ClassVar[tuple[str, str] | None] = ("Similarity kept", "Spearman correlation")
 
     def run(self, rows: BeforeAfter) -> Changes:
-        """Return the change of each gold set; none where no set was asked for."""
+        """Return the change of each gold set; none where no set was requested."""
         words, erasure = rows.once(gather_words), rows.erasure
         after = erase_keys(words.before, words.rows, erasure)
         eraser = erasure.eraser

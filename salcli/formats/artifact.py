@@ -18,7 +18,7 @@ from salcli.errors import FormatError, SalcliError, first_line
 from salcli.formats import atomic, sniff
 from salcli.formats.files import ByteFile
 from salcli.formats.npy import read_header, strings
-from salcli.formats.npz import Archive
+from salcli.formats.npz_archive import Archive
 from salcli.formats.sniff import HEAD_BYTES
 from salcli.linalg.kernels import PARAMETERS
 
@@ -84,7 +84,8 @@ def upgraded(path: str, header: dict[str, Any], names: set[str]) -> dict[str, An
     if kind is None:
         raise FormatError(f"{path}: not a salcli eraser: expected the arrays mean, left, right and a header")
     rule = header["k_rule"]
-    parameters = {"k": rule.get("given"), "alpha": rule.get("alpha"), "center": header["is_centred"]}
+    parameters = {"k": rule.get("given"), "alpha": rule.get("alpha")}
+    parameters |= {"center": header["is_centred"], "keep_mean": header["is_centred"]}
     if "kernel" in header:
         kernel, landmarks = header["kernel"], header["landmarks"]
         parameters |= {"kernel": kernel["name"], **{name: kernel[name] for name in PARAMETERS.get(kernel["name"], ())}}
@@ -285,16 +286,16 @@ def _require_attributes(path: str, attributes: list[dict[str, Any]]) -> None:
         raise FormatError(f"{path}: damaged artifact: its list of attributes names none, or one twice")
 
 
-def _require(path: str, what: str, held: dict[str, Any], checks: dict[str, Check]) -> None:
+def _require(path: str, what: str, values: dict[str, Any], checks: dict[str, Check]) -> None:
     for name, check in checks.items():
-        if name not in held:
+        if name not in values:
             raise FormatError(f"{path}: damaged artifact: its {what} lacks {name!r}")
-        if not check(held[name]):
-            raise FormatError(f"{path}: damaged artifact: its {what} has {_shown(held[name])} for {name!r}")
+        if not check(values[name]):
+            raise FormatError(f"{path}: damaged artifact: its {what} has {_shown(values[name])} for {name!r}")
 
 
 def _is_plain(value: Any, depth: int = 0) -> bool:
-    """Tell whether a value can be calculated with, and written as JSON again."""
+    """Return whether a value can be used in arithmetic and written as JSON."""
     if depth > MAX_DEPTH:
         return False
     if isinstance(value, (dict, list)):

@@ -21,6 +21,7 @@ from salcli.data.embeddings import empty_aligned
 from salcli.data.hashes import hasher
 from salcli.errors import FormatError, first_line
 from salcli.formats import sniff as signature
+from salcli.formats.encodings import wide_encoding
 
 PIECE = 1 << 20
 MOST_AT_ONCE = 1 << 30  # macOS refuses to read 2 GiB, Linux reads less than that
@@ -106,7 +107,7 @@ class Stream:
         """
         pieces = []
         try:
-            while size > 0 and (piece := self._raw.read(min(size, PIECE))):  # what is asked for may not be there
+            while size > 0 and (piece := self._raw.read(min(size, PIECE))):  # the file may be shorter
                 pieces.append(piece)
                 size -= len(piece)
         except EOFError as error:
@@ -148,8 +149,12 @@ class ByteFile:
         self.__dict__.update(state, _lock=threading.Lock())
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> "ByteFile":
+    def open(cls, path: str | os.PathLike[str], *, may_be_wide: bool = False) -> "ByteFile":
         """Open a file, or stdin for `-`, and find out whether it is compressed.
+
+        Parameters
+        ----------
+        may_be_wide : the reader knows UTF-16 text, which is refused otherwise
 
         Raises
         ------
@@ -157,19 +162,20 @@ class ByteFile:
         """
         name = os.fspath(path)
         if name == "-":
-            return cls("<stdin>", kept(sys.stdin.buffer, "<stdin>"), came_by_pipe=True)._recognised()
+            return cls("<stdin>", kept(sys.stdin.buffer, "<stdin>"), came_by_pipe=True)._recognised(may_be_wide)
         handle = _opened(name)
         if not handle.seekable():  # a pipe: keep it, so that it can be read twice
             with handle:
-                return cls(name, kept(handle, name), came_by_pipe=True)._recognised()
-        return cls(name, handle)._recognised()
+                return cls(name, kept(handle, name), came_by_pipe=True)._recognised(may_be_wide)
+        return cls(name, handle)._recognised(may_be_wide)
 
-    def _recognised(self) -> "ByteFile":
+    def _recognised(self, may_be_wide: bool) -> "ByteFile":
         try:
             head = self.read_up_to(0, signature.HEAD_BYTES)
             self.compression = signature.compression_of(head)
-            reason = signature.refusal(head if self.compression is None else self.head())
-            if reason:
+            content = head if self.compression is None else self.head()
+            reason = signature.refusal(content)
+            if reason and not (may_be_wide and wide_encoding(content)):
                 inside = f"{self.compression} of " if self.compression else ""
                 raise FormatError(f"{self.name}: {inside}{reason}")
         except FormatError:
@@ -196,7 +202,7 @@ class ByteFile:
 
     @property
     def size(self) -> int | None:
-        """Bytes of the content, None where only reading to the end would tell."""
+        """Bytes of the content, None where it is unknown before the end is read."""
         return os.fstat(self.handle.fileno()).st_size if self.is_plain else None
 
     @property
@@ -355,11 +361,11 @@ class _KeptStream(Stream):
 
     def __init__(self, file: UnpackedFile) -> None:
         self._file, self._stream, self._n = file, file.packed.stream(), 0
-        with self._room():
+        with self._spool_errors():
             file.begin()
 
     @contextlib.contextmanager
-    def _room(self) -> Iterator[None]:
+    def _spool_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -376,7 +382,7 @@ class _KeptStream(Stream):
         FormatError : the stream is damaged or too long, or the temporary file cannot be written
         """
         data = self._stream.read(size)
-        with self._room():
+        with self._spool_errors():
             left = memoryview(data)
             while len(left):
                 left = left[self._file.spool.write(left) :]
@@ -448,7 +454,7 @@ def kept(source: IO[bytes], name: str) -> IO[bytes]:
 
 def spooled(source: Any) -> IO[bytes]:
     """Copy a stream into an unnamed temporary file."""
-    spool = tempfile.TemporaryFile()  # noqa: SIM115 (closed by whoever asked for it)
+    spool = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
     try:
         shutil.copyfileobj(source, spool, PIECE)
         spool.flush()

@@ -74,13 +74,15 @@ class Hdf5Reader(FileReader):
         self.n, self.d = matrix.shape
         self.dtype = matrix.dtype
         require_shape(f"{self.path}: dataset {self.dataset}", self.n, self.d)
-        keys = self._find_keys(options.keys_dataset)
+        keys = self._find_keys(options)
         if keys is not None:
             self._require_readable(keys)
         self.keys_name = None if keys is None else str(keys.name)
         self.has_keys = keys is not None
         chunk_rows = matrix.chunks[0] if is_packed(matrix) else 1
-        self.partition = -(-partition_rows(self.d) // chunk_rows) * chunk_rows  # no packed chunk is read twice
+        self.partition = (
+            -(-partition_rows(self.d, options.partition_elements) // chunk_rows) * chunk_rows
+        )  # no packed chunk is read twice
         self._offset = self._offset_of(matrix)
         self.fills_buffers = self._offset is not None
         self._rows = options.rows_per_chunk(
@@ -152,16 +154,20 @@ class Hdf5Reader(FileReader):
             raise FormatError(f"{self.path}: {len(keys)} keys in {keys_dataset}, {self.n} rows in {self.dataset}")
         return keys
 
-    def _find_keys(self, keys_dataset: str | None) -> h5py.Dataset | None:
-        if keys_dataset is not None:
-            return self._named_keys(keys_dataset)
+    def _find_keys(self, options: ReadOptions) -> h5py.Dataset | None:
+        if options.keyed is False:
+            return None
+        if options.keys_dataset is not None:
+            return self._named_keys(options.keys_dataset)
         datasets = self._datasets()
         strings = {name: item for name, item in datasets.items() if _holds_strings(item)}
-        if all(len(item) != self.n for item in strings.values()):
+        may_lack = options.keys_file is not None
+        if not may_lack and all(len(item) != self.n for item in strings.values()):
             for name, item in datasets.items():
                 if item.is_virtual and has_key_name(name):
                     self._require_readable(item)
-        chosen = choose_keys(self.path, {name: len(item) for name, item in strings.items()}, self.n, self.dataset)
+        lengths = {name: len(item) for name, item in strings.items()}
+        chosen = choose_keys(self.path, lengths, self.n, self.dataset, may_lack=may_lack)
         return None if chosen is None else strings[chosen]
 
     def ranges(self) -> Iterator[tuple[int, int]]:
@@ -180,7 +186,8 @@ class Hdf5Reader(FileReader):
 
     def _offset_of(self, matrix: h5py.Dataset) -> int | None:
         """Return where the numbers are, if they are in one piece as numpy writes them; None if not."""
-        offset = None if matrix.chunks is not None else matrix.id.get_offset()
+        is_plain = matrix.chunks is None and h5py.h5t.py_create(self.dtype) == matrix.id.get_type()
+        offset = matrix.id.get_offset() if is_plain else None
         if offset is None:
             return None
         for row in (0, self.n - 1):
@@ -222,9 +229,12 @@ class Hdf5Reader(FileReader):
         if self.has_keys:
             yield from (self._keys_at(start, stop) or () for start, stop in self.ranges())
 
-    def companions(self) -> list[str]:
-        """Return the names of the datasets beside the matrix and its keys."""
-        return [name for name in self._datasets() if name not in (self.dataset, self.keys_name)]
+    def companions(self) -> dict[str, tuple[int, ...]]:
+        """Return the datasets beside the matrix and its keys, with their shapes."""
+        taken = [address_of(self.root[name]) for name in (self.dataset, self.keys_name) if name is not None]
+        with damage(self.path):
+            rest = {name: item for name, item in self._datasets().items() if address_of(item) not in taken}
+        return {name: _shape(item, otherwise=(self.n,)) for name, item in rest.items()}
 
     def close(self) -> None:
         """Close the file."""
@@ -234,15 +244,27 @@ class Hdf5Reader(FileReader):
 
 
 def _link(group: Any, name: str) -> Any:
-    """Give a member's link without following it; None if there is no such member."""
+    """Return a member's link without following it; None if there is no such member."""
     try:
         return group.get(name, getlink=True) if isinstance(group, h5py.Group) else None
     except FAULTS:
         return None
 
 
+def address_of(item: Any) -> Any:
+    """Return where an object lies in its file: the same for all its names."""
+    return h5py.h5o.get_info(item.id).addr
+
+
+def _shape(item: h5py.Dataset, otherwise: tuple[int, ...]) -> tuple[int, ...]:
+    try:  # HDF5 opens the files of a view when its shape is read
+        return otherwise if item.is_virtual else (item.shape or ())
+    except FAULTS:
+        return otherwise
+
+
 def _is_matrix(item: h5py.Dataset) -> bool:
-    try:  # HDF5 opens the files of a view when asked for its shape; through a file object, following one can crash
+    try:  # HDF5 opens the files of a view when its shape is read; through a file object, following one can crash
         return not item.is_virtual and item.dtype.kind == "f" and len(item.shape or ()) == 2
     except FAULTS:  # a type that numpy does not have
         return False
@@ -267,12 +289,12 @@ def damage(where: str) -> Iterator[None]:
         yield
     except FAULTS as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise  # a copy that has no room is no damage
+            raise  # no space for a copy is no damage
         raise FormatError(f"{where}: damaged HDF5 file ({first_line(error)})") from error
 
 
 def require_readable(where: str, dataset: h5py.Dataset, file_size: int) -> None:
-    """Refuse a dataset that lies elsewhere, is not all there, or takes more memory than it may.
+    """Check that a dataset is in this file, is complete, and fits into memory.
 
     Parameters
     ----------
@@ -287,7 +309,8 @@ def require_readable(where: str, dataset: h5py.Dataset, file_size: int) -> None:
     require_inside(where, dataset)
     with damage(where):
         _require_filters(where, dataset)
-        stored, wanted = dataset.id.get_storage_size(), dataset.size * dataset.dtype.itemsize
+        in_file = dataset.id.get_type().get_size()  # h5py reads bfloat16, say, as float32
+        stored, wanted = dataset.id.get_storage_size(), dataset.size * in_file
         if stored > file_size:
             raise FormatError(f"{where} is {stored} bytes in a file of {file_size}: truncated or damaged")
         if dataset.chunks is None:
@@ -298,7 +321,7 @@ def require_readable(where: str, dataset: h5py.Dataset, file_size: int) -> None:
 
 
 def require_inside(where: str, dataset: h5py.Dataset) -> None:
-    """Refuse a dataset whose data lies in other files, before anything that would open them.
+    """Check that the data of a dataset is in this file, before anything that would open others.
 
     Raises
     ------
@@ -340,7 +363,7 @@ def _require_chunks(where: str, dataset: h5py.Dataset) -> None:
 
 
 def is_packed(dataset: h5py.Dataset) -> bool:
-    """Tell whether chunks pass through filters, so that only whole ones can be read."""
+    """Return whether chunks pass through filters, so that only whole ones can be read."""
     return dataset.chunks is not None and dataset.id.get_create_plist().get_nfilters() > 0
 
 

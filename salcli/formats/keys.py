@@ -17,8 +17,8 @@ KEY_NAMES = frozenset({"keys", "words", "vocab", "vocabulary", "tokens", "ids", 
 OTHER_KEY_NAMES = frozenset({"labels"})  # of keys in some files, of classes in others
 
 
-def choose_keys(path: str, lists: Mapping[str, int], n: int, matrix: str) -> str | None:
-    """Choose the list of strings that holds the keys of a matrix.
+def choose_keys(path: str, lists: Mapping[str, int], n: int, matrix: str, *, may_lack: bool = False) -> str | None:
+    """Return the name of the list of strings that are the keys of a matrix.
 
     Parameters
     ----------
@@ -26,6 +26,7 @@ def choose_keys(path: str, lists: Mapping[str, int], n: int, matrix: str) -> str
     lists : the length of each list of strings in the file, by its name (of which the part behind the last `/` counts)
     n : rows of the matrix
     matrix : its name, for messages
+    may_lack : whether there need not be any, since keys are given otherwise
 
     Returns
     -------
@@ -43,6 +44,8 @@ def choose_keys(path: str, lists: Mapping[str, int], n: int, matrix: str) -> str
     for candidates in (fitting, [name for name in fitting if name in named], others):
         if len(candidates) == 1:
             return candidates[0]
+    if may_lack:
+        return None
     if fitting:
         raise FormatError(f"{path}: several lists of {n} strings, {listed(fitting)}: choose one with `keys_dataset`")
     for name in named:
@@ -95,7 +98,7 @@ def encoded(keys: Iterable[str]) -> list[bytes]:
 
 
 def is_utf8(key: str) -> bool:
-    """Tell whether a key came from proper UTF-8."""
+    """Return whether a key was valid UTF-8."""
     return not any(0xDC80 <= ord(letter) <= 0xDCFF for letter in key) if not key.isascii() else True
 
 
@@ -106,7 +109,7 @@ class KeyCensus:
         self._hashes: list[NDArray[np.int64]] = []
 
     def add(self, keys: Sequence[str]) -> None:
-        """Take the next keys, in file order."""
+        """Add the next keys, in file order."""
         self._hashes.append(np.fromiter(map(hash, keys), dtype=np.int64, count=len(keys)))
 
     def repeated(self) -> list[tuple[int, int]]:
@@ -120,7 +123,7 @@ class KeyCensus:
         first = order[np.maximum.accumulate(np.where(starts, np.arange(len(order)), 0))]
         return sorted((int(order[i + 1]), int(first[i + 1])) for i in same)
 
-    def tell(self, path: str, key_batches: Callable[[], Iterator[tuple[str, ...]]], place: Callable[[int], str]) -> int:
+    def warn(self, path: str, key_batches: Callable[[], Iterator[tuple[str, ...]]], place: Callable[[int], str]) -> int:
         """Warn of duplicates, naming the first three with both places.
 
         Returns
@@ -195,22 +198,24 @@ class KeyedReader(Reader):
         FormatError : there is not one key for each row, or the rows have keys already
         """
         self._inner, self._keys_path = inner, keys_path
-        self._held: tuple[str, ...] | None = None
+        self._lines: tuple[str, ...] | None = None
         self.path, self.format, self.n, self.d, self.dtype = inner.path, inner.format, inner.n, inner.d, inner.dtype
         self.partition, self.fills_buffers = inner.partition, inner.fills_buffers
         if inner.has_keys:
-            raise FormatError(f"{self.path}: has keys of its own; `keys_file` is for files without")
+            raise FormatError(
+                f"{self.path}: has keys of its own; `keys_file` is for files without, or beside `keyed=False`"
+            )
         if len(self._keys) != self.n:
             raise FormatError(f"{keys_path}: {len(self._keys)} keys, but {self.path} has {self.n} rows")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_held": None}  # read again, rather than sent along with every chunk
+        return {**self.__dict__, "_lines": None}  # read again, rather than sent along with every chunk
 
     @property
     def _keys(self) -> tuple[str, ...]:
-        if self._held is None:
-            self._held = read_key_lines(self._keys_path)
-        return self._held
+        if self._lines is None:
+            self._lines = read_key_lines(self._keys_path)
+        return self._lines
 
     @property
     def innermost(self) -> Reader:

@@ -1,4 +1,4 @@
-"""What a file is, told from its first bytes: the formats that are read, and those that are refused by name."""
+"""What a file is, by its first bytes: the formats that are read, and those that are refused by name."""
 
 import codecs
 import re
@@ -98,14 +98,14 @@ def _has_header(head: bytes, *, is_binary: bool) -> bool:
 
 
 def looks_like_vectors(line: str) -> bool:
-    """Tell the first line of a text or binary file of vectors: a word and several numbers, or the header `n d`."""
+    """Return whether it is the first line of a text or binary file of vectors: a word and numbers, or `n d`."""
     data = line.encode("utf-8", "surrogateescape")
     fields = data.split()
     return HEADER.match(data) is not None or (len(fields) > 3 and all(map(NUMBER.fullmatch, fields[-3:])))
 
 
 def looks_binary(body: bytes, d: int | None = None) -> bool:
-    """Tell float32 records from rows of text, by what stands in the first row.
+    """Return whether the first row is a float32 record rather than text.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def looks_binary(body: bytes, d: int | None = None) -> bool:
 
 
 def _is_utf8(head: bytes) -> bool:
-    """Tell UTF-8 that may be cut within its last character."""
+    """Return whether bytes are UTF-8, but for a last character that may be cut."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:

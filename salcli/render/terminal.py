@@ -13,7 +13,7 @@ from salcli.render.sections import sections
 
 LISTED = ("gates", "attackers", "notes", "inputs")
 """Sections that are printed in another form, or not at all."""
-WIDE = 90  # columns of a terminal on which all figures of an attacker have room
+WIDE = 90  # columns of a terminal that all figures of an attacker need
 MANY = 8  # rows above which a detailed table is left to reports
 SHORT = 12  # letters that are not folded
 UNSHOWN = ("policy",)  # the same in every row

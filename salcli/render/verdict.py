@@ -22,9 +22,9 @@ def limit_in_words(gate: Gate) -> str:
 def gate_message(gate: Gate) -> str:
     """Return the result of a gate, as the rest of a sentence that begins with its name."""
     value = "had nothing valid to judge" if gate.value is None else f"is {beside(gate.value, gate.limit)}"
-    asked = "is allowed" if _is_upper(gate) else "is asked for"
+    rule = "is allowed" if _is_upper(gate) else "is required"
     reason = f", {shortened(gate.reason, 200)}" if gate.reason else ""
-    return f"{value}, {limit_in_words(gate)} {asked}{reason}"
+    return f"{value}, {limit_in_words(gate)} {rule}{reason}"
 
 
 def verdict_sentence(report: Report) -> str:

@@ -39,11 +39,11 @@ def hashing(embeddings: dict[Source, str], *labels: str) -> Iterator[list[Future
 
     with ExitStack() as opened, ThreadPoolExecutor(1) as pool:
         files: dict[Source | ByteFile, str] = dict(embeddings.items())
-        files |= {opened.enter_context(closing(ByteFile.open(path))): "sha256" for path in labels}
+        files |= {opened.enter_context(closing(ByteFile.open(path, may_be_wide=True))): "sha256" for path in labels}
         try:
             yield [pool.submit(_hashed, *each, is_wanted) for each in files.items()]
         finally:
-            is_over.set()  # what failed is told now, and not when a large file has been hashed
+            is_over.set()  # raise at once, not when a large file has been hashed
             pool.shutdown(cancel_futures=True)
 
 

@@ -206,7 +206,7 @@ def test_an_eraser_of_rows_of_another_size_is_refused_and_not_attacked_for_ever(
     x, labels = planted(200, 4)
     y = write_csv(tmp_path / "y.csv", ["y"], [[label] for label in labels])
     large, small = save_npy(tmp_path / "large.npy", x), save_npy(tmp_path / "small.npy", x * np.float32(1e-40))
-    succeed("fit", large, y, "-o", tmp_path / "e.npz")
+    succeed("fit", large, y, "--keep-mean", "-o", tmp_path / "e.npz")
     done = refuse(3, "evaluate", small, y, "--eraser", tmp_path / "e.npz", "--probes", "linear", says="of another size")
     assert "as they lie apart" in done.err
 
@@ -288,7 +288,7 @@ def test_fresh_and_test_rows_of_a_holdout_took_no_part_in_the_fit(tmp_path: Path
     n, rule = 200, ["--no-split", "--holdout", "0.5", "--seed", "4"]
     (tmp_path / "unit.txt").write_bytes(text_of([b"w%d" % i for i in range(n)], np.eye(n), has_header=True))
     write_csv(tmp_path / "any.csv", ["word", "y"], [[f"w{i}", i % 2] for i in range(n)])
-    succeed("fit", tmp_path / "unit.txt", tmp_path / "any.csv", "-o", tmp_path / "unit.npz", *rule)
+    succeed("fit", tmp_path / "unit.txt", tmp_path / "any.csv", "-o", tmp_path / "unit.npz", "--keep-mean", *rule)
     held_out = np.flatnonzero(load_eraser(tmp_path / "unit.npz")["mean"] == 0).tolist()
     write_secret(tmp_path, held_out, n)
     given = [tmp_path / "secret.txt", tmp_path / "secret.csv"]

@@ -63,11 +63,11 @@ def rows_of(folder: Path) -> Array:
 
 def assert_fitted(path: Path, x: Array, z: Array, k: int, *, centres: bool = True) -> None:
     """Hold an artifact against the dense oracle."""
-    mean, u, s = dense_directions(x, z, centres=centres)
+    _, u, s = dense_directions(x, z, centres=centres)
     held = load_eraser(path)
     assert held["left"].shape == (x.shape[1], k)
     np.testing.assert_allclose(projector(path), u[:, :k] @ u[:, :k].T, atol=EXACT)
-    np.testing.assert_allclose(held["mean"], mean, atol=1e-12)
+    assert not held["mean"].any()  # what is subtracted: removed directions are set to zero
     np.testing.assert_allclose(held["singular_values"], s, atol=1e-13)
 
 
@@ -86,6 +86,21 @@ def test_the_artifact_holds_the_directions_of_the_dense_svd(folder: Path, tmp_pa
     assert told["schema"] == "salcli.fit/1"
     assert told["k"] == 2
     assert told["singular_values"] == load_eraser(tmp_path / "e.npz")["singular_values"].tolist()
+
+
+def test_keep_mean_gives_removed_directions_their_mean(folder: Path, tmp_path: Path) -> None:
+    mean, u, _ = dense_directions(rows_of(folder), one_hot(wide(folder, "group")))
+    succeed("fit", folder / "x.npy", folder / "rows.csv", "-o", tmp_path / "e.npz", "--keep-mean")
+    np.testing.assert_allclose(load_eraser(tmp_path / "e.npz")["mean"], mean, atol=1e-12)
+    np.testing.assert_allclose(projector(tmp_path / "e.npz"), u[:, :2] @ u[:, :2].T, atol=EXACT)
+    assert header_of(tmp_path / "e.npz")["parameters"]["keep_mean"] is True
+
+
+@pytest.mark.parametrize("command", ["fit", "kfit"])
+def test_a_mean_that_was_not_taken_off_cannot_be_kept(folder: Path, tmp_path: Path, command: str) -> None:
+    files = (folder / "x.npy", folder / "rows.csv", "-o", tmp_path / "e.npz")
+    refuse(2, command, *files, "--keep-mean", "--no-center", says="--keep-mean keeps what centring takes off")
+    assert not (tmp_path / "e.npz").exists()
 
 
 def test_without_centring_the_mean_stays_and_is_among_the_directions(folder: Path, tmp_path: Path) -> None:

@@ -182,3 +182,14 @@ def test_one_undefined_gap_fails_the_gap_gate() -> None:
     gate = tpr_gap_gate(1.0, task((gap(0.0, 0.0), None), (None, None)), "after")
     assert (gate.passed, gate.value) == (False, None)
     assert "groups of g1" in gate.reason
+
+
+@pytest.mark.parametrize(("n_left_out", "is_usable"), [(25, True), (26, False)])
+def test_a_gate_needs_four_fifths_of_the_test_rows_in_classes_that_were_trained_on(
+    n_left_out: int, is_usable: bool
+) -> None:
+    one = result(n_test=100, n_left_out=n_left_out, untrained_classes=("Clerk",))
+    gate = accuracy_gate(1.0, None, LINEAR, (one,), "after")
+    assert gate.passed == is_usable
+    assert is_usable or "26 of 126 test rows" in gate.reason
+    assert is_usable or "Clerk" in gate.reason

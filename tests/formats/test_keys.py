@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from salcli.errors import FormatError, SalcliWarning
 from salcli.formats.keys import KeyCensus, decoded, encoded, is_utf8, read_key_lines
 from salcli.formats.registry import open_source
+from salcli.options import ReadOptions
 
 
 @given(st.lists(st.binary(max_size=6).map(lambda b: b.replace(b"\n", b"")), max_size=12))
@@ -47,13 +48,13 @@ def test_the_first_three_duplicates_are_named_with_both_places() -> None:
         r"'a' \(line 1 and line 3\); 'b' \(line 2 and line 5\); 'a' \(line 1 and line 6\) …"
     )
     with pytest.warns(SalcliWarning, match=message):
-        assert census.tell("x", batches, lambda row: f"line {row + 1}") == 4
+        assert census.warn("x", batches, lambda row: f"line {row + 1}") == 4
 
 
 def test_no_duplicates_are_not_told() -> None:
     census = KeyCensus()
     census.add(("a", "b"))
-    assert census.tell("x", lambda: iter([("a", "b")]), str) == 0  # a warning would be an error here
+    assert census.warn("x", lambda: iter([("a", "b")]), str) == 0  # a warning would be an error here
 
 
 @pytest.mark.parametrize(
@@ -109,3 +110,24 @@ def test_keys_are_found_by_one_rule_in_all_formats_of_several_arrays(
     else:
         with pytest.raises(FormatError, match=chosen):
             open_source(str(path))
+
+
+@pytest.mark.parametrize("suffix", ["npz", "h5"])
+def test_keys_that_are_given_otherwise_need_not_be_found_in_the_file(tmp_path: Path, suffix: str) -> None:
+    path, given = str(tmp_path / f"x.{suffix}"), tmp_path / "keys.txt"
+    given.write_text("k0\nk1\n")
+    arrays = {"x": np.ones((2, 3)), "one": np.array([b"a", b"b"]), "other": np.array([b"c", b"d"])}
+    if suffix == "npz":
+        np.savez(path, **arrays)  # type: ignore[arg-type]
+    else:
+        with h5py.File(path, "w") as file:
+            file.update(arrays)
+    with pytest.raises(FormatError, match="several lists of 2 strings"):
+        open_source(path)
+    with open_source(path, ReadOptions(keyed=False)) as source:
+        assert not source.has_keys
+    for options in (ReadOptions(keys_file=str(given)), ReadOptions(keys_file=str(given), keyed=False)):
+        with open_source(path, options) as source:
+            assert list(source.key_batches()) == [("k0", "k1")]
+    with pytest.raises(FormatError, match="has keys of its own"):
+        open_source(path, ReadOptions(keys_file=str(given), keys_dataset="one"))

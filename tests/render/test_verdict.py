@@ -21,7 +21,7 @@ FAILED = Gate("min-similarity-kept", 0.9, 0.8, passed=False)
         ((PASSED,) * 3, "Passed: all 3 limits are kept."),
         (
             (FAILED,),
-            "Failed: the limit that was set is broken (min-similarity-kept is 0.800, at least 0.9 is asked for).",
+            "Failed: the limit that was set is broken (min-similarity-kept is 0.800, at least 0.9 is required).",
         ),
     ],
 )

@@ -1,0 +1,1 @@
+"""The documentation is executed: what it shows is what the commands print."""
