@@ -48,8 +48,6 @@ class Option:
     """Each use of the flag adds a value to the tuple."""
     is_text: bool = False
     """Names something inside a file (a column, a word), so its bytes are read as UTF-8 in any locale."""
-    is_hidden: bool = False
-    """Left out of `--help`: an earlier name of another option."""
 
     def flags_of(self, name: str) -> tuple[str, ...]:
         """Return the flags of the field `name`, the one for messages first."""
@@ -101,10 +99,9 @@ def option(
     parse: Callable[[str], Any] | None = None,
     repeatable: bool = False,
     text: bool = False,
-    hidden: bool = False,
 ) -> Any:
     """Return a dataclass field that is an option of the command line (see `Option` for the arguments)."""
-    given = Option(flags, help, metavar, off, choices, bounds, parse, repeatable, text, hidden)
+    given = Option(flags, help, metavar, off, choices, bounds, parse, repeatable, text)
     return field(default=default, metadata={"option": given})
 
 
@@ -281,7 +278,6 @@ class FitOptions(Record):
         "--sha256",
         off="--no-sha256",
         help="The same as `hash_algorithm=sha256` or `hash_algorithm=none`.",
-        hidden=True,
     )
     seed: int = _seed()
 

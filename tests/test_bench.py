@@ -1,5 +1,6 @@
 """The benchmark's own sums: medians, turns, the blocks in the documentation, and what counts as a loss."""
 
+import itertools
 import sys
 from contextlib import nullcontext
 from functools import partial
@@ -8,6 +9,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from benchmarks.speed import __main__ as speed
 from benchmarks.speed import memory, scaling, timing
@@ -18,6 +20,7 @@ from benchmarks.speed.results import Row, Run, changes, read_runs, write_runs
 from benchmarks.speed.scaling import fitted_exponent
 from benchmarks.speed.table import comparison, headline, markdown, publish, rewrite
 from benchmarks.speed.timing import Measure, Usage, interleaved
+from salcli.cli.app import app
 
 
 def row(ratio: float, *, name: str = "work", limit: float | None = None) -> Row:
@@ -239,3 +242,22 @@ def test_a_missed_target_names_the_step_that_misses_it_on_all_cores() -> None:
     told = markdown(run_of(missed, *steps))
     assert "steps alone, on one thread: slow 1 GB/s (**bounds it**: 0.25 of the reference), halved 2.5 GB/s;" in told
     assert "; steps alone, on all threads: together 2.5 GB/s (**bounds it**: 0.62 of the reference) |" in told
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("section", ["fit", "apply", "words"])
+def test_sections_run_to_their_end_on_small_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, section: str) -> None:
+    megabytes = itertools.count(1)
+
+    def python(*arguments: str) -> Usage:
+        """Run commands of salcli in this process."""
+        if arguments[:2] == ("-m", "salcli"):
+            done = CliRunner().invoke(app, arguments[2:])
+            assert done.exit_code == 0, (arguments, done.output)
+        return Usage(1.0, float(next(megabytes)))
+
+    monkeypatch.setattr(timing, "python", python)
+    monkeypatch.setattr(timing, "SHORT_SECONDS", 0.0)
+    rows = list(speed.SECTIONS[section](Bench(tmp_path, tmp_path, 0.0005, 1, 0.01, speed.AtHand(False))))
+    assert len({row.key for row in rows}) == len(rows) > 4

@@ -1,6 +1,5 @@
 """What the machine allows: the rates of single steps, each alone, that stand beside missed targets."""
 
-import hashlib
 import io
 import os
 import threading
@@ -18,7 +17,9 @@ from benchmarks.speed.fitting import DIMENSIONS
 from benchmarks.speed.results import Row
 from benchmarks.speed.timing import Measure, Work, interleaved, python
 from salcli.data.digests import labels_digest, rows_digest
+from salcli.data.hashes import HASH_ALGORITHMS, hasher
 from salcli.erasers.linear import LinearEraser
+from salcli.formats.files import HASHED_PIECE
 from salcli.formats.label_table import read_labels
 from salcli.linalg.blas import add_products
 from salcli.linalg.class_sums import GroupedSums, Grouping, RowSums
@@ -151,12 +152,12 @@ def _over_memory(bench: Bench) -> dict[str, tuple[Work, float]]:
     """Give steps over more bytes than any cache holds."""
     size = bench.sized(FRESH_BYTES, LEAST_BYTES, power=0.5)
     given, piece = np.ones(size // 4, np.float32), memoryview(bytes(1 << 20))
-    target = bench.folder / "written"
+    target, hashed_piece = bench.folder / "written", bytes(HASHED_PIECE)
 
-    def hashed() -> None:
-        digest = hashlib.sha256()
-        for _ in range(size >> 20):
-            digest.update(piece)
+    def hashed(algorithm: str) -> None:
+        digest = hasher(algorithm)
+        for _ in range(size // HASHED_PIECE):
+            digest.update(hashed_piece)
 
     def written() -> None:
         with target.open("wb", buffering=0) as out:
@@ -166,7 +167,7 @@ def _over_memory(bench: Bench) -> dict[str, tuple[Work, float]]:
         target.unlink()
 
     return {
-        "sha256": (hashed, float(size >> 20 << 20)),
+        **{name: (partial(hashed, name), float(size // HASHED_PIECE * HASHED_PIECE)) for name in HASH_ALGORITHMS},
         "copy into a fresh array (page faults)": (given.copy, float(given.nbytes)),
         "write and fsync": (written, float(size >> 20 << 20)),
     }

@@ -71,7 +71,6 @@ def _parameter(name: str, hint: Any, option: Option, default: Any) -> inspect.Pa
         flags[-1] if option.off is None else f"{flags[-1]}/{option.off}",
         help=in_flags(option.help) + _bounds(option),
         metavar=option.metavar,
-        hidden=option.is_hidden,
         show_default=shown is not None and (kind is not bool or option.off is not None),
         callback=in_utf8 if option.is_text else None,
     )

@@ -18,6 +18,7 @@ from salcli.formats import sniff as signature
 from salcli.formats.compression import GREATEST_GROWTH, OPENERS, PIECE, Stream
 from salcli.formats.encodings import wide_encoding
 
+MOST_AT_ONCE = 1 << 30  # macOS refuses to read 2 GiB, Linux reads less than that
 HASHED_PIECE = 2 << 20  # shorter ones are hashed more slowly
 
 
@@ -156,7 +157,11 @@ class ByteFile:
     def fill(self, view: memoryview, offset: int) -> int:
         """Read from a place in a plain file into memory; return how many bytes there were."""
         try:
-            return os.preadv(self.handle.fileno(), [view], offset)
+            if hasattr(os, "preadv"):
+                return os.preadv(self.handle.fileno(), [view[:MOST_AT_ONCE]], offset)
+            piece = os.pread(self.handle.fileno(), min(len(view), PIECE), offset)  # macOS before 11
+            view[: len(piece)] = piece
+            return len(piece)
         except OSError as error:
             raise FormatError(f"{self.name}: cannot be read: {error.strerror}") from error
 

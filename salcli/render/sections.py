@@ -70,7 +70,7 @@ def _file(name: str, file: InputFile | ErasedFile) -> tuple[str, ...]:
 
 
 def _hash(of: FileHash) -> str:
-    return f"{of.algorithm}:{visible(of.digest)[:HASH_DIGITS]}"
+    return f"{of.algorithm} {visible(of.digest)[:HASH_DIGITS]}"
 
 
 def _space(eraser: EraserSummary) -> str:

@@ -76,13 +76,21 @@ def test_hashing_ends_when_it_is_no_longer_wanted(tmp_path: Path) -> None:
         assert next(answers, None) is None
 
 
+@pytest.mark.parametrize("has_preadv", [True, False])
 @pytest.mark.parametrize("n", [1, 2 << 20, (5 << 20) + 7])
-def test_digests_are_those_of_the_bytes_on_disk(tmp_path: Path, n: int) -> None:
+def test_digests_are_those_of_the_bytes_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n: int, has_preadv: bool
+) -> None:
+    if not has_preadv:
+        monkeypatch.delattr(os, "preadv", raising=False)
     data = np.random.default_rng(0).bytes(n)
     (tmp_path / "x").write_bytes(data)
     with closing(ByteFile.open(tmp_path / "x")) as file:
         assert file.digest("sha256", lambda: True) == hashlib.sha256(data).hexdigest()
         assert file.digest("blake3") == blake3(data).hexdigest()
+        found = bytearray(n)
+        file.read_into(memoryview(found), 0)
+        assert found == data
 
 
 def test_a_failure_is_told_before_a_large_file_is_hashed(tmp_path: Path) -> None:
