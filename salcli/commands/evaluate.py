@@ -13,8 +13,19 @@ from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.errors import located, warn
 from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors, require_attackers
 from salcli.evaluation.base import BeforeAfter, Labelled
-from salcli.evaluation.gates import Asked, accuracy_gate, gain_gate, similarity_gate, tpr_gap_gate
+from salcli.evaluation.gates import (
+    Asked,
+    Judge,
+    accuracy_gate,
+    gain_gate,
+    neighbors_gate,
+    similarity_gate,
+    task_accuracy_gate,
+    task_kept_gate,
+    tpr_gap_gate,
+)
 from salcli.evaluation.measures import MEASURES, run_measures
+from salcli.evaluation.neighbors import NEIGHBORS
 from salcli.evaluation.plan import notes_on, require_same_labels, split_rows
 from salcli.evaluation.report import ErasedFile, EraserSummary, Gate, InputFile, Report, to_json
 from salcli.evaluation.similarity import SIMILARITY
@@ -122,7 +133,8 @@ def assess(
     rows = BeforeAfter(source, erasure, options, progress=progress, note=notes.append)
     # Measures that need no labels come first: they are cheap, and fail early where a word is missing.
     measures = dict.fromkeys(MEASURES) | run_measures(rows, needs_labels=False)
-    report, asked = Report(eraser=subject.eraser, measures=measures), Asked()
+    report = Report(eraser=subject.eraser, measures=measures, allows_undecided=options.allow_undecided)
+    asked = Asked()
     if labels is not None:
         join = join_labels(source, labels)
         row_of_label = as_index(join.row_of_label)
@@ -157,14 +169,21 @@ def assess(
 
 
 def _gates(report: Report, asked: Asked, options: EvaluateOptions) -> list[Gate]:
-    stage = report.judged_stage
-    gates = [accuracy_gate(g.limit, g.probe, asked, report.probes, stage) for g in options.max_accuracy]
-    gates += [gain_gate(g.limit, g.probe, asked, report.probes, stage) for g in options.max_gain]
+    stage, task = report.judged_stage, report.of(TASK)
+    judge = Judge(options.confidence if options.judge == "bounds" else None, options.min_pairs)
+    gates = [accuracy_gate(g.limit, g.probe, asked, report.probes, stage, judge) for g in options.max_accuracy]
+    gates += [gain_gate(g.limit, g.probe, asked, report.probes, stage, judge) for g in options.max_gain]
     if options.max_tpr_gap is not None:
-        gates.append(tpr_gap_gate(options.max_tpr_gap, report.of(TASK), stage))
+        gates.append(tpr_gap_gate(options.max_tpr_gap, task, stage, judge, asked))
+    if options.min_task_accuracy is not None:
+        gates.append(task_accuracy_gate(options.min_task_accuracy, task, stage, judge, asked))
+    if options.min_task_kept is not None:
+        gates.append(task_kept_gate(options.min_task_kept, task, judge, asked))
     if options.min_similarity_kept is not None:
         changes = report.of(SIMILARITY)
-        gates.append(similarity_gate(options.min_similarity_kept, changes or ()))
+        gates.append(similarity_gate(options.min_similarity_kept, changes or (), judge))
+    if options.min_neighbors_kept is not None:
+        gates.append(neighbors_gate(options.min_neighbors_kept, report.of(NEIGHBORS), judge))
     return gates
 
 

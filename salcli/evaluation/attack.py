@@ -86,7 +86,7 @@ def require_attackers(options: EvaluateOptions) -> None:
 def needs_vectors(options: EvaluateOptions) -> bool:
     """Whether anything that is asked for looks at written vectors, not only at the kernel's inner products."""
     measures = (options.similarity, options.neighbors, options.task, options.sweep, options.repeats)
-    return any(measures) or _read_vectors(options.probes)
+    return any(measures) or options.min_neighbors_kept is not None or _read_vectors(options.probes)
 
 
 def _read_vectors(names: Sequence[str] | None) -> bool:

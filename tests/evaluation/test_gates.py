@@ -1,3 +1,4 @@
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -5,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salcli.evaluation.gates import Asked, accuracy_gate, gain_gate, similarity_gate, tpr_gap_gate
+from salcli.evaluation import gates
+from salcli.evaluation.gates import Asked, Judge
+from salcli.evaluation.main_task import Accuracy, Gap, GroupRates, Task
 from salcli.evaluation.report import Gate, ProbeResult, to_json
-from salcli.evaluation.task import Accuracy, Gap, GroupRates, Task
 from tests.render.reports import similarity
 
 from .results import result
@@ -15,6 +17,11 @@ from .results import result
 WANTED = Asked((("g", "fresh", "linear"), ("g", "fresh", "rbf")))
 LINEAR = Asked(WANTED.attackers[:1])
 SHARES = st.floats(0, 1)
+POINT = Judge(None)
+accuracy_gate, gain_gate, tpr_gap_gate, similarity_gate = (
+    partial(gate, judge=POINT)
+    for gate in (gates.accuracy_gate, gates.gain_gate, gates.tpr_gap_gate, gates.similarity_gate)
+)
 
 
 @given(SHARES, SHARES, SHARES, st.floats(0.25, 0.99), st.sampled_from([2, 4]))
@@ -155,7 +162,7 @@ def test_the_json_has_a_reason_only_where_there_is_one() -> None:
 
 def test_a_gate_without_a_value_cannot_have_passed() -> None:
     with pytest.raises(AssertionError, match="without a value"):
-        Gate("max-accuracy", 0.5, None, passed=True)
+        Gate("max-accuracy", 0.5, None, "passed")
 
 
 def test_an_attribute_that_no_attacker_reads_passes_no_gate() -> None:
