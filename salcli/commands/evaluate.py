@@ -13,6 +13,7 @@ from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.errors import located, warn
 from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors, require_attackers
 from salcli.evaluation.base import BeforeAfter, Labelled
+from salcli.evaluation.duplicates import doubts_of_copies, notes_on_copies, without_copies
 from salcli.evaluation.gates import (
     Asked,
     Judge,
@@ -144,15 +145,18 @@ def assess(
             if guarded is not labels:
                 require_same_labels(artifact, guarded, plan.fitted)
             require_repeatable(artifact, erasure, guarded, plan, options)
+        plan, copies = without_copies(source, labels, row_of_label, plan, progress)
         stages = stage_rows(source, erasure, row_of_label, plan.needed, progress)
         rows = replace(rows, labelled=Labelled(labels, plan, stages))
-        notes += notes_on(plan, labels, options)
+        notes += [*notes_on(plan, labels, options), *notes_on_copies(copies)]
         if subject.against is not None:
             notes.append(UNKNOWN_FIT.format(subject.against.path))
         results, found = attack(stages, labels, plan, probes, options, progress)
         notes += found
-        asked = asked_for(labels, options, probes)
-        report = replace(report, probes=results, measures=measures | run_measures(rows, needs_labels=True))
+        asked = replace(asked_for(labels, options, probes), doubts=doubts_of_copies(copies))
+        report = replace(
+            report, duplicates=copies, probes=results, measures=measures | run_measures(rows, needs_labels=True)
+        )
         if artifact is not None:
             again = Again(source, labels, guarded, artifact, erasure, stages, plan, row_of_label, rows)
             steps, found = sweep(again, options, progress)

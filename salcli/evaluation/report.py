@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from salcli.erasers.artifact import Artifact
 from salcli.evaluation.base import Measure
+from salcli.evaluation.duplicates import Copies
 from salcli.evaluation.shares import difference
 
 SCHEMA = "salcli.report/1"
@@ -225,6 +226,8 @@ class Report(Measurement):
     """None where the file was evaluated as it is."""
     sweep: tuple[SweepStep, ...] = ()
     repeats: Repeats | None = None
+    duplicates: Mapping[str, Copies] = field(default_factory=dict)
+    """By part of the split (fresh, test): rows that are left out, as copies of rows that train."""
     gates: tuple[Gate, ...] = ()
     notes: tuple[str, ...] = ()
     """What a reader must know to read the figures right."""
