@@ -169,8 +169,13 @@ def task_kept_gate(limit: float, task: Task | None, judge: Judge, wanted: Asked 
         return failed(name, limit, f"there is nothing to keep: {task.undefined['before']}")
     before, after = task.accuracy.before, task.accuracy.after
     kept = difference(after, task.majority) / difference(before, task.majority)
-    spread = after * (1 - after) + kept**2 * before * (1 - before) - 2 * kept * (task.both_right - before * after)
-    error = sqrt(max(0.0, spread) / task.n_test) / (before - task.majority)  # of a ratio of two shares of the same rows
+    n, both = task.n_test, task.both_right
+    only_before, only_after = (
+        before - both + 1 / n,
+        after - both + 1 / n,
+    )  # one more of each: few rows that agree prove little
+    spread = only_after + kept**2 * only_before + (1 - kept) ** 2 * both - (after - kept * before) ** 2
+    error = sqrt(max(0.0, spread) / n) / (before - task.majority)  # of a ratio of two shares of the same rows
     return _task_gate(name, limit, task, [Measured(Estimate(kept, error), kept, task.n_test)], judge, wanted)
 
 
