@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # help is shown without numpy
     from salcli.data.splits import SplitRule
 
 DEFAULT_FIT_SPLIT = "train"
+JUDGES = ("bounds", "point")
 DTYPES = ("float16", "float32", "float64")
 FORMAT_HELP = "npy, npz, h5, word2vec-text, glove or word2vec-bin"
 CHUNK_BYTES = 8 << 20  # big enough to hide what Python takes for each, small enough for a few on every thread
@@ -567,6 +568,34 @@ class EvaluateOptions(Record):
         metavar="X",
         bounds=(0, 1),
     )
+    min_task_accuracy: float | None = option(
+        None, help="Gate: least accuracy of the main task.", metavar="X", bounds=(0, 1)
+    )
+    min_task_kept: float | None = option(
+        None,
+        help="Gate: least share of the main task's accuracy above the majority that is kept.",
+        metavar="X",
+        bounds=(0, 1),
+    )
+    min_neighbors_kept: float | None = option(
+        None,
+        help="Gate: least mean share of the ten nearest rows that stay, over a sample.",
+        metavar="X",
+        bounds=(0, 1),
+    )
+    min_pairs: int = option(
+        30,
+        help="Fewest pairs of a similarity set that pass its gate; half of the set too.",
+        metavar="N",
+        bounds=(2, None),
+    )
+    judge: str = option(
+        "bounds",
+        help="bounds: a gate passes, fails or is undecided by confidence bounds; point: by its figure alone.",
+        choices=JUDGES,
+    )
+    confidence: float = option(0.95, help="Of the bounds that gates are judged by.", metavar="C", bounds=(0.5, 0.9999))
+    allow_undecided: bool = option(False, help="Exit 0 where a gate is undecided.")
     labels: LabelOptions = field(default_factory=LabelOptions)
     fit_split: str | None = option(
         None,
@@ -604,8 +633,9 @@ class EvaluateOptions(Record):
                 raise ParameterError("reports", path, f"expected a name that ends in {', '.join(REPORT_SUFFIXES)}")
         if self.task is not None and "in-sample" not in self.adversaries:
             raise UsageError("`task` trains on the fitted rows: leave in-sample among `adversaries`")
-        if self.max_tpr_gap is not None and self.task is None:
-            raise UsageError("`max_tpr_gap` judges a main task: give `task=COL`")
+        for name in ("max_tpr_gap", "min_task_accuracy", "min_task_kept"):
+            if getattr(self, name) is not None and self.task is None:
+                raise UsageError(f"`{name}` judges a main task: give `task=COL`")
         if self.min_similarity_kept is not None and not self.similarity:
             raise UsageError("`min_similarity_kept` judges word similarity: give `similarity=SET`")
 
@@ -618,7 +648,7 @@ class EvaluateOptions(Record):
         """
         if has_eraser and self.against is not None:
             raise UsageError("`eraser` and `against` both say what comes after: give one")
-        if not has_labels and not (self.similarity or self.neighbors):
+        if not has_labels and not (self.similarity or self.neighbors or self.min_neighbors_kept is not None):
             raise UsageError("missing LABELS (only `similarity` and `neighbors` do without)")
         if self.neighbors and not has_eraser and self.against is None:
             raise UsageError("`neighbors` compares before with after: give `eraser` or `against`")
@@ -626,5 +656,6 @@ class EvaluateOptions(Record):
             raise UsageError("`sweep` and `repeats` erase again and again: they need `eraser` and LABELS")
         if self.task is not None and not has_labels:
             raise UsageError("`task` is a column of LABELS: give them")
-        if self.min_similarity_kept is not None and not has_eraser and self.against is None:
-            raise UsageError("`min_similarity_kept` compares before with after: give `eraser` or `against`")
+        for name in ("min_similarity_kept", "min_task_kept", "min_neighbors_kept"):
+            if getattr(self, name) is not None and not has_eraser and self.against is None:
+                raise UsageError(f"`{name}` compares before with after: give `eraser` or `against`")

@@ -62,8 +62,8 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     help="Remove a guarded attribute from embeddings, and measure with freshly trained attackers how much is left.",
-    epilog="Exit status: 0 done and every gate passed, 1 a gate failed, 2 usage, 3 an input is not usable, "
-    "4 the output could not be written.",
+    epilog="Exit status: 0 done and every gate passed, 1 a gate failed or is undecided, 2 usage, "
+    "3 an input is not usable, 4 the output could not be written.",
 )
 
 

@@ -189,7 +189,7 @@ def evaluate(
         from salcli.render.terminal import terminal
 
         print(terminal(made, console.results()), end="")
-    if made.verdict == "fail":
+    if made.is_refused:
         raise typer.Exit(GATE_FAILED)
 
 

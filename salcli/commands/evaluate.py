@@ -11,17 +11,30 @@ from salcli.data.hashes import HASH_ALGORITHMS, FileHash
 from salcli.data.join import settle_index
 from salcli.data.labels import GuardedLabels, as_index
 from salcli.data.source import Source
+from salcli.data.splits import EvaluationSplit
 from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.erasers.kernel_scale import stranger_doubt
 from salcli.errors import located, warn
 from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors, require_attackers
 from salcli.evaluation.base import BeforeAfter, Labelled
-from salcli.evaluation.gates import Asked, accuracy_gate, gain_gate, similarity_gate, tpr_gap_gate
+from salcli.evaluation.duplicates import doubts_of_copies, notes_on_copies, without_copies
+from salcli.evaluation.gates import (
+    Asked,
+    Judge,
+    accuracy_gate,
+    gain_gate,
+    neighbors_gate,
+    similarity_gate,
+    task_accuracy_gate,
+    task_kept_gate,
+    tpr_gap_gate,
+)
 from salcli.evaluation.measures import MEASURES, run_measures
+from salcli.evaluation.neighbors import NEIGHBORS
 from salcli.evaluation.plan import note_on_splits, notes_on, require_same_labels, rule_of, split_rows
 from salcli.evaluation.report import ErasedFile, EraserSummary, Gate, InputFile, Report, to_json
 from salcli.evaluation.similarity import SIMILARITY
-from salcli.evaluation.stages import Erasure, opened_against, stage_rows
+from salcli.evaluation.stages import Erasure, Stages, opened_against, stage_rows
 from salcli.evaluation.task import TASK
 from salcli.formats import atomic
 from salcli.formats.gold_sets import column_of
@@ -156,7 +169,8 @@ def assess(
     rows = BeforeAfter(source, erasure, options, progress=progress, note=notes.append)
     # Measures that need no labels come first: they are cheap, and fail early where a word is missing.
     measures = dict.fromkeys(MEASURES) | run_measures(rows, needs_labels=False)
-    report, asked, unmeasured = Report(eraser=subject.eraser, measures=measures), Asked(), ""
+    report = Report(eraser=subject.eraser, measures=measures, allows_undecided=options.allow_undecided)
+    asked = Asked()
     if labels is not None:
         join = join_labels(source, labels, progress)
         row_of_label = as_index(join.row_of_label)
@@ -167,20 +181,20 @@ def assess(
             if guarded is not labels:
                 require_same_labels(artifact, guarded, plan.fitted)
             require_repeatable(artifact, erasure, guarded, plan, options)
+        plan, copies = without_copies(source, labels, row_of_label, plan, progress)
         stages = stage_rows(source, erasure, row_of_label, plan.needed, progress)
         rows = replace(rows, labelled=Labelled(labels, plan, stages))
-        notes += notes_on(plan, labels, options)
-        if stages.kernel is not None:
-            kernel, tested = stages.kernel, stages.rows[stages.at(plan.test)]
-            unmeasured = stranger_doubt(kernel.kernel, tested, kernel.landmarks)
-            notes += [unmeasured] if unmeasured else []
+        strangers = _strangers(stages, plan)
+        notes += [*notes_on(plan, labels, options), *strangers, *notes_on_copies(copies)]
         notes += note_on_splits(labels, matched, rule_of(artifact, labels, options))
         if subject.against is not None:
             notes.append(UNKNOWN_FIT.format(subject.against.path))
         results, found = attack(stages, labels, plan, probes, options, progress)
         notes += found
-        asked = asked_for(labels, options, probes)
-        report = replace(report, probes=results, measures=measures | run_measures(rows, needs_labels=True))
+        asked = replace(asked_for(labels, options, probes), doubts=(*doubts_of_copies(copies), *strangers))
+        report = replace(
+            report, duplicates=copies, probes=results, measures=measures | run_measures(rows, needs_labels=True)
+        )
         if artifact is not None:
             again = Again(source, labels, guarded, artifact, erasure, stages, plan, row_of_label, rows)
             steps, found = sweep(again, options, progress)
@@ -193,21 +207,33 @@ def assess(
         warn(note)
     files = inputs()
     report = replace(report, inputs=files, notes=(*notes, *_notes_on_inputs(artifact, files)))
-    gates = _gates(report, asked, options)
-    if unmeasured:
-        gates = [replace(gate, passed=False, reason=unmeasured) for gate in gates]
-    return replace(report, gates=tuple(gates))
+    return replace(report, gates=tuple(_gates(report, asked, options)))
+
+
+def _strangers(stages: Stages, plan: EvaluationSplit) -> tuple[str, ...]:
+    """Return why no gate can pass, if most test rows are far from all landmarks of a kernel's eraser."""
+    if stages.kernel is None:
+        return ()
+    doubt = stranger_doubt(stages.kernel.kernel, stages.rows[stages.at(plan.test)], stages.kernel.landmarks)
+    return (doubt,) if doubt else ()
 
 
 def _gates(report: Report, asked: Asked, options: EvaluateOptions) -> list[Gate]:
-    stage = report.judged_stage
-    gates = [accuracy_gate(g.limit, g.probe, asked, report.probes, stage) for g in options.max_accuracy]
-    gates += [gain_gate(g.limit, g.probe, asked, report.probes, stage) for g in options.max_gain]
+    stage, task = report.judged_stage, report.of(TASK)
+    judge = Judge(options.confidence if options.judge == "bounds" else None, options.min_pairs)
+    gates = [accuracy_gate(g.limit, g.probe, asked, report.probes, stage, judge) for g in options.max_accuracy]
+    gates += [gain_gate(g.limit, g.probe, asked, report.probes, stage, judge) for g in options.max_gain]
     if options.max_tpr_gap is not None:
-        gates.append(tpr_gap_gate(options.max_tpr_gap, report.of(TASK), stage))
+        gates.append(tpr_gap_gate(options.max_tpr_gap, task, stage, judge, asked))
+    if options.min_task_accuracy is not None:
+        gates.append(task_accuracy_gate(options.min_task_accuracy, task, stage, judge, asked))
+    if options.min_task_kept is not None:
+        gates.append(task_kept_gate(options.min_task_kept, task, judge, asked))
     if options.min_similarity_kept is not None:
         changes = report.of(SIMILARITY)
-        gates.append(similarity_gate(options.min_similarity_kept, changes or ()))
+        gates.append(similarity_gate(options.min_similarity_kept, changes or (), judge))
+    if options.min_neighbors_kept is not None:
+        gates.append(neighbors_gate(options.min_neighbors_kept, report.of(NEIGHBORS), judge))
     return gates
 
 

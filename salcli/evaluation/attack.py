@@ -86,7 +86,7 @@ def require_attackers(options: EvaluateOptions) -> None:
 def needs_vectors(options: EvaluateOptions) -> bool:
     """Whether any requested attacker reads written vectors, not only at the kernel's inner products."""
     measures = (options.similarity, options.neighbors, options.task, options.sweep, options.repeats)
-    return any(measures) or _read_vectors(options.probes)
+    return any(measures) or options.min_neighbors_kept is not None or _read_vectors(options.probes)
 
 
 def _read_vectors(names: Sequence[str] | None) -> bool:
@@ -137,25 +137,16 @@ def attack(
     ------
     NotEnoughMemory : the attackers that are trained at once would not fit into memory
     """
-    notes, jobs = [], []
+    notes, jobs = list[str](), list[_Job]()
     for attribute in labels.attributes:
         if attribute.classes is None:
             notes.append(f"{attribute.name} is numeric: no probe reads it")
             continue
         for adversary, train in split.trainers.items():
             at_train, at_test = stages.at(train), stages.at(split.test)
-            y_train, y_test = (attribute.codes(stages.labels[at]) for at in (at_train, at_test))
-            if len(np.unique(y_train)) < 2 or not len(y_test):
-                notes.append(f"{attribute.name}: the {adversary} attacker's training rows are all of one class")
-                continue
-            is_known = np.isin(y_test, y_train)
-            untrained = class_counts(attribute, y_test[~is_known])
-            at_test, y_test = at_test[is_known], y_test[is_known]
-            notes += _doubts(attribute, adversary, y_test, untrained)
-            if len(y_test):
-                jobs += [
-                    _Job(attribute, adversary, probe, at_train, at_test, y_train, y_test, untrained) for probe in probes
-                ]
+            of_attribute, doubts = _jobs(attribute, adversary, at_train, at_test, stages, probes)
+            jobs += of_attribute
+            notes += doubts
     _require_memory(jobs, stages)
 
     def run(job: _Job) -> list[ProbeResult]:
@@ -272,6 +263,22 @@ def _tuned(job: _Job, reading: _Reading, seed: int) -> Settings:
     if len(choices := attacker.grid(reading.d)) == 1:
         return choices[0]
     return tuned(attacker, reading.train(_judged(reading.stages)), job.y_train, reading.d, seed=seed)
+
+
+def _jobs(
+    attribute: Attribute, adversary: str, at_train: Index, at_test: Index, stages: Stages, probes: tuple[str, ...]
+) -> tuple[list[_Job], list[str]]:
+    """Return the jobs of the probes on the test rows of classes that are trained on, and notes on the others."""
+    y_train, y_test = (attribute.codes(stages.labels[at]) for at in (at_train, at_test))
+    if not len(y_test):
+        return [], [f"{attribute.name}: no test row is left"]
+    if len(np.unique(y_train)) < 2:
+        return [], [f"{attribute.name}: the {adversary} attacker's training rows are all of one class"]
+    is_known = np.isin(y_test, y_train)
+    untrained = class_counts(attribute, y_test[~is_known])
+    at_test, y_test = at_test[is_known], y_test[is_known]
+    jobs = [_Job(attribute, adversary, probe, at_train, at_test, y_train, y_test, untrained) for probe in probes]
+    return jobs if len(y_test) else [], _doubts(attribute, adversary, y_test, untrained)
 
 
 def _doubts(attribute: Attribute, adversary: str, y_test: NDArray[Any], untrained: dict[str, int]) -> list[str]:

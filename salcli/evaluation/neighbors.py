@@ -1,7 +1,7 @@
 """Neighbours by cosine before and after erasure: of given words side by side, and how many a sample of rows keeps."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from salcli.errors import AlignmentError
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.cosine import cosines, unit_rows
+from salcli.evaluation.report import OPTIONAL
 from salcli.evaluation.section import Section, Table, filled, names, numbers
 from salcli.evaluation.stages import gather_same
 from salcli.evaluation.text import count, decimal, percent, visible
@@ -51,6 +52,8 @@ class Neighbors:
     """Mean share of the ten nearest rows that stay, over the sample; None if no row of it has neighbours."""
     n_sampled: int
     """Sampled rows with neighbours in both stages."""
+    overlap_error: float | None = field(default=None, metadata=OPTIONAL)
+    """Standard error of the mean; None of fewer than two rows."""
 
 
 def neighbors(
@@ -94,7 +97,8 @@ def neighbors(
     pairs = zip(positions_before[len(words) :], positions_after[len(words) :], strict=True)
     overlaps = [_overlap(one[:OVERLAP_AT], other[:OVERLAP_AT]) for one, other in pairs]
     kept = [share for share in overlaps if share is not None]
-    return Neighbors(shown, float(np.mean(kept)) if kept else None, len(kept))
+    error = float(np.std(kept, ddof=1) / np.sqrt(len(kept))) if len(kept) > 1 else None
+    return Neighbors(shown, float(np.mean(kept)) if kept else None, len(kept), error)
 
 
 def _positions(keys: Sequence[str], words: Sequence[str]) -> NDArray[np.int64]:
@@ -221,7 +225,7 @@ class NearestNeighbors(Measure[Neighbors]):
     needs_labels: ClassVar[bool] = False
 
     def run(self, rows: BeforeAfter) -> Neighbors | None:
-        """Return the neighbours among all rows of the file; None if no word was requested.
+        """Return the neighbours among all rows of the file; None if neither a word nor a gate asks for it.
 
         Raises
         ------
@@ -229,9 +233,9 @@ class NearestNeighbors(Measure[Neighbors]):
         NotEnoughMemory : both stages of all rows do not fit into memory
         """
         source, erasure, options = rows.source, rows.erasure, rows.options
-        if not options.neighbors:
+        if not options.neighbors and options.min_neighbors_kept is None:
             return None
-        if not source.has_keys:
+        if options.neighbors and not source.has_keys:
             raise AlignmentError(f"`neighbors` looks words up, but {source.path} has no keys: give `keys_file=FILE`")
         width = source.d if erasure.eraser is None else erasure.eraser.d_out
         n_bytes = source.n * (source.d * source.dtype.itemsize + 8 * width)
@@ -244,7 +248,8 @@ class NearestNeighbors(Measure[Neighbors]):
             else gather_same(source, erasure.against, index, kept, rows.progress)
         )
         assert after is not None
-        return neighbors(list(source.kept_keys()), before, after, options.neighbors, seed=options.seed)
+        keys = list(source.kept_keys()) if options.neighbors else []
+        return neighbors(keys, before, after, options.neighbors, seed=options.seed)
 
     def section(self, record: Neighbors) -> Section:
         """Return the neighbours of each word, before and after."""

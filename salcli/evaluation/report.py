@@ -3,11 +3,12 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from salcli.data.hashes import FileHash
 from salcli.erasers.artifact import Artifact
 from salcli.evaluation.base import Measure
+from salcli.evaluation.duplicates import Copies
 from salcli.evaluation.shares import difference
 
 SCHEMA = "salcli.report/1"
@@ -150,6 +151,9 @@ class ProbeResult:
         return self.leakage > self.accuracy
 
 
+Status = Literal["passed", "failed", "undecided"]
+
+
 @dataclass(frozen=True)
 class Gate:
     """A limit, and whether it was kept."""
@@ -159,12 +163,18 @@ class Gate:
     limit: float
     value: float | None
     """The worst value found; None where there was nothing valid to judge, which fails."""
-    passed: bool
-    reason: str = field(default="", metadata=OPTIONAL)
-    """Why it failed, when the value alone does not say."""
+    status: Status
+    reasons: tuple[str, ...] = field(default=(), metadata=UNWRITTEN)
+    """Why it did not pass, where the value alone does not say."""
+    rows_needed: int | None = field(default=None, metadata=OPTIONAL)
+    """About how many test rows (pairs, sampled rows) would decide what is undecided."""
+    passed: bool = field(init=False)
+    reason: str = field(init=False, metadata=OPTIONAL)
 
     def __post_init__(self) -> None:
-        assert not (self.passed and self.value is None), "a gate without a value does not pass"
+        assert not (self.status != "failed" and self.value is None), "a gate without a value fails"
+        object.__setattr__(self, "passed", self.status == "passed")
+        object.__setattr__(self, "reason", "; ".join(filter(None, self.reasons)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,15 +231,25 @@ class Report(Measurement):
     """None where the file was evaluated as it is."""
     sweep: tuple[SweepStep, ...] = ()
     repeats: Repeats | None = None
+    duplicates: Mapping[str, Copies] = field(default_factory=dict)
+    """By part of the split (fresh, test): rows that are left out, as copies of rows that train."""
     gates: tuple[Gate, ...] = ()
     notes: tuple[str, ...] = ()
     """What a reader must know to read the figures right."""
+    allows_undecided: bool = field(default=False, metadata=UNWRITTEN)
+    """Whether a gate that is undecided is let through."""
     verdict: str = field(init=False)
-    """pass, fail, or none without a gate."""
+    """pass, fail, undecided, or none without a gate."""
 
     def __post_init__(self) -> None:
-        verdict = "none" if not self.gates else "pass" if all(gate.passed for gate in self.gates) else "fail"
+        found = {gate.status for gate in self.gates}
+        verdict = "fail" if "failed" in found else "undecided" if "undecided" in found else "pass" if found else "none"
         object.__setattr__(self, "verdict", verdict)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether a gate keeps the release back."""
+        return self.verdict == "fail" or (self.verdict == "undecided" and not self.allows_undecided)
 
     @property
     def judged_stage(self) -> str:
@@ -237,6 +257,6 @@ class Report(Measurement):
         return "before" if self.eraser is None else "after"
 
     def worded(self, wording: Callable[[str], str]) -> "Report":
-        """Return the report with `wording` applied to every note and to the reason of every gate."""
-        gates = tuple(replace(gate, reason=wording(gate.reason)) for gate in self.gates)
+        """Return the report with `wording` applied to every note and to the reasons of every gate."""
+        gates = tuple(replace(gate, reasons=tuple(map(wording, gate.reasons))) for gate in self.gates)
         return replace(self, gates=gates, notes=tuple(map(wording, self.notes)))

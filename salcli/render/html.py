@@ -54,7 +54,7 @@ def _escaped(text: str) -> str:
 
 
 def _title(report: Report) -> str:
-    return {"pass": "passed", "fail": "failed", "none": "no limit set"}[report.verdict]
+    return {"pass": "passed", "fail": "failed", "undecided": "undecided", "none": "no limit set"}[report.verdict]
 
 
 def _head(report: Report) -> str:

@@ -10,6 +10,7 @@ from salcli.evaluation.section import Section
 from salcli.evaluation.text import beside, visible
 from salcli.render.attackers import flipped
 from salcli.render.sections import sections
+from salcli.render.verdict import STATUSES
 
 LISTED = ("gates", "attackers", "notes", "inputs")
 """Sections that are printed in another form, or not at all."""
@@ -51,7 +52,7 @@ def _gate(gate: Gate) -> str:
     value = "nothing valid" if gate.value is None else beside(gate.value, gate.limit)
     why = f" ({visible(gate.reason)})" if gate.reason else ""
     side = "≥" if gate.name.startswith("min") else "≤"
-    return f"gate {gate.name} {side} {gate.limit:g}: {value} {'passed' if gate.passed else 'FAILED'}{why}"
+    return f"gate {gate.name} {side} {gate.limit:g}: {value} {STATUSES[gate.status]}{why}"
 
 
 def _probes(probes: Sequence[ProbeResult], console: Console) -> str:
