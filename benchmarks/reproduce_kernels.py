@@ -6,12 +6,12 @@ second writes features from M landmarks and asks fresh attackers (a linear and a
 10) what they read before and after, and what the features are still worth: the Spearman correlation of their cosines
 with SimLex-999, and the reach, the share of the kernel's trace that the features hold.
 
-    python benchmarks/reproduce_kernels.py FOLDER [SET]    FOLDER/vectors.npy [150000, 100], FOLDER/vocab.txt
+    python benchmarks/reproduce_kernels.py FOLDER [WORDSIM]    FOLDER/vectors.npy [150000, 100], FOLDER/vocab.txt
 """
 
-import argparse
 import csv
 import json
+import sys
 import tempfile
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from reproduce_words import halved, salcli
 from sklearn.svm import SVC, LinearSVC
 
-from salcli.data.splits import stratified_parts
+from salcli.data.splits import stratified_sample
 from salcli.erasers.kernel import FeatureEraser
 from salcli.erasers.sal import fit_sal
 from salcli.evaluation.similarity import similarity_score, spellings
@@ -83,8 +83,8 @@ def landmark_table(folder: Path, halves: Path, gold_set: str) -> None:
     print(f"| kernel | M | k | reach | {' | '.join(columns)} |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for kernel in (Kernel("rbf"), Kernel("poly")):
-        for m in (m for m in COUNTS if m <= len(y["train"])):
-            (sample,) = stratified_parts(y["train"], [m / len(y["train"])], 0, sizes=[m])
+        for m in COUNTS:
+            sample = stratified_sample(np.arange(len(y["train"])), y["train"], m, 0)
             features = NystromMap.of(kernel, x["train"][np.sort(sample)])
             of_train = features(x["train"])
             moments = CrossMoments.of(of_train, np.eye(2)[y["train"]])
@@ -102,19 +102,16 @@ def landmark_table(folder: Path, halves: Path, gold_set: str) -> None:
 
 def main() -> None:
     """Print both tables."""
-    parser = argparse.ArgumentParser(epilog="make reproduce-kernels GLOVE=FOLDER")
-    parser.add_argument("folder", type=Path, help="vectors.npy and vocab.txt")
-    parser.add_argument("gold_set", nargs="?", default="simlex999", help="word similarity (default: simlex999)")
-    parser.add_argument("--top", default="7500", help="words at each end (default: 7500)")
-    given = parser.parse_args()
-    folder = given.folder
+    if len(sys.argv) not in (2, 3):
+        sys.exit("usage: reproduce_kernels.py FOLDER [WORDSIM]  (make reproduce-kernels GLOVE=FOLDER)")
+    folder = Path(sys.argv[1])
     vectors, keys = str(folder / "vectors.npy"), ["--keys", str(folder / "vocab.txt")]
     with tempfile.TemporaryDirectory() as scratch:
         labels, halves, eraser = (Path(scratch) / name for name in ("labels.csv", "halves.csv", "eraser.npz"))
-        salcli("label", vectors, *keys, "--direction", "he:she", "--top", given.top, "-o", str(labels), "--quiet")
+        salcli("label", vectors, *keys, "--direction", "he:she", "--top", "7500", "-o", str(labels), "--quiet")
         halved(labels, halves)
         exact_table(vectors, keys, labels, halves, eraser)
-        landmark_table(folder, halves, given.gold_set)
+        landmark_table(folder, halves, sys.argv[2] if len(sys.argv) == 3 else "simlex999")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ Everything goes through the command line.
     python benchmarks/reproduce_words.py FOLDER [WORDSIM]     FOLDER/vectors.npy [150000, 100], FOLDER/vocab.txt
 """
 
-import argparse
 import csv
 import json
 import statistics
@@ -96,20 +95,15 @@ def kept_tables(vectors: str, labels: Path, keys: list[str], eraser: Path, sets:
 
 
 def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(epilog="make reproduce-words GLOVE=FOLDER WORDSIM=FOLDER")
-    parser.add_argument("folder", type=Path, help="vectors.npy and vocab.txt")
-    parser.add_argument(
-        "wordsim", type=Path, nargs="?", help="folder of gold sets; default: those that come with gensim"
-    )
-    parser.add_argument("--top", default="7500", help="words at each end (default: 7500)")
-    given = parser.parse_args()
-    folder = given.folder
-    sets = sorted(map(str, given.wordsim.glob("*.txt"))) if given.wordsim else ["simlex999", "wordsim353"]
+    """Print the table."""
+    if len(sys.argv) not in (2, 3):
+        sys.exit("usage: reproduce_words.py FOLDER [WORDSIM]  (make reproduce-words GLOVE=FOLDER WORDSIM=FOLDER)")
+    sets = sorted(map(str, Path(sys.argv[2]).glob("*.txt"))) if len(sys.argv) == 3 else ["simlex999", "wordsim353"]
+    folder = Path(sys.argv[1])
     vectors, keys = str(folder / "vectors.npy"), ["--keys", str(folder / "vocab.txt")]
     with tempfile.TemporaryDirectory() as scratch:
         labels, halves, eraser = (Path(scratch) / name for name in ("labels.csv", "halves.csv", "eraser.npz"))
-        made = salcli("label", vectors, *keys, "--direction", "he:she", "--top", given.top, "-o", str(labels), "--json")
+        made = salcli("label", vectors, *keys, "--direction", "he:she", "--top", "7500", "-o", str(labels), "--json")
         print(f"words: {json.loads(made)['n_scored']:,}; split {json.loads(made)['splits']}\n")
         halved(labels, halves)
         print("| eraser | before | after, in-sample | reference | after, fresh | majority |")
