@@ -70,14 +70,14 @@ bench-check: SCALE = 0.1
 bench-check: $(VENV)/.dev ## Measure speed again: fail if a ratio lost a quarter (SCALE as in benchmarks/results.json)
 	$(BIN)/python -m benchmarks.speed --scale $(SCALE) --check
 
-reproduce-words: $(VENV)/.dev ## Reproduce the word-embedding figures (GLOVE=folder with vectors.npy and vocab.txt, WORDSIM=folder of gold sets)
-	$(BIN)/python benchmarks/reproduce_words.py $(GLOVE) $(WORDSIM)
+reproduce-words: $(VENV)/.dev ## Reproduce the word-embedding figures (GLOVE=glove.6B.100d.txt, WORDSIM=folder of gold sets)
+	$(BIN)/python -m benchmarks.reproduce_words $(GLOVE) $(WORDSIM)
 
-reproduce-kernels: $(VENV)/.dev ## Reproduce the kernel figures (GLOVE=folder with vectors.npy and vocab.txt)
-	$(BIN)/python benchmarks/reproduce_kernels.py $(GLOVE)
+reproduce-kernels: $(VENV)/.dev ## Reproduce the kernel figures (GLOVE=glove.6B.100d.txt)
+	$(BIN)/python -m benchmarks.reproduce_kernels $(GLOVE)
 
 reproduce-fairness: $(VENV)/.dev ## Reproduce the fair-classification figures (DATA=folder with vectors.npy and labels.csv)
-	$(BIN)/python benchmarks/reproduce_fairness.py $(DATA)
+	$(BIN)/python -m benchmarks.reproduce_fairness $(DATA)
 
 clean: ## Remove what was made here
 	rm -rf $(VENV) $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis .fuzz build dist

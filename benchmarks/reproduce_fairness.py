@@ -5,7 +5,7 @@ guarded. Training sets are resampled so that dialect and sentiment agree (aae wi
 given share of the rows, both balanced; the test rows stay as they are. SAL (centred, k = 1) is fitted on each training
 set, and the same linear classifier is trained before and after. Means over three draws.
 
-    python benchmarks/reproduce_fairness.py FOLDER     FOLDER/vectors.npy, FOLDER/labels.csv (dialect, sentiment, split)
+    python -m benchmarks.reproduce_fairness FOLDER     FOLDER/vectors.npy, FOLDER/labels.csv (dialect, sentiment, split)
 """
 
 import csv

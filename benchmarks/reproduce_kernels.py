@@ -6,21 +6,22 @@ second writes features from M landmarks and asks fresh attackers (a linear and a
 10) what they read before and after, and what the features are still worth: the Spearman correlation of their cosines
 with SimLex-999, and the reach, the share of the kernel's trace that the features hold.
 
-    python benchmarks/reproduce_kernels.py FOLDER [WORDSIM]    FOLDER/vectors.npy [150000, 100], FOLDER/vocab.txt
+    python -m benchmarks.reproduce_kernels GLOVE [--top N]
+
+GLOVE is glove.6B.100d.txt as it is downloaded, or a folder with its first 150,000 rows as vectors.npy and vocab.txt.
 """
 
 import csv
 import json
-import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from reproduce_words import halved, salcli
 from sklearn.svm import SVC, LinearSVC
 
-from salcli.data.splits import stratified_sample
+from benchmarks.reproduce_words import arguments, as_folder, halved, salcli
+from salcli.data.splits import stratified_parts
 from salcli.erasers.kernel import FeatureEraser
 from salcli.erasers.sal import fit_sal
 from salcli.evaluation.similarity import similarity_score, spellings
@@ -59,7 +60,7 @@ def attacked(train: Array, y: Array, test: Array, y_test: Array) -> str:
     return f"{linear:.3f} | {rbf:.3f}"
 
 
-def landmark_table(folder: Path, halves: Path, gold_set: str) -> None:
+def landmark_table(folder: Path, halves: Path) -> None:
     """Print what fresh attackers read of features from M landmarks."""
     words = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
     row_of = {word: i for i, word in enumerate(words)}
@@ -70,7 +71,7 @@ def landmark_table(folder: Path, halves: Path, gold_set: str) -> None:
         chosen = [row for row in rows if row["split"] == part]
         x[part] = np.asarray(every[[row_of[row["word"]] for row in chosen]])
         y[part] = np.array([int(row["label"] == "she") for row in chosen])
-    gold = read_similarity(gold_set)
+    gold = read_similarity("simlex999")
     asked = [word for word in spellings(gold.pairs) if word in row_of]
     similar = np.asarray(every[[row_of[word] for word in asked]])
 
@@ -83,8 +84,8 @@ def landmark_table(folder: Path, halves: Path, gold_set: str) -> None:
     print(f"| kernel | M | k | reach | {' | '.join(columns)} |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for kernel in (Kernel("rbf"), Kernel("poly")):
-        for m in COUNTS:
-            sample = stratified_sample(np.arange(len(y["train"])), y["train"], m, 0)
+        for m in (count for count in COUNTS if count <= len(y["train"])):
+            (sample,) = stratified_parts(y["train"], [m / len(y["train"])], 0, sizes=[m])
             features = NystromMap.of(kernel, x["train"][np.sort(sample)])
             of_train = features(x["train"])
             moments = CrossMoments.of(of_train, np.eye(2)[y["train"]])
@@ -102,16 +103,15 @@ def landmark_table(folder: Path, halves: Path, gold_set: str) -> None:
 
 def main() -> None:
     """Print both tables."""
-    if len(sys.argv) not in (2, 3):
-        sys.exit("usage: reproduce_kernels.py FOLDER [WORDSIM]  (make reproduce-kernels GLOVE=FOLDER)")
-    folder = Path(sys.argv[1])
-    vectors, keys = str(folder / "vectors.npy"), ["--keys", str(folder / "vocab.txt")]
+    given = arguments(__doc__).parse_args()
     with tempfile.TemporaryDirectory() as scratch:
+        folder = as_folder(given.glove, Path(scratch))
+        vectors, keys = str(folder / "vectors.npy"), ["--keys", str(folder / "vocab.txt")]
         labels, halves, eraser = (Path(scratch) / name for name in ("labels.csv", "halves.csv", "eraser.npz"))
-        salcli("label", vectors, *keys, "--direction", "he:she", "--top", "7500", "-o", str(labels), "--quiet")
+        salcli("label", vectors, *keys, "--direction", "he:she", "--top", str(given.top), "-o", str(labels), "--quiet")
         halved(labels, halves)
         exact_table(vectors, keys, labels, halves, eraser)
-        landmark_table(folder, halves, sys.argv[2] if len(sys.argv) == 3 else "simlex999")
+        landmark_table(folder, halves)
 
 
 if __name__ == "__main__":

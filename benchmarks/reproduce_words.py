@@ -6,9 +6,13 @@ an attacker with labelled rows of its own: the eraser is fitted on one half of t
 trains the attacker. Nonlinear attackers and word similarity follow, the latter on all gold sets in WORDSIM.
 Everything goes through the command line.
 
-    python benchmarks/reproduce_words.py FOLDER [WORDSIM]     FOLDER/vectors.npy [150000, 100], FOLDER/vocab.txt
+    python -m benchmarks.reproduce_words GLOVE [WORDSIM] [--top N]
+
+GLOVE is glove.6B.100d.txt as it is downloaded, or a folder with its first 150,000 rows as vectors.npy and vocab.txt;
+WORDSIM is a folder of gold sets, `*.txt` (default: SimLex-999 and WordSim-353).
 """
 
+import argparse
 import csv
 import json
 import statistics
@@ -22,8 +26,10 @@ from typing import Any
 import numpy as np
 
 from salcli.erasers.sal import fit_sal
+from salcli.formats.registry import open_source
 from salcli.linalg.moments import CrossMoments
 
+N_WORDS, TOP = 150_000, 7500
 ERASERS = {
     "uncentred, k = 1": ["--no-center", "-k", "1"],
     "uncentred, k = 2": ["--no-center", "-k", "2"],
@@ -38,6 +44,31 @@ def salcli(*arguments: str) -> str:
     if done.returncode:
         sys.exit(f"salcli {' '.join(arguments)}\n{done.stderr}")
     return done.stdout
+
+
+def arguments(about: str | None) -> argparse.ArgumentParser:
+    """Return a parser of `glove` and `top`; `about`: the text of --help."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("glove", type=Path, help="text file, or folder with vectors.npy and vocab.txt")
+    parser.add_argument("--top", type=int, default=TOP, help=f"words of either side (default: {TOP}, as in the paper)")
+    return parser
+
+
+def as_folder(glove: Path, scratch: Path) -> Path:
+    """Return a folder with vectors.npy and vocab.txt: the one given, or one made of a text file's first rows."""
+    if glove.is_dir():
+        return glove
+    vectors, words = [], []
+    with open_source(str(glove)) as source:
+        for chunk in source.chunks():
+            batch = chunk.read()
+            vectors.append(batch.vectors)
+            words += batch.keys or ()
+            if len(words) >= N_WORDS:
+                break
+    np.save(scratch / "vectors.npy", np.concatenate(vectors)[:N_WORDS])
+    (scratch / "vocab.txt").write_text("\n".join(words[:N_WORDS]), encoding="utf-8", errors="surrogateescape")
+    return scratch
 
 
 def halved(labels: Path, target: Path) -> None:
@@ -96,14 +127,17 @@ def kept_tables(vectors: str, labels: Path, keys: list[str], eraser: Path, sets:
 
 def main() -> None:
     """Print the table."""
-    if len(sys.argv) not in (2, 3):
-        sys.exit("usage: reproduce_words.py FOLDER [WORDSIM]  (make reproduce-words GLOVE=FOLDER WORDSIM=FOLDER)")
-    sets = sorted(map(str, Path(sys.argv[2]).glob("*.txt"))) if len(sys.argv) == 3 else ["simlex999", "wordsim353"]
-    folder = Path(sys.argv[1])
-    vectors, keys = str(folder / "vectors.npy"), ["--keys", str(folder / "vocab.txt")]
+    parser = arguments(__doc__)
+    parser.add_argument("wordsim", nargs="?", type=Path, help="folder of gold sets")
+    given = parser.parse_args()
+    sets = ["simlex999", "wordsim353"] if given.wordsim is None else sorted(map(str, given.wordsim.glob("*.txt")))
     with tempfile.TemporaryDirectory() as scratch:
+        folder = as_folder(given.glove, Path(scratch))
+        vectors, keys = str(folder / "vectors.npy"), ["--keys", str(folder / "vocab.txt")]
         labels, halves, eraser = (Path(scratch) / name for name in ("labels.csv", "halves.csv", "eraser.npz"))
-        made = salcli("label", vectors, *keys, "--direction", "he:she", "--top", "7500", "-o", str(labels), "--json")
+        made = salcli(
+            "label", vectors, *keys, "--direction", "he:she", "--top", str(given.top), "-o", str(labels), "--json"
+        )
         print(f"words: {json.loads(made)['n_scored']:,}; split {json.loads(made)['splits']}\n")
         halved(labels, halves)
         print("| eraser | before | after, in-sample | reference | after, fresh | majority |")
@@ -132,7 +166,7 @@ def main() -> None:
                 f"| {REFERENCE[name]} | {row['fresh', 'after']:.3f} | {majority:.3f} |"
             )
         kept_tables(vectors, labels, keys, eraser, sets)
-        print(f"\nSAL itself (moments and SVD, 7,350 x 100, one process): {1000 * fit_seconds(folder, labels):.1f} ms")
+        print(f"\nSAL itself (moments and SVD, one process): {1000 * fit_seconds(folder, labels):.1f} ms")
 
 
 if __name__ == "__main__":

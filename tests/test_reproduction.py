@@ -1,0 +1,91 @@
+"""What `make reproduce-…` runs: every script runs to its end on small data, and prints a figure in every cell."""
+
+import csv
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks import reproduce_fairness, reproduce_kernels, reproduce_words
+from salcli.cli.app import app
+
+from .cli.helpers import SAMPLE
+
+pytestmark = pytest.mark.slow
+MAKEFILE = SAMPLE.parent / "Makefile"
+
+
+def tables(
+    main: Callable[[], None], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: object
+) -> str:
+    """Return what a script prints; commands run in this process."""
+
+    def salcli(*command: str) -> str:
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 0, (command, done.output)
+        return done.stdout
+
+    monkeypatch.setattr(reproduce_words, "salcli", salcli)
+    monkeypatch.setattr(reproduce_kernels, "salcli", salcli)
+    monkeypatch.setattr(sys, "argv", ["script", *map(str, arguments)])
+    main()
+    return capsys.readouterr().out
+
+
+def rows_of(printed: str) -> list[list[str]]:
+    """Return the rows of all tables, without their heads."""
+    rows = [line.strip("| ").split(" | ") for line in printed.splitlines() if line.startswith("| ")]
+    return [row for row in rows if any(re.fullmatch(r"-?\d+(\.\d+)?", cell) for cell in row)]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_words_are_reproduced_from_a_text_file_as_downloaded(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    glove = SAMPLE / "glove-sample.txt"
+    printed = tables(reproduce_words.main, capsys, monkeypatch, glove, "--top", 100)
+    assert "words: 5,000; split" in printed
+    rows = rows_of(printed)
+    assert len(rows) == 3 + 2 * 3 + 2
+    assert [row[0] for row in rows[-2:]] == ["simlex999", "wordsim353"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_kernels_are_reproduced_from_a_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = reproduce_words.as_folder(SAMPLE / "glove-sample.txt", tmp_path)
+    np.testing.assert_array_equal(np.load(folder / "vectors.npy"), np.load(SAMPLE / "glove-sample.npy"))
+    monkeypatch.setattr(reproduce_kernels, "COUNTS", (8, 16, 2048))
+    rows = rows_of(tables(reproduce_kernels.main, capsys, monkeypatch, folder, "--top", 100))
+    assert len(rows) == 3 * 2 + 2 * 2 * 2
+    assert {row[1] for row in rows[6:]} == {"8", "16"}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_fairness_is_reproduced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    dialect, sentiment = rng.integers(2, size=(2, 800))
+    x = rng.standard_normal((800, 6)) + dialect[:, None] * [2, 0, 0, 0, 0, 0] + sentiment[:, None] * [1, 2, 0, 0, 0, 0]
+    np.save(tmp_path / "vectors.npy", x)
+    with (tmp_path / "labels.csv").open("w", newline="") as handle:
+        writer = csv.writer(handle)
+        writer.writerow(["dialect", "sentiment", "split"])
+        names = (("sae", "aae")[g] for g in dialect)
+        writer.writerows(zip(names, sentiment, ["train", "train", "test"] * 267, strict=False))
+    rows = rows_of(tables(reproduce_fairness.main, capsys, monkeypatch, tmp_path))
+    assert [row[0] for row in rows] == [str(share) for share in reproduce_fairness.SHARES]
+    assert all(len(row) == 9 for row in rows)
+
+
+def test_the_makefile_runs_these_scripts() -> None:
+    named = re.findall(r"-m (benchmarks\.reproduce_\w+)", MAKEFILE.read_text("utf-8"))
+    assert sorted(named) == sorted(
+        module.__name__ for module in (reproduce_fairness, reproduce_kernels, reproduce_words)
+    )
