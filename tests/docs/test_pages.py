@@ -3,14 +3,17 @@
 import fnmatch
 import json
 import re
+import struct
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks.speed import table
 from benchmarks.speed.results import read_runs
 from salcli.erasers.base import METHODS
+from salcli.formats.artifact import write_file
 from tests.docs.cli_reference import cli_reference, every_command, every_flag
 from tests.docs.pages import BLOCK, PAGES, ROOT, Session, agrees, renewed, run, steps
 
@@ -164,3 +167,23 @@ def test_a_page_is_written_again_with_what_its_commands_print(tmp_path: Path) ->
     assert now == page.replace("old\n", "one\n").replace("    two\n", "    two\ntwo\n")
     assert len(failures) == 1
     assert "$ false" in failures[0]
+
+
+def test_the_bytes_of_an_artifact_are_where_the_reference_says(tmp_path: Path) -> None:
+    path = tmp_path / "e.npz"
+    write_file(str(path), {}, {"mean": np.arange(3.0), "left": np.ones((3, 1)), "right": np.ones((3, 1))})
+    data, at, names = path.read_bytes(), 0, []
+    while data[at : at + 4] == b"PK\3\4":
+        version, flags, method, time, date, _, packed, size, m, extra = struct.unpack("<5H3L2H", data[at + 4 : at + 30])
+        assert (version, flags, method, time, date) == (45, 0, 0, 0, 1 << 5 | 1)
+        assert (packed, size, extra) == (0xFFFFFFFF, 0xFFFFFFFF, 20)
+        names.append(data[at + 30 : at + 30 + m].decode())
+        number, length, size, packed = struct.unpack("<2H2Q", data[at + 30 + m : at + 50 + m])
+        assert (number, length, size) == (1, 16, packed)
+        assert data[at + 50 + m : at + 58 + m] == b"\x93NUMPY\x01\x00"
+        (h,) = struct.unpack("<H", data[at + 58 + m : at + 60 + m])
+        assert (10 + h) % 64 == 0
+        numbers = data[at + 60 + m + h : at + 50 + m + size]
+        assert names[-1] != "mean.npy" or numbers == struct.pack("<3d", 0, 1, 2)
+        at += 50 + m + size
+    assert names == ["mean.npy", "left.npy", "right.npy", "header.npy"]
