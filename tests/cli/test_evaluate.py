@@ -25,6 +25,9 @@ pytestmark = pytest.mark.slow  # each test starts processes
 
 N, D = 900, 6
 PARTS = ["train"] * 400 + ["dev"] * 200 + ["test"] * 250 + ["unused"] * 50
+UNUSED = (
+    "column 'split': rows marked 'unused' (50 rows) are not used; train, dev (or val, valid, validation) and test are"
+)
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +113,7 @@ def test_a_second_run_writes_the_same_bytes(folder: Path, done: Done) -> None:
 def test_without_json_a_table_and_a_verdict_are_printed(folder: Path) -> None:
     done = run("evaluate", *inputs(folder), "--max-accuracy", "0.5", "--quiet")
     assert done.code == 1
-    assert done.stderr == b""
+    assert done.err == f"warning: {UNUSED}\n"
     assert done.out.splitlines()[-1] == "verdict: fail"
     assert "gate max-accuracy ≤ 0.5: " in done.out
     assert sum(" linear " in line for line in done.out.splitlines()) == 4
@@ -255,7 +258,7 @@ def test_the_cap_on_training_rows_is_stated_when_it_bites(folder: Path) -> None:
     found = done.json()
     by_adversary = {p["adversary"]: (p["n_train"], p["capped"], p["n_test"]) for p in found["probes"]}
     assert by_adversary == {"in-sample": (300, True, 250), "fresh": (200, False, 250)}
-    assert found["notes"] == ["in-sample: 300 of 400 training rows used (--probe-rows)"]
+    assert found["notes"] == ["in-sample: 300 of 400 training rows used (--probe-rows)", UNUSED]
     assert "300 of 400 training rows used" in done.err
 
 
