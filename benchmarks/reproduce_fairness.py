@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.erasers.sal import fit_sal
+from salcli.evaluation.main_task import Guarded, main_task
 from salcli.evaluation.report import to_json
-from salcli.evaluation.task import Guarded, main_task
 from salcli.linalg.moments import CrossMoments
 
 SHARES, DRAWS = (0.5, 0.6, 0.7, 0.8), 3

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from salcli.data.labels import Attribute, GuardedLabels, smallest_code
 from salcli.data.source import ArrayReader, Source
 from salcli.erasers.artifact import read_artifact
-from salcli.erasers.base import Eraser, Fit, find_method
+from salcli.erasers.base import Eraser, Fit, find_method, warn_of_doubts
 from salcli.errors import LabelError, ShapeError
 from salcli.streaming.engine import current_engine, one_blas_thread
 from salcli.streaming.passes import LabelledSource
@@ -66,9 +66,11 @@ def fit(
     labels.require_variety()
     rows = LabelledSource.of(Source([ArrayReader(x)]), labels, range(len(x)))
     with one_blas_thread():
-        return found.fit(
+        result = found.fit(
             rows, found.Parameters(**parameters), task=None, seed=seed, engine=current_engine(), progress=Silent()
         )
+    warn_of_doubts(result)
+    return result
 
 
 def load(path: str) -> Eraser:

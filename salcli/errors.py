@@ -5,7 +5,7 @@ flags instead.
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 
@@ -57,7 +57,7 @@ class LabelError(SalcliError):
 
 
 class RankError(SalcliError):
-    """The cross-covariance does not carry the directions that were asked for."""
+    """The cross-covariance does not carry the directions that were requested."""
 
 
 class RangeError(SalcliError):
@@ -67,10 +67,10 @@ class RangeError(SalcliError):
 class RowRangeError(RangeError):
     """Such a value in one row of a batch. Who knows which file the batch is of, and from where, says so instead."""
 
-    def __init__(self, row: int, told: str) -> None:
-        """Take the row, counted from the batch's first, and what is wrong with it."""
-        super().__init__(f"row {row}, {told}")
-        self.row, self.told = row, told
+    def __init__(self, row: int, why: str) -> None:
+        """Name row `row` of a batch (its first is 0); `why` says what is wrong with it."""
+        super().__init__(f"row {row}, {why}")
+        self.row, self.why = row, why
 
 
 class NotEnoughMemory(SalcliError):  # noqa: N818 (as in MemoryError, the name says what is wrong)
@@ -93,7 +93,7 @@ def warn(message: str) -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """Give the first line of a library's message, for use inside one of ours; its type if it says nothing."""
+    """Return the first line of a library's message, for use inside one of ours; its type if it is empty."""
     lines = str(error).strip().splitlines()
     return lines[0][:160] if lines else type(error).__name__
 
@@ -109,6 +109,15 @@ def located(path: str) -> Iterator[None]:
     try:
         yield
     except RowRangeError as error:
-        raise RangeError(f"{path}: {error.told}") from error
+        raise RangeError(f"{path}: {error.why}") from error
     except RankError as error:
         raise RankError(f"{path}: {error}") from error
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean …?` for the known name that is most like `name`, or nothing where none is like it."""
+    import difflib
+
+    folded = {one.casefold(): one for one in known}
+    close = difflib.get_close_matches(name.casefold(), folded, 1, 0.6)
+    return f"; did you mean {folded[close[0]]}?" if close else ""

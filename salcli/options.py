@@ -11,6 +11,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from salcli.data.hashes import HASH_ALGORITHMS
 from salcli.errors import ParameterError, UsageError
 
 if TYPE_CHECKING:  # help is shown without numpy
@@ -19,12 +20,13 @@ if TYPE_CHECKING:  # help is shown without numpy
     from salcli.data.splits import SplitRule
 
 DEFAULT_FIT_SPLIT = "train"
+JUDGES = ("bounds", "point")
 DTYPES = ("float16", "float32", "float64")
 FORMAT_HELP = "npy, npz, h5, word2vec-text, glove or word2vec-bin"
 CHUNK_BYTES = 8 << 20  # big enough to hide what Python takes for each, small enough for a few on every thread
 WIDENED_CHUNK_BYTES = 16 << 20
 STREAMED_CHUNK_BYTES = 32 << 20  # of rows that are read in batches, through a small buffer
-BLOCK_ELEMENTS = 1 << 21  # what a pass holds at once
+BLOCK_ELEMENTS = 1 << 21  # in memory at once in a pass
 
 
 @dataclass(frozen=True)
@@ -131,9 +133,9 @@ def _listed(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def block_rows(d: int) -> int:
-    """Give the rows of a block, which a pass works on at once."""
-    return int(max(1, BLOCK_ELEMENTS // max(1, d)))
+def block_rows(d: int, elements: int = BLOCK_ELEMENTS) -> int:
+    """Return the rows of a block of about `elements` numbers."""
+    return int(max(1, elements // max(1, d)))
 
 
 def _float32() -> "np.dtype[Any]":
@@ -156,7 +158,13 @@ class ReadOptions(Record):
         metavar="PATH",
     )
     keys_file: str | None = option(
-        None, "--keys", help="Keys of a file that has none: text, one a line.", metavar="FILE"
+        None, "--keys", help="Keys of a file that has none: text, one a line, or .npy.", metavar="FILE"
+    )
+    keyed: bool | None = option(
+        None,
+        off="--no-keys",
+        help="Each row of a text file begins with a word, or is numbers only (whatever else the file holds, rows have "
+        "no keys); default: words, unless every row begins with a number that has a point or exponent.",
     )
     batch_rows: int | None = option(
         None, help="Most rows read at once; default: by format, 1.5…32 MiB.", metavar="N", bounds=(1, None)
@@ -168,6 +176,8 @@ class ReadOptions(Record):
     """Bytes that a row grows to on its way, if those are more than it has in the file."""
     streamed_bytes: int = STREAMED_CHUNK_BYTES
     """Of a chunk whose rows can be read in batches, through a small buffer."""
+    partition_elements: int | None = None
+    """Most numbers of a partition, which the last bits of a sum depend on; None: as `partition_rows` has it."""
 
     @property
     def most_rows(self) -> int | None:
@@ -179,7 +189,7 @@ class ReadOptions(Record):
     def rows_per_chunk(
         self, row_bytes: int, partition: int, multiple_of: int = 1, *, fills_buffers: bool = False
     ) -> int:
-        """Choose the rows of a chunk: equal parts of a partition, as far as may be; more where batches are cheap."""
+        """Return the rows of a chunk: equal parts of a partition where possible; more where batches are cheap."""
         if self.batch_rows is not None:
             return self.batch_rows
         rows = max(1, (self.streamed_bytes if fills_buffers else CHUNK_BYTES) // max(1, row_bytes))
@@ -235,7 +245,7 @@ class LabelOptions(Record):
 
 
 def require_split(fit_split: str | None, *, has_splits: bool) -> None:
-    """Refuse the name of a part where there are no parts."""
+    """Check that a part is named only where there are parts."""
     if fit_split is not None and not has_splits:
         raise ParameterError("fit_split", fit_split, "there is no split column (`split_column` names one)")
 
@@ -256,14 +266,30 @@ class FitOptions(Record):
     parameters: Any = None
     """`Parameters` of the method (see `salcli.erasers.base.METHODS`); None: its defaults."""
     read: ReadOptions = field(default_factory=ReadOptions)
-    hashes_embeddings: bool = option(
-        True,
+    hash_algorithm: str = option(
+        HASH_ALGORITHMS[0],
+        "--hash",
+        help="Of the embeddings, recorded in the eraser: by it evaluate tells another file. A large file is fitted "
+        "sooner than it is hashed: blake3 is several times as fast as sha256, none leaves it out.",
+        metavar="A",
+        choices=(*HASH_ALGORITHMS, "none"),
+    )
+    sha256: bool | None = option(
+        None,
         "--sha256",
         off="--no-sha256",
-        help="Record the embeddings' SHA-256 in the eraser, by which evaluate tells another file. It takes longer than "
-        "the fit of a large file.",
+        help="The same as `hash_algorithm=sha256` or `hash_algorithm=none`.",
     )
     seed: int = _seed()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sha256 is not None:
+            meant = "sha256" if self.sha256 else "none"
+            if self.hash_algorithm not in (HASH_ALGORITHMS[0], meant):
+                alias = "`sha256`" if self.sha256 else "`sha256=False`"
+                raise UsageError(f"{alias} and `hash_algorithm={self.hash_algorithm}` contradict each other: give one")
+            object.__setattr__(self, "hash_algorithm", meant)
 
     def rule(self, *, has_splits: bool) -> "SplitRule":
         """Return which rows are fitted, now that it is known whether there is a split column."""
@@ -292,10 +318,29 @@ class ApplyOptions(Record):
         choices=DTYPES,
     )
     output_format: str | None = option(None, help=f"Force the output's format: {FORMAT_HELP}.", metavar="F")
+    erase_also: tuple[str, ...] = option(
+        (),
+        help="Another matrix of the file, of the same rows and width, to erase with the same eraser (repeatable).",
+        metavar="DATASET",
+        repeatable=True,
+        text=True,
+    )
+    drop: tuple[str, ...] = option(
+        (),
+        help="What stands beside the matrix in an HDF5 or npz file and is to be left out (repeatable).",
+        metavar="DATASET",
+        repeatable=True,
+        text=True,
+    )
+    only: bool = option(False, help="Leave out all that stands beside the matrix, its keys and --erase-also.")
     read: ReadOptions = field(default_factory=ReadOptions)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.writes_kernel and (self.erase_also or self.drop or self.only):
+            raise UsageError("`writes_kernel` writes inner products alone: leave `erase_also`, `drop` and `only` out")
+        if self.only and self.drop:
+            raise UsageError("`only` leaves all else out already: leave `drop` out")
         if self.writes_kernel and (self.reduces or self.in_place):
             raise UsageError("`writes_kernel` writes inner products: it cannot go with `reduces` or `in_place`")
         if self.writes_kernel and self.output_format not in (None, "h5"):
@@ -309,7 +354,7 @@ class ApplyOptions(Record):
 
     @property
     def output_dtype(self) -> "np.dtype[np.generic] | None":
-        """The numbers' type that was asked for."""
+        """The dtype that was requested."""
         import numpy as np
 
         return None if self.dtype is None else np.dtype(self.dtype)
@@ -380,7 +425,7 @@ class InspectOptions(Record):
     labels: str | None = option(None, help="Also describe its join with a label CSV.", metavar="CSV")
     similarity: str | None = option(
         None,
-        help="Also score word similarity: simlex999, wordsim353, or a file of word1, word2, score.",
+        help="Also score word similarity: simlex999, wordsim353, or FILE[:COLUMN] of word1, word2, score.",
         metavar="SET",
     )
     head: int = option(5, help="Rows to show.", metavar="N", bounds=(0, None))
@@ -483,7 +528,7 @@ class EvaluateOptions(Record):
     task: str | None = option(None, help="Column of the main task: accuracy and TPR gaps.", metavar="COL", text=True)
     similarity: tuple[str, ...] = option(
         (),
-        help="simlex999, wordsim353 or a file of word1, word2, score (repeatable).",
+        help="simlex999, wordsim353 or FILE[:COLUMN] of word1, word2, score (repeatable).",
         metavar="SET",
         repeatable=True,
     )
@@ -523,6 +568,34 @@ class EvaluateOptions(Record):
         metavar="X",
         bounds=(0, 1),
     )
+    min_task_accuracy: float | None = option(
+        None, help="Gate: least accuracy of the main task.", metavar="X", bounds=(0, 1)
+    )
+    min_task_kept: float | None = option(
+        None,
+        help="Gate: least share of the main task's accuracy above the majority that is kept.",
+        metavar="X",
+        bounds=(0, 1),
+    )
+    min_neighbors_kept: float | None = option(
+        None,
+        help="Gate: least mean share of the ten nearest rows that stay, over a sample.",
+        metavar="X",
+        bounds=(0, 1),
+    )
+    min_pairs: int = option(
+        30,
+        help="Fewest pairs of a similarity set that pass its gate; half of the set too.",
+        metavar="N",
+        bounds=(2, None),
+    )
+    judge: str = option(
+        "bounds",
+        help="bounds: a gate passes, fails or is undecided by confidence bounds; point: by its figure alone.",
+        choices=JUDGES,
+    )
+    confidence: float = option(0.95, help="Of the bounds that gates are judged by.", metavar="C", bounds=(0.5, 0.9999))
+    allow_undecided: bool = option(False, help="Exit 0 where a gate is undecided.")
     labels: LabelOptions = field(default_factory=LabelOptions)
     fit_split: str | None = option(
         None,
@@ -560,13 +633,14 @@ class EvaluateOptions(Record):
                 raise ParameterError("reports", path, f"expected a name that ends in {', '.join(REPORT_SUFFIXES)}")
         if self.task is not None and "in-sample" not in self.adversaries:
             raise UsageError("`task` trains on the fitted rows: leave in-sample among `adversaries`")
-        if self.max_tpr_gap is not None and self.task is None:
-            raise UsageError("`max_tpr_gap` judges a main task: give `task=COL`")
+        for name in ("max_tpr_gap", "min_task_accuracy", "min_task_kept"):
+            if getattr(self, name) is not None and self.task is None:
+                raise UsageError(f"`{name}` judges a main task: give `task=COL`")
         if self.min_similarity_kept is not None and not self.similarity:
             raise UsageError("`min_similarity_kept` judges word similarity: give `similarity=SET`")
 
     def require_inputs(self, *, has_labels: bool, has_eraser: bool) -> None:
-        """Refuse what the inputs that are given cannot answer.
+        """Check that the inputs have what the options need.
 
         Raises
         ------
@@ -574,7 +648,7 @@ class EvaluateOptions(Record):
         """
         if has_eraser and self.against is not None:
             raise UsageError("`eraser` and `against` both say what comes after: give one")
-        if not has_labels and not (self.similarity or self.neighbors):
+        if not has_labels and not (self.similarity or self.neighbors or self.min_neighbors_kept is not None):
             raise UsageError("missing LABELS (only `similarity` and `neighbors` do without)")
         if self.neighbors and not has_eraser and self.against is None:
             raise UsageError("`neighbors` compares before with after: give `eraser` or `against`")
@@ -582,5 +656,6 @@ class EvaluateOptions(Record):
             raise UsageError("`sweep` and `repeats` erase again and again: they need `eraser` and LABELS")
         if self.task is not None and not has_labels:
             raise UsageError("`task` is a column of LABELS: give them")
-        if self.min_similarity_kept is not None and not has_eraser and self.against is None:
-            raise UsageError("`min_similarity_kept` compares before with after: give `eraser` or `against`")
+        for name in ("min_similarity_kept", "min_task_kept", "min_neighbors_kept"):
+            if getattr(self, name) is not None and not has_eraser and self.against is None:
+                raise UsageError(f"`{name}` compares before with after: give `eraser` or `against`")

@@ -36,11 +36,12 @@ ONLY_IN = {
     "gensim": {"formats"},
     "pyarrow": {"formats"},
     "orjson": {"formats"},
+    "blake3": {"data"},
     "sklearn": {"evaluation"},
     "threadpoolctl": {"streaming"},
     "matplotlib": {"render"},
 }
-LAZY = {"scipy", "sklearn", "pyarrow", "gensim", "orjson", "threadpoolctl", "matplotlib"}
+LAZY = {"blake3", "scipy", "sklearn", "pyarrow", "gensim", "orjson", "threadpoolctl", "matplotlib"}
 
 
 def package_of(path: Path) -> str:

@@ -1,12 +1,15 @@
 """The benchmark's own sums: medians, turns, the blocks in the documentation, and what counts as a loss."""
 
+import itertools
 import sys
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from benchmarks.speed import __main__ as speed
 from benchmarks.speed import memory, scaling, timing
@@ -17,6 +20,7 @@ from benchmarks.speed.results import Row, Run, changes, read_runs, write_runs
 from benchmarks.speed.scaling import fitted_exponent
 from benchmarks.speed.table import comparison, headline, markdown, publish, rewrite
 from benchmarks.speed.timing import Measure, Usage, interleaved
+from salcli.cli.app import app
 
 
 def row(ratio: float, *, name: str = "work", limit: float | None = None) -> Row:
@@ -37,20 +41,18 @@ def test_a_measure_is_the_median_and_half_the_range_between_quartiles() -> None:
     assert measure.rate(4.0, "GB/s").median == 2.0
 
 
-def test_works_take_turns_until_the_budget_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "SHORT_SECONDS", 0.0)
+def test_works_take_turns_until_the_budget_is_spent() -> None:
     heard: list[str] = []
-    seconds = interleaved({"a": lambda: heard.append("a"), "b": lambda: heard.append("b")}, 2)
+    seconds = interleaved({"a": lambda: heard.append("a"), "b": lambda: heard.append("b")}, 2, short_seconds=0.0)
     assert heard == ["a", "b", "a", "b"]
     assert [len(each) for each in seconds.values()] == [2, 2]
-    assert len(interleaved({"a": lambda: None}, 5, budget=0.0)["a"]) == 2
+    assert len(interleaved({"a": lambda: None}, 5, budget=0.0, short_seconds=0.0)["a"]) == 2
 
 
-def test_works_that_take_no_time_are_repeated_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "SHORT_SECONDS", float("inf"))
-    monkeypatch.setattr(timing, "MOST_ROUNDS", 7)
-    assert [len(each) for each in interleaved({"a": lambda: None, "b": lambda: None}, 2).values()] == [7, 7]
-    assert len(interleaved({"a": lambda: None}, 9)["a"]) == 9
+def test_works_that_take_no_time_are_repeated_more_often() -> None:
+    often = partial(interleaved, short_seconds=float("inf"), most_rounds=7)
+    assert [len(each) for each in often({"a": lambda: None, "b": lambda: None}, 2).values()] == [7, 7]
+    assert len(often({"a": lambda: None}, 9)["a"]) == 9
 
 
 @pytest.mark.parametrize(
@@ -63,15 +65,13 @@ def test_works_that_take_no_time_are_repeated_more_often(monkeypatch: pytest.Mon
     ],
 )
 def test_works_that_differ_from_turn_to_turn_are_repeated_within_the_budget(
-    monkeypatch: pytest.MonkeyPatch, seconds: list[float], budget: float, rounds: int
+    seconds: list[float], budget: float, rounds: int
 ) -> None:
     given = iter(seconds)
-    monkeypatch.setattr(timing, "SHORT_SECONDS", 0.0)
-    assert len(interleaved({"a": lambda: Usage(next(given), 1.0)}, 3, budget - 0.5)["a"]) == rounds
+    assert len(interleaved({"a": lambda: Usage(next(given), 1.0)}, 3, budget - 0.5, short_seconds=0.0)["a"]) == rounds
 
 
 def test_what_is_done_before_a_work_hears_how_long_it_took_and_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "SHORT_SECONDS", 0.0)
     clock, heard = [0.0], list[float]()
 
     def before(seconds: float) -> None:
@@ -82,7 +82,7 @@ def test_what_is_done_before_a_work_hears_how_long_it_took_and_is_not_timed(monk
         clock[0] += 1.0
 
     monkeypatch.setattr(timing.time, "perf_counter", lambda: clock[0])
-    assert interleaved({"a": work}, 3, before=before) == {"a": [1.0, 1.0, 1.0]}
+    assert interleaved({"a": work}, 3, before=before, short_seconds=0.0) == {"a": [1.0, 1.0, 1.0]}
     assert heard == [0.0, 1.0, 1.0]
 
 
@@ -125,9 +125,8 @@ def test_memory_that_is_slow_to_touch_after_a_while_was_taken(
     assert memory.is_taken_back() is is_taken
 
 
-def test_a_work_that_times_itself_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "SHORT_SECONDS", 0.0)
-    assert interleaved({"a": lambda: Usage(7.0, 1.0)}, 1)["a"] == [7.0]
+def test_a_work_that_times_itself_is_believed() -> None:
+    assert interleaved({"a": lambda: Usage(7.0, 1.0)}, 1, short_seconds=0.0)["a"] == [7.0]
 
 
 def test_a_ratio_above_one_is_to_our_advantage() -> None:
@@ -243,3 +242,22 @@ def test_a_missed_target_names_the_step_that_misses_it_on_all_cores() -> None:
     told = markdown(run_of(missed, *steps))
     assert "steps alone, on one thread: slow 1 GB/s (**bounds it**: 0.25 of the reference), halved 2.5 GB/s;" in told
     assert "; steps alone, on all threads: together 2.5 GB/s (**bounds it**: 0.62 of the reference) |" in told
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("section", ["fit", "apply", "words"])
+def test_sections_run_to_their_end_on_small_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, section: str) -> None:
+    megabytes = itertools.count(1)
+
+    def python(*arguments: str) -> Usage:
+        """Run commands of salcli in this process."""
+        if arguments[:2] == ("-m", "salcli"):
+            done = CliRunner().invoke(app, arguments[2:])
+            assert done.exit_code == 0, (arguments, done.output)
+        return Usage(1.0, float(next(megabytes)))
+
+    monkeypatch.setattr(timing, "python", python)
+    monkeypatch.setattr(timing, "SHORT_SECONDS", 0.0)
+    rows = list(speed.SECTIONS[section](Bench(tmp_path, tmp_path, 0.0005, 1, 0.01, speed.AtHand(False))))
+    assert len({row.key for row in rows}) == len(rows) > 4

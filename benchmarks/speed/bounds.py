@@ -1,6 +1,5 @@
 """What the machine allows: the rates of single steps, each alone, that stand beside missed targets."""
 
-import hashlib
 import io
 import os
 import threading
@@ -18,10 +17,12 @@ from benchmarks.speed.fitting import DIMENSIONS
 from benchmarks.speed.results import Row
 from benchmarks.speed.timing import Measure, Work, interleaved, python
 from salcli.data.digests import labels_digest, rows_digest
+from salcli.data.hashes import HASH_ALGORITHMS, hasher
 from salcli.erasers.linear import LinearEraser
+from salcli.formats.files import HASHED_PIECE
 from salcli.formats.label_table import read_labels
 from salcli.linalg.blas import add_products
-from salcli.linalg.class_sums import GroupedSums, RowSums
+from salcli.linalg.class_sums import GroupedSums, Grouping, RowSums
 from salcli.linalg.label_matrix import LabelMatrix
 from salcli.options import LabelOptions
 from salcli.streaming.engine import N_THREADS, one_blas_thread, ordered_map
@@ -129,8 +130,8 @@ def _in_cache() -> dict[str, tuple[Work, float]]:
         for _ in range(times):
             z @ wide
 
-    exact, by_groups = RowSums(BLOCK[1], 2, n_one_hot=2), GroupedSums(BLOCK[1], 2)
-    more = np.tile(block, (by_groups.rows_at_once // len(block), 1))
+    exact, by_groups = RowSums(BLOCK[1], 2, n_one_hot=2), GroupedSums(BLOCK[1], 2, Grouping())
+    more = np.tile(block, (Grouping().block_rows(BLOCK[1]) // len(block), 1))
 
     def added(sums: RowSums, rows: NDArray[Any]) -> None:
         one_hot = LabelMatrix((np.arange(len(rows)) % 2).astype(np.int32)[:, None], None, 2, 2)
@@ -151,12 +152,12 @@ def _over_memory(bench: Bench) -> dict[str, tuple[Work, float]]:
     """Give steps over more bytes than any cache holds."""
     size = bench.sized(FRESH_BYTES, LEAST_BYTES, power=0.5)
     given, piece = np.ones(size // 4, np.float32), memoryview(bytes(1 << 20))
-    target = bench.folder / "written"
+    target, hashed_piece = bench.folder / "written", bytes(HASHED_PIECE)
 
-    def hashed() -> None:
-        digest = hashlib.sha256()
-        for _ in range(size >> 20):
-            digest.update(piece)
+    def hashed(algorithm: str) -> None:
+        digest = hasher(algorithm)
+        for _ in range(size // HASHED_PIECE):
+            digest.update(hashed_piece)
 
     def written() -> None:
         with target.open("wb", buffering=0) as out:
@@ -166,7 +167,7 @@ def _over_memory(bench: Bench) -> dict[str, tuple[Work, float]]:
         target.unlink()
 
     return {
-        "sha256": (hashed, float(size >> 20 << 20)),
+        **{name: (partial(hashed, name), float(size // HASHED_PIECE * HASHED_PIECE)) for name in HASH_ALGORITHMS},
         "copy into a fresh array (page faults)": (given.copy, float(given.nbytes)),
         "write and fsync": (written, float(size >> 20 << 20)),
     }

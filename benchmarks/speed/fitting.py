@@ -11,13 +11,16 @@ from benchmarks.speed.bench import Bench
 from benchmarks.speed.ours import FitPass, write_text
 from benchmarks.speed.results import Row
 from benchmarks.speed.timing import Work, salcli
+from salcli.data.hashes import HASH_ALGORITHMS
 
 FILE_BYTES, FORMAT_BYTES, GZIP_BYTES, TEXT_BYTES = 4e9, 5e8, 5e7, 1e8  # at scale 1
 DIMENSIONS, LEAST_BYTES = (300, 768), 4 << 20
 LEAST_GZIP_BYTES = 25 << 20  # a smaller file is read out of a cache, and as fast as chance will have it
-PASS_TARGET, COMMAND_TARGET, MEMORY_LIMIT, FLAT_TARGET = 1.0, 0.4, 150.0, 0.8
+PASS_TARGET, MEMORY_LIMIT, FLAT_TARGET = 1.0, 150.0, 0.8
+COMMAND_TARGETS = {"blake3": 0.2, "sha256": None, "none": 0.4}
+DEFAULT = HASH_ALGORITHMS[0]
 AGAINST = "bare read"
-COMMAND_BOUNDS = ("sha256", "our reader of label CSVs", "our digest of the rows", "our digest of the labels")
+COMMAND_BOUNDS = ("our reader of label CSVs", "our digest of the rows", "our digest of the labels")
 START = "numpy, typer and rich are imported"
 PASS_BOUNDS = ("our class sums of a block", "float32 sums of a cached block")
 
@@ -37,12 +40,9 @@ def _passes(bench: Bench, d: int) -> Iterator[Row]:
     command = ("fit", str(path), str(labels), "-o", str(bench.folder / "eraser.npz"), "--quiet")
     classes = {f"fit pass, d = {d}, {c} classes": c for c in (2, 30)}
     names = {name: FitPass(path, n, c) for name, c in classes.items()}
-    whole, lighter = (f"salcli fit{option}, d = {d}, whole command" for option in ("", " --no-sha256"))
-    commands: dict[str, Work] = {
-        whole: lambda: salcli(*command),
-        lighter: lambda: salcli(*command, "--no-sha256"),
-    }
-    works: dict[str, Work] = {AGAINST: partial(files.bare_read, path), **names, **commands}
+    commands = {f"salcli fit --hash {name}, d = {d}, whole command": name for name in COMMAND_TARGETS}
+    works: dict[str, Work] = {AGAINST: partial(files.bare_read, path), **names}
+    works |= {name: partial(salcli, *command, "--hash", algorithm) for name, algorithm in commands.items()}
     seconds = bench.timed(works)
     size, n_bytes = files.size_of(n, d), 4.0 * n * d
     for name in names:
@@ -51,12 +51,12 @@ def _passes(bench: Bench, d: int) -> Iterator[Row]:
             section="fit", size=size, target=PASS_TARGET,
             bounds=(*PASS_BOUNDS, f"class sums, d = {d}, {classes[name]} classes"),
         )  # fmt: skip
-    for name in commands:
+    for name, algorithm in commands.items():
         yield Row.rates(
             name, AGAINST, seconds[name], seconds[AGAINST], n_bytes,
-            section="fit", size=size, target=COMMAND_TARGET,
-            bounds=(*(COMMAND_BOUNDS if name == whole else COMMAND_BOUNDS[1:]), START),
-            note=f"start-up, label CSV{', hashes of both inputs' if name == whole else ''} and the artifact included",
+            section="fit", size=size, target=COMMAND_TARGETS[algorithm],
+            bounds=(*(() if algorithm == "none" else (algorithm,)), *COMMAND_BOUNDS, START),
+            note=f"start-up, label CSV and the artifact included{'; the default' if algorithm == DEFAULT else ''}",
         )  # fmt: skip
     path.unlink()
 

@@ -64,6 +64,8 @@ def interleaved(
     budget: float = float("inf"),
     *,
     before: Callable[[float], None] = lambda _: None,
+    short_seconds: float = SHORT_SECONDS,
+    most_rounds: int = MOST_ROUNDS,
 ) -> dict[str, list[float]]:
     """Time works in turn, A B C A B C …: seconds of each repeat.
 
@@ -73,10 +75,21 @@ def interleaved(
     repeats : rounds; more if they are over within a second, or (with a budget) differ so much that a median may be off
     budget : seconds of works after which no further round starts, once there are two
     before : called before each work, untimed, with the seconds that it took the last time (at first 0)
+    short_seconds, most_rounds : works that take no time are repeated for so long, but no more often
     """
     seconds: dict[str, list[float]] = {name: [] for name in works}
     done = 0
-    while _goes_on(seconds, done, repeats, sum(map(sum, seconds.values())), budget):
+
+    def goes_on() -> bool:
+        spent = sum(map(sum, seconds.values()))
+        if done >= LEAST_ROUNDS and spent > budget:
+            return False
+        if done < repeats or done >= most_rounds:
+            return done < repeats
+        is_sure = math.isinf(budget) or all(Measure.of(each, "s").is_near for each in seconds.values())
+        return spent < min(short_seconds, budget) or not is_sure
+
+    while goes_on():
         for name, work in works.items():
             before(seconds[name][-1] if seconds[name] else 0.0)
             start = time.perf_counter()
@@ -85,15 +98,6 @@ def interleaved(
             seconds[name].append(given.seconds if isinstance(given, Usage) else taken)
         done += 1
     return seconds
-
-
-def _goes_on(seconds: Mapping[str, list[float]], done: int, repeats: int, spent: float, budget: float) -> bool:
-    if done >= LEAST_ROUNDS and spent > budget:
-        return False
-    if done < repeats or done >= MOST_ROUNDS:
-        return done < repeats
-    is_sure = math.isinf(budget) or all(Measure.of(each, "s").is_near for each in seconds.values())
-    return spent < min(SHORT_SECONDS, budget) or not is_sure
 
 
 class Kept:

@@ -62,8 +62,8 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     help="Remove a guarded attribute from embeddings, and measure with freshly trained attackers how much is left.",
-    epilog="Exit status: 0 done and every gate passed, 1 a gate failed, 2 usage, 3 an input is not usable, "
-    "4 the output could not be written.",
+    epilog="Exit status: 0 done and every gate passed, 1 a gate failed or is undecided, 2 usage, "
+    "3 an input is not usable, 4 the output could not be written.",
 )
 
 
@@ -94,7 +94,7 @@ def _use_utf8() -> None:
 
 
 def _close_stdout() -> None:
-    """Point stdout at nothing, after its reader has gone, so that nothing more is said about it."""
+    """Redirect stdout to /dev/null after the reader closed the pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,4 +1,4 @@
-"""The commands: each takes its arguments and its options as a record, runs what is asked and prints what is found.
+"""The commands: each takes its arguments and its options as a record, runs the command and prints the result.
 
 A command imports what it runs when it runs, so that `salcli --help` answers at once.
 """
@@ -15,13 +15,29 @@ from salcli.errors import UsageError
 from salcli.options import ApplyOptions, EvaluateOptions, FitOptions, InspectOptions, LabelCommandOptions, options_of
 
 GATE_FAILED = 1
-STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+STDOUT = "-"
+
+
+def _dash_for_stdout(path: str | None) -> str | None:
+    """Return `-` for `/dev/stdout` and what else names stdout."""
+    from salcli.formats.atomic import is_stdout
+
+    return STDOUT if path is not None and is_stdout(path) else path
+
 
 Embeddings = Annotated[str, typer.Argument(metavar="EMBEDDINGS", help="Embedding file; `-`: text vectors on stdin.")]
 Labels = Annotated[str, typer.Argument(metavar="LABELS", help="Label CSV.")]
 Eraser = Annotated[str, typer.Argument(metavar="ERASER", help="Artifact that `fit` or `kfit` wrote.")]
 Output = Annotated[
-    str, typer.Option("-o", "--output", metavar="FILE", help="Written whole or not at all.", show_default=False)
+    str,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="Written whole or not at all.",
+        show_default=False,
+        callback=_dash_for_stdout,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no summary; warnings and errors stay.")]
@@ -32,7 +48,12 @@ def label(
     output: Annotated[
         str,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="Written whole or not at all; `-`: stdout.", show_default=False
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Written whole or not at all; `-`: stdout.",
+            show_default=False,
+            callback=_dash_for_stdout,
         ),
     ],
     options: LabelCommandOptions,
@@ -47,7 +68,7 @@ def label(
     made = command.label(embeddings, output, options)
     if json:
         console.print_json({"schema": "salcli.label/1", **made.to_dict()})
-    elif not quiet and output != "-":
+    elif not quiet and output != STDOUT:
         console.print_fields(made.lines())
 
 
@@ -112,6 +133,7 @@ def apply(
             metavar="OUT",
             help="Written whole or not at all; `-`: text on stdout. Its suffix chooses the format.",
             show_default=False,
+            callback=_dash_for_stdout,
         ),
     ] = None,
     json: Json = False,
@@ -126,7 +148,7 @@ def apply(
     fields = {"output": done.output, "format": done.format, "n": done.n, "d": done.d, "dtype": done.dtype}
     if json:
         console.print_json({"schema": "salcli.apply/1", **fields})
-    elif not quiet and done.output != "-":
+    elif not quiet and done.output != STDOUT:
         console.print_fields(
             {"wrote": done.output, "rows": f"{done.n:,} of {done.d} dimensions, {done.dtype}, {done.format}"}
         )
@@ -167,7 +189,7 @@ def evaluate(
         from salcli.render.terminal import terminal
 
         print(terminal(made, console.results()), end="")
-    if made.verdict == "fail":
+    if made.is_refused:
         raise typer.Exit(GATE_FAILED)
 
 
@@ -185,8 +207,8 @@ def inspect(
 
 
 def _require_one_use_of_stdout(output: str | None, *, is_json: bool) -> None:
-    """Refuse --json beside `-o -`: both would fill stdout."""
-    if output in STDOUT and is_json:
+    """Check that --json does not stand beside `-o -`: both would fill stdout."""
+    if output == STDOUT and is_json:
         raise UsageError(f"--json and -o {output} both write to stdout: choose one")
 
 
@@ -203,7 +225,8 @@ class Command:
     def register(self, app: typer.Typer) -> None:
         """Add the command to an application."""
         short = (self.run.__doc__ or "").partition("\n")[0]  # whole: it would be cut to one line
-        cls = _by_method(self) if self.record is FitOptions else TyperCommand
+        cls = _EvaluateCommand if self.record is EvaluateOptions else TyperCommand
+        cls = _by_method(self) if self.record is FitOptions else cls
         app.command(self.run.__name__, cls=cls, short_help=short)(self.expanded())
 
     def expanded(self, **nested: type) -> Callable[..., None]:
@@ -225,8 +248,19 @@ COMMANDS = (
 )
 
 
+class _EvaluateCommand(TyperCommand):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the command line; an eraser that is given as `apply` takes it gets a hint."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            if "unexpected extra argument" in str(getattr(error, "message", "")):
+                error.message += ": an eraser is given by --eraser, an erased file by --against"  # type: ignore[attr-defined]
+            raise
+
+
 def _by_method(command: Command) -> type[TyperCommand]:
-    """Return the class of a command whose options are the common ones and those of the method that is asked for."""
+    """Return the class of a command whose options are the common ones and those of the requested method."""
     default = command.defaults.get("method", options_of(FitOptions)["method"][1])
 
     class ByMethod(TyperCommand):
@@ -261,7 +295,7 @@ def _value_of(flag: str, args: list[str]) -> str | None:
 
 
 def _require_option_of(method: str, flag: str) -> None:
-    """Refuse a flag that only other methods have.
+    """Check that a flag does not belong to other methods only.
 
     Raises
     ------

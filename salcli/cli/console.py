@@ -72,9 +72,9 @@ def _say(what: str, style: str, message: str) -> None:
     """Print one line, of a length that a reader may bear: what it quotes is as long as a file says."""
     from rich.text import Text
 
-    told = plain(message)
-    told = told if len(told) <= MAX_SHOWN else f"{told[: MAX_SHOWN - 200]}…{told[-199:]}"
-    talk().print(Text.assemble((what, style), " ", told))
+    text = plain(message)
+    text = text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 200]}…{text[-199:]}"
+    talk().print(Text.assemble((what, style), " ", text))
 
 
 def print_json(record: dict[str, Any]) -> None:
@@ -104,7 +104,7 @@ class ConsoleProgress:
                 task = bar.add_task(name, total=total)
                 yield lambda n: bar.advance(task, n)
 
-    def tell(self, message: str) -> None:
+    def say(self, message: str) -> None:
         """Print a line."""
         if not self._is_quiet:
             talk().print(plain(message))
@@ -150,10 +150,11 @@ def show_fit(
 def print_fit(output: str, header: dict[str, Any], singular_values: list[float]) -> None:
     """Print what was fitted."""
     rule = header["k_rule"]
-    how = f"alpha {rule['alpha']:g}" if "alpha" in rule else "as asked" if "given" in rule else "all of the rank"
+    how = f"alpha {rule['alpha']:g}" if "alpha" in rule else "as requested" if "given" in rule else "all of the rank"
+    kept = ", mean kept" if header["parameters"].get("keep_mean") else ""
     fields = {
         "eraser": output,
-        "method": f"{header['method']}, {'centred' if header['is_centred'] else 'not centred'}",
+        "method": f"{header['method']}, {'centred' if header['is_centred'] else 'not centred'}{kept}",
         **_kernel_fields(header),
         "removes": f"{header['k']} of {_n_dimensions(header)} dimensions ({how}; rank {header['rank']})",
         "singular values": _spectrum(singular_values, header["rank"]),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.data.embeddings import empty_aligned
 from salcli.data.source import Chunk, Source
 from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.erasers.base import Eraser
@@ -17,15 +18,17 @@ from salcli.erasers.precision import erased_dtype
 from salcli.errors import RangeError, RowRangeError, UsageError, warn
 from salcli.formats import atomic
 from salcli.formats.base import Writer
+from salcli.formats.beside import Beside, resolve
 from salcli.formats.kernel_matrix import KernelMatrixWriter, create_kernel_matrix, require_place
 from salcli.formats.keys import KeyCensus
-from salcli.formats.registry import create, open_source, output_format
-from salcli.options import ApplyOptions, block_rows
+from salcli.formats.registry import create, open_beside, open_source, output_format
+from salcli.options import BLOCK_ELEMENTS, ApplyOptions, block_rows
 from salcli.streaming import memory
 from salcli.streaming.engine import one_blas_thread, ordered_map
 from salcli.streaming.passes import gather_rows
 from salcli.streaming.progress import Progress, Silent
 
+UNIT = 1e-3  # of a length of 1: rows that were rounded to float16, or to few decimals, count as well
 APPLIED_CHUNK_BYTES = 16 << 20  # many small pieces, so that no thread waits long for the last one
 
 
@@ -54,6 +57,11 @@ def apply(
     atomic.check_output(target, [embeddings], may_replace=replaced, remedy="name another output, or say `in_place`")
     artifact = read_artifact(eraser)
     _require_suited(eraser, artifact, options)
+    if options.strength < 1:
+        warn(
+            f"`strength={options.strength:g}` can be undone, and linear attackers read all that they read before: "
+            "publish no such rows"
+        )
     if options.writes_kernel:
         return _write_kernel(eraser, artifact, embeddings, target, options, progress or Silent())
     change = artifact.eraser.to_features()
@@ -64,17 +72,68 @@ def apply(
     with closing(open_source(embeddings, read)) as source, one_blas_thread():
         artifact.require_width(eraser, source)
         name = output_format(target, source, source.format if options.in_place else options.output_format)
-        dtype = wanted or _kept_dtype(change, artifact, source, options)
         d = change.d_out - (change.k if options.reduces else 0)
+        others = {each: open_beside(source, each, read) for each in resolve(source, options.erase_also, "erase_also")}
+        dtypes = [wanted or _kept_dtype(change, artifact, each, options) for each in (source, *others.values())]
+        dtype, beside = (
+            dtypes[0],
+            Beside(
+                dict(zip(others, dtypes[1:], strict=True)), tuple(resolve(source, options.drop, "drop")), options.only
+            ),
+        )
 
-        def changed(x: np.ndarray, out: np.ndarray | None) -> np.ndarray:
-            if options.reduces:
-                return change.reduce(x, dtype=dtype, out=out)
-            return change(x, strength=options.strength, dtype=dtype, out=out)
+        lengths = _Lengths()
 
-        with create(target, source, d=d, dtype=dtype, format_name=name) as writer:
-            n = stream_through(source, writer, changed, progress or Silent(), at_once=change.rows_at_once)
+        def into(dtype: np.dtype[Any]) -> Change:
+            def changed(x: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+                if options.reduces:
+                    return change.reduce(x, dtype=dtype, out=out)
+                return change(x, strength=options.strength, dtype=dtype, out=out)
+
+            return changed
+
+        def measured(x: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+            lengths.before(x)  # which `out` may overwrite
+            return lengths.after(into(dtype)(x, out))
+
+        with create(target, source, d=d, dtype=dtype, format_name=name, beside=beside) as writer:
+            n = stream_through(source, writer, measured, progress or Silent(), at_once=change.rows_at_once)
+            for other, rows in others.items():
+                writer.begin(other)
+                stream_through(rows, writer, into(beside.erased[other]), progress or Silent())
+        lengths.warn_of_change(embeddings)
     return Applied(target, name, n, d, str(dtype))
+
+
+class _Lengths:
+    """Whether rows are all of length 1, before and after erasure; looks no further than the first that is not."""
+
+    def __init__(self) -> None:
+        self._were_unit = self._are_unit = True
+
+    def before(self, x: NDArray[Any]) -> None:
+        """Look at rows `[n, d]` that will be erased."""
+        self._were_unit = self._were_unit and _are_unit(x[:1]) and _are_unit(x)
+
+    def after(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Look at erased rows, and return them."""
+        self._are_unit = self._are_unit and _are_unit(x)
+        return x
+
+    def warn_of_change(self, path: str) -> None:
+        """Warn if erasure has changed the length of rows that were all of length 1."""
+        if self._were_unit and not self._are_unit:
+            warn(
+                f"{path}: its rows are all of length 1, the erased ones are not: dividing them by their length again "
+                "may bring the attribute back, so judge the file that is used by salcli evaluate `against=FILE`"
+            )
+
+
+def _are_unit(x: NDArray[Any]) -> bool:
+    exact = x.astype(np.promote_types(x.dtype, np.float32), copy=False)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.einsum("ij,ij->i", exact, exact)
+    return bool(np.all(np.abs(squares - 1) <= 2 * UNIT))
 
 
 def _require_suited(eraser: str, artifact: Artifact, options: ApplyOptions) -> None:
@@ -128,7 +187,13 @@ def _kept_dtype(change: Eraser, artifact: Artifact, source: Source, options: App
 
 
 def stream_through(
-    source: Source, writer: Writer, change: Change, progress: Progress, *, at_once: int | None = None
+    source: Source,
+    writer: Writer,
+    change: Change,
+    progress: Progress,
+    *,
+    at_once: int | None = None,
+    block_elements: int = BLOCK_ELEMENTS,
 ) -> int:
     """Send every chunk through `change` into `writer`, in file order; warn of duplicate keys.
 
@@ -136,12 +201,13 @@ def stream_through(
     ----------
     change : takes rows, and memory that it may use for the result (or None), which may be that of the rows
     at_once : rows that `change` is to take at once, if the writer takes them in any order; it must refuse NaN and Inf
+    block_elements : numbers that `change` takes at once otherwise
 
     Returns
     -------
     rows written
     """
-    census, n_rows, rows = KeyCensus(), 0, at_once or block_rows(source.d)
+    census, n_rows, rows = KeyCensus(), 0, at_once or block_rows(source.d, block_elements)
 
     def changed(chunk: Chunk) -> tuple[Any, tuple[str, ...] | None, int]:
         batch = chunk.read()
@@ -152,7 +218,7 @@ def stream_through(
         return writer.encode(batch.with_vectors(vectors)), batch.keys, len(batch)
 
     def placed(chunk: Chunk) -> tuple[None, None, int]:
-        row, memory = chunk.start, np.empty((min(rows, chunk.n_rows), source.d), source.dtype)
+        row, memory = chunk.start, empty_aligned(min(rows, chunk.n_rows), source.d, source.dtype)
         try:
             for batch in chunk.batches(len(memory), out=memory, is_checked=at_once is None):
                 writer.place(row, change(batch.vectors, memory[: len(batch)]))
@@ -171,12 +237,12 @@ def stream_through(
             census.add(keys or ())
             n_rows += n
             advance(n)
-    census.tell(source.path, source.key_batches, source.place)
+    census.warn(source.path, source.key_batches, source.place)
     return n_rows
 
 
 def _named(error: RowRangeError, source: Source, row: int) -> RangeError:
-    return RangeError(f"{source.path}: {source.place(row)}, {error.told}")
+    return RangeError(f"{source.path}: {source.place(row)}, {error.why}")
 
 
 TILE = 1024
@@ -192,7 +258,7 @@ def write_kernel_matrix(
     NotEnoughMemory : the rows themselves do not fit into memory
     """
     n_bytes = source.n * (source.d * source.dtype.itemsize + 16 * eraser.k)
-    memory.require_room(n_bytes, f"{source.n:,} rows of {source.d} dimensions", "give a smaller file")
+    memory.require_memory(n_bytes, f"{source.n:,} rows of {source.d} dimensions", "give a smaller file")
     x, _ = gather_rows(source, source.kept_rows(), progress)
     parts = [slice(start, start + TILE) for start in range(0, len(x), TILE)]
     at = np.concatenate([*ordered_map(lambda rows: eraser.coordinates(x[rows]), parts)])

@@ -2,36 +2,56 @@
 
 import json
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from salcli.commands.sweep import Again, repeat_fits, require_repeatable, sweep
+from salcli.data.hashes import HASH_ALGORITHMS, FileHash
+from salcli.data.join import settle_index
 from salcli.data.labels import GuardedLabels, as_index
 from salcli.data.source import Source
+from salcli.data.splits import EvaluationSplit
 from salcli.erasers.artifact import Artifact, read_artifact
+from salcli.erasers.kernel_scale import stranger_doubt
 from salcli.errors import located, warn
 from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors, require_attackers
 from salcli.evaluation.base import BeforeAfter, Labelled
-from salcli.evaluation.gates import Asked, accuracy_gate, gain_gate, similarity_gate, tpr_gap_gate
+from salcli.evaluation.duplicates import doubts_of_copies, notes_on_copies, without_copies
+from salcli.evaluation.gates import (
+    Asked,
+    Judge,
+    accuracy_gate,
+    gain_gate,
+    neighbors_gate,
+    similarity_gate,
+    task_accuracy_gate,
+    task_kept_gate,
+    tpr_gap_gate,
+)
 from salcli.evaluation.measures import MEASURES, run_measures
-from salcli.evaluation.plan import notes_on, require_same_labels, split_rows
+from salcli.evaluation.neighbors import NEIGHBORS
+from salcli.evaluation.plan import note_on_splits, notes_on, require_same_labels, rule_of, split_rows
 from salcli.evaluation.report import ErasedFile, EraserSummary, Gate, InputFile, Report, to_json
 from salcli.evaluation.similarity import SIMILARITY
-from salcli.evaluation.stages import Erasure, opened_against, stage_rows
+from salcli.evaluation.stages import Erasure, Stages, opened_against, stage_rows
 from salcli.evaluation.task import TASK
 from salcli.formats import atomic
-from salcli.formats.label_table import read_labels
+from salcli.formats.gold_sets import column_of
 from salcli.formats.registry import open_source
 from salcli.options import EvaluateOptions
 from salcli.streaming.engine import one_blas_thread
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
-from salcli.streaming.passes import join_labels
+from salcli.streaming.passes import join_labels, read_table
 from salcli.streaming.progress import Progress, Silent
 
 UNKNOWN_FIT = (
     "which rows {} was erased with is not known: in-sample and fresh say only what the attackers were trained on"
+)
+
+ORDER_UNKNOWN = (
+    "whether row i of {} is row i of {} was not checked: only keys on both sides would tell rows in another order"
 )
 
 
@@ -63,45 +83,70 @@ def evaluate(
     ----------
     wording : replaces the names of parameters in notes and reasons by those that the reader of the report knows
     """
+    progress = progress or Silent()
     require_attackers(options)
     options.require_inputs(has_labels=labels is not None, has_eraser=eraser is not None)
     for path in options.reports:
-        read = (embeddings, labels, eraser, options.against, options.read.keys_file, *options.similarity)
+        sets = (column_of(name)[0] for name in options.similarity)
+        read = (embeddings, labels, eraser, options.against, options.read.keys_file, *sets)
         atomic.check_output(path, read)
     artifact = None if eraser is None else read_artifact(eraser)
-    columns = replace(options.labels, task=options.task)
-    columns = columns if artifact is None else artifact.label_options(columns, str(eraser))
+    fitted_file = None if artifact is None else FileHash.recorded(artifact.header["inputs"]["embeddings"])
+    algorithm = HASH_ALGORITHMS[0] if fitted_file is None else fitted_file.algorithm
     keep_freed_memory()
-    table = None if labels is None else read_labels(labels, columns)
-    guarded = None
-    if artifact is not None and table is not None and options.fits_again and not artifact.guards(table):
-        as_fitted = replace(options.labels, attributes=(), numeric=(), task=None)
-        guarded = read_labels(table.path, artifact.label_options(as_fitted, str(eraser)))
     with (
         closing(open_source(embeddings, options.read)) as source,
-        hashing(source, *([] if labels is None else [labels])) as digests,
         opened_against(options.against, source, options.read) as against,
+        nullcontext(_tables(source, labels, artifact, eraser, options, progress)) as (table, guarded),
+        hashing(
+            {each: algorithm for each in (source, against) if each is not None}, *([] if labels is None else [labels])
+        ) as hashes,
         one_blas_thread(),
     ):
-        if artifact is not None:
-            artifact.require_width(str(eraser), source)
 
         def inputs() -> dict[str, InputFile]:
-            found = {"embeddings": InputFile(embeddings, digests[0].result(), source.n, source.d)}
+            found = {"embeddings": InputFile(embeddings, hashes[0].result(), source.n, source.d)}
             if table is not None:
-                found["labels"] = InputFile(str(labels), digests[1].result(), len(table))
+                found["labels"] = InputFile(str(labels), hashes[-1].result(), len(table))
             return found
 
         about: EraserSummary | ErasedFile | None = None
         if artifact is not None:
             about = EraserSummary.of(str(eraser), artifact)
         elif against is not None:
-            about = ErasedFile(str(options.against), against.sha256(), against.n, against.d)
+            about = ErasedFile(str(options.against), hashes[1].result(), against.n, against.d)
         with located(embeddings):
             subject = Subject(source, table, artifact, against, guarded, about)
-            report = assess(subject, inputs, options, progress or Silent()).worded(wording)
+            report = assess(subject, inputs, options, progress).worded(wording)
     write_reports(report, options.reports)
     return report
+
+
+def _tables(
+    source: Source,
+    labels: str | None,
+    artifact: Artifact | None,
+    eraser: str | None,
+    options: EvaluateOptions,
+    progress: Progress,
+) -> tuple[GuardedLabels | None, GuardedLabels | None]:
+    """Return the labels, and those that the eraser was fitted for, if it is fitted again and they are others.
+
+    Raises
+    ------
+    AlignmentError : the rows have another width than the eraser takes
+    """
+    if artifact is not None:
+        artifact.require_width(str(eraser), source)
+    if labels is None:
+        return None, None
+    columns = replace(options.labels, task=options.task)
+    columns = columns if artifact is None else artifact.label_options(columns, str(eraser))
+    table = settle_index(read_table(labels, columns, progress), source)
+    if artifact is None or not options.fits_again or artifact.guards(table):
+        return table, None
+    as_fitted = artifact.label_options(replace(options.labels, attributes=(), numeric=(), task=None), str(eraser))
+    return table, settle_index(read_table(labels, as_fitted, progress), source)
 
 
 def assess(
@@ -119,28 +164,37 @@ def assess(
     if artifact is not None:
         erasure = Erasure.of(artifact, source, needs_vectors=needs_vectors(options))
     notes: list[str] = []
+    if subject.against is not None and not (source.has_keys and subject.against.has_keys):
+        notes.append(ORDER_UNKNOWN.format(subject.against.path, source.path))
     rows = BeforeAfter(source, erasure, options, progress=progress, note=notes.append)
     # Measures that need no labels come first: they are cheap, and fail early where a word is missing.
     measures = dict.fromkeys(MEASURES) | run_measures(rows, needs_labels=False)
-    report, asked = Report(eraser=subject.eraser, measures=measures), Asked()
+    report = Report(eraser=subject.eraser, measures=measures, allows_undecided=options.allow_undecided)
+    asked = Asked()
     if labels is not None:
-        join = join_labels(source, labels)
+        join = join_labels(source, labels, progress)
         row_of_label = as_index(join.row_of_label)
-        plan = split_rows(labels, as_index(join.matched(labels)), artifact, options)
+        matched = as_index(join.matched(labels))
+        plan = split_rows(labels, matched, artifact, options)
         if artifact is not None:
             guarded = subject.guarded or labels
             if guarded is not labels:
                 require_same_labels(artifact, guarded, plan.fitted)
             require_repeatable(artifact, erasure, guarded, plan, options)
+        plan, copies = without_copies(source, labels, row_of_label, plan, progress)
         stages = stage_rows(source, erasure, row_of_label, plan.needed, progress)
         rows = replace(rows, labelled=Labelled(labels, plan, stages))
-        notes += notes_on(plan, labels, options)
+        strangers = _strangers(stages, plan)
+        notes += [*notes_on(plan, labels, options), *strangers, *notes_on_copies(copies)]
+        notes += note_on_splits(labels, matched, rule_of(artifact, labels, options))
         if subject.against is not None:
             notes.append(UNKNOWN_FIT.format(subject.against.path))
         results, found = attack(stages, labels, plan, probes, options, progress)
         notes += found
-        asked = asked_for(labels, options, probes)
-        report = replace(report, probes=results, measures=measures | run_measures(rows, needs_labels=True))
+        asked = replace(asked_for(labels, options, probes), doubts=(*doubts_of_copies(copies), *strangers))
+        report = replace(
+            report, duplicates=copies, probes=results, measures=measures | run_measures(rows, needs_labels=True)
+        )
         if artifact is not None:
             again = Again(source, labels, guarded, artifact, erasure, stages, plan, row_of_label, rows)
             steps, found = sweep(again, options, progress)
@@ -156,15 +210,30 @@ def assess(
     return replace(report, gates=tuple(_gates(report, asked, options)))
 
 
+def _strangers(stages: Stages, plan: EvaluationSplit) -> tuple[str, ...]:
+    """Return why no gate can pass, if most test rows are far from all landmarks of a kernel's eraser."""
+    if stages.kernel is None:
+        return ()
+    doubt = stranger_doubt(stages.kernel.kernel, stages.rows[stages.at(plan.test)], stages.kernel.landmarks)
+    return (doubt,) if doubt else ()
+
+
 def _gates(report: Report, asked: Asked, options: EvaluateOptions) -> list[Gate]:
-    stage = report.judged_stage
-    gates = [accuracy_gate(g.limit, g.probe, asked, report.probes, stage) for g in options.max_accuracy]
-    gates += [gain_gate(g.limit, g.probe, asked, report.probes, stage) for g in options.max_gain]
+    stage, task = report.judged_stage, report.of(TASK)
+    judge = Judge(options.confidence if options.judge == "bounds" else None, options.min_pairs)
+    gates = [accuracy_gate(g.limit, g.probe, asked, report.probes, stage, judge) for g in options.max_accuracy]
+    gates += [gain_gate(g.limit, g.probe, asked, report.probes, stage, judge) for g in options.max_gain]
     if options.max_tpr_gap is not None:
-        gates.append(tpr_gap_gate(options.max_tpr_gap, report.of(TASK), stage))
+        gates.append(tpr_gap_gate(options.max_tpr_gap, task, stage, judge, asked))
+    if options.min_task_accuracy is not None:
+        gates.append(task_accuracy_gate(options.min_task_accuracy, task, stage, judge, asked))
+    if options.min_task_kept is not None:
+        gates.append(task_kept_gate(options.min_task_kept, task, judge, asked))
     if options.min_similarity_kept is not None:
         changes = report.of(SIMILARITY)
-        gates.append(similarity_gate(options.min_similarity_kept, changes or ()))
+        gates.append(similarity_gate(options.min_similarity_kept, changes or (), judge))
+    if options.min_neighbors_kept is not None:
+        gates.append(neighbors_gate(options.min_neighbors_kept, report.of(NEIGHBORS), judge))
     return gates
 
 
@@ -175,12 +244,12 @@ def _notes_on_inputs(artifact: Artifact | None, inputs: dict[str, InputFile]) ->
     fitted = artifact.header["inputs"]
     notes = []
     for name in ("embeddings", "labels"):
-        known = fitted[name]["sha256"]
+        known = FileHash.recorded(fitted[name])
         if known is None:
             is_unknown = f"whether the {name} are the file that the eraser was fitted on is not known"
-            notes.append(f"{is_unknown} (`hashes_embeddings=False`)")
-        elif name in inputs and known != inputs[name].sha256:
-            notes.append(f"the {name} are not the file that the eraser was fitted on (another SHA-256)")
+            notes.append(f"{is_unknown} (`hash_algorithm=none`)")
+        elif name in inputs and known != inputs[name].hash:
+            notes.append(f"the {name} are not the file that the eraser was fitted on (another {known.title})")
     return notes
 
 

@@ -9,20 +9,22 @@ import numpy as np
 
 import salcli
 from salcli.data.digests import labels_digest, rows_digest
+from salcli.data.hashes import FileHash
+from salcli.data.join import settle_index
 from salcli.data.labels import GuardedLabels, Selection
 from salcli.data.source import Source
 from salcli.data.splits import SplitRule
 from salcli.erasers.artifact import Artifact, write_artifact
-from salcli.erasers.base import Eraser, Fit, find_method
+from salcli.erasers.base import Eraser, Fit, find_method, warn_of_doubts
 from salcli.errors import UsageError, located
 from salcli.formats import atomic
-from salcli.formats.label_table import file_name, read_labels
+from salcli.formats.label_table import file_name
 from salcli.formats.registry import open_source
 from salcli.options import FitOptions
 from salcli.streaming.engine import Engine, current_engine, one_blas_thread
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
-from salcli.streaming.passes import LabelledSource, join_labels
+from salcli.streaming.passes import LabelledSource, join_labels, read_table
 from salcli.streaming.progress import Progress, Silent
 
 
@@ -56,13 +58,16 @@ def fit(
     parameters = method.Parameters() if options.parameters is None else options.parameters
     atomic.check_output(output, [embeddings, labels, options.read.keys_file])
     keep_freed_memory()
-    table = read_labels(labels, options.labels)
+    algorithm = options.hash_algorithm
+    progress = progress or Silent()
+    table = read_table(labels, options.labels, progress)
     with (
         closing(open_source(embeddings, options.read)) as source,
-        hashing(source if options.hashes_embeddings else None, labels) as digests,
+        hashing({} if algorithm == "none" else {source: algorithm}, labels) as hashes,
         one_blas_thread(),
     ):
-        join = join_labels(source, table)
+        table = settle_index(table, source)
+        join = join_labels(source, table, progress)
         rule = options.rule(has_splits=table.splits is not None)
         fitted = rule.fitted(table, join.matched(table))
         chosen = table.restricted_to(fitted)
@@ -70,11 +75,11 @@ def fit(
         chosen.warn_of_single_rows()
         rows = LabelledSource.of(source, chosen, join.rows_of(fitted))
         with located(embeddings):
-            result = method.fit(
-                rows, parameters, task=None, seed=options.seed, engine=engine, progress=progress or Silent()
-            )
-        hashes = (digests[0].result(), digests[1].result())
-        header = describe_fit(options, parameters, source, table, fitted, result, rule, hashes, engine)
+            result = method.fit(rows, parameters, task=None, seed=options.seed, engine=engine, progress=progress)
+        warn_of_doubts(result)
+        header = describe_fit(options, parameters, source, table, fitted, result, rule, engine)
+        header["inputs"]["labels"]["sha256"] = hashes.pop().result().digest
+        header["inputs"]["embeddings"] |= _recorded(hashes.pop().result() if hashes else None)
     artifact = Artifact(result.eraser, result.singular_values, header)
     write_artifact(output, artifact)
     return artifact
@@ -88,10 +93,12 @@ def describe_fit(
     fitted: Selection,
     fit: Fit[Eraser],
     rule: SplitRule,
-    digests: tuple[str | None, str | None],
     engine: Engine,
 ) -> dict[str, Any]:
-    """Say what was fitted, on which rows of which files, by which versions: plain values, no row, key or time."""
+    """Say what was fitted, on which rows of which files, by which versions: plain values, no row, key or time.
+
+    The hashes of the files come later.
+    """
     chosen = labels.restricted_to(fitted)
     digest_of = [partial(rows_digest, labels, fitted)]
     digest_of += [partial(labels_digest, labels, attribute, fitted) for attribute in labels.attributes]
@@ -130,13 +137,19 @@ def describe_fit(
                 "n": source.n,
                 "d": source.d,
                 "dtype": str(source.dtype),
-                "sha256": digests[0],
             },
-            "labels": {"name": file_name(labels.path), "n": len(labels), "sha256": digests[1]},
+            "labels": {"name": file_name(labels.path), "n": len(labels)},
         },
         "versions": versions(),
         **fit.header,
     }
+
+
+def _recorded(hashed: FileHash | None) -> dict[str, Any]:
+    """Return the hash as the record of a file has it."""
+    if hashed is None:
+        return {"hash": None}
+    return {"hash": asdict(hashed)} | ({} if hashed.sha256 is None else {"sha256": hashed.sha256})
 
 
 def versions() -> dict[str, str]:

@@ -15,7 +15,7 @@ from salcli.data.labels import GuardedLabels, as_index
 from salcli.data.source import Chunk, Source
 from salcli.errors import RangeError, SalcliWarning, UsageError, warn
 from salcli.formats.keys import KeyCensus, is_utf8
-from salcli.formats.npz import is_artifact
+from salcli.formats.npz_archive import is_artifact
 from salcli.formats.registry import named, open_source
 from salcli.options import InspectOptions, LabelOptions, ReadOptions
 from salcli.streaming.engine import ordered_map
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from salcli.formats.gold_sets import SimilaritySet
 
 SCHEMA = "salcli.inspect/1"
-PROJECTION_ROWS = 256  # of a matrix, held at once
+PROJECTION_ROWS = 256  # of a matrix, in memory at once
 
 
 def inspect(path: str, options: InspectOptions) -> dict[str, Any]:
     """Describe a file as the JSON of `salcli.inspect/1`."""
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = (
             _inspect_artifact(path, options) if path != "-" and is_artifact(path) else _inspect_source(path, options)
         )
-    for warning in told:
+    for warning in caught:
         warnings.warn(warning.message, warning.category, stacklevel=2)
     return {
         "schema": SCHEMA,
         **found,
-        "warnings": [str(w.message) for w in told if issubclass(w.category, SalcliWarning)],
+        "warnings": [str(w.message) for w in caught if issubclass(w.category, SalcliWarning)],
     }
 
 
@@ -55,6 +55,8 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
     if options.read != ReadOptions():
         raise UsageError(f"{path} is an eraser: options that say how to read embeddings do not apply to it")
     if options.projection is not None:
+        if atomic.is_stdout(options.projection):
+            raise UsageError("`projection`: a matrix is binary and goes into a file, not to stdout: give its name")
         atomic.check_output(options.projection, [path])
     artifact = read_artifact(path)
     if options.projection is not None:
@@ -71,6 +73,7 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
         "rank": header["rank"],
         "k_rule": header["k_rule"],
         "is_centred": header["is_centred"],
+        "parameters": header["parameters"],
         "singular_values": artifact.singular_values.tolist(),
         "classes": {
             a["name"]: None if a["classes"] is None else dict(zip(a["classes"], a["counts"], strict=True))
@@ -93,9 +96,9 @@ def write_projection(path: str, eraser: "LinearEraser", block_rows: int = PROJEC
     from salcli.formats.npy import npy_header
 
     d = eraser.d
-    atomic.require_room(path, 8 * d * d, "the matrix")
+    atomic.require_disk_space(path, 8 * d * d, "the matrix")
     with atomic.replacing(path) as temporary, open(temporary, "wb") as handle:
-        handle.write(npy_header(d, d, np.dtype(np.float64), is_fortran=False))
+        handle.write(npy_header((d, d), np.dtype(np.float64)))
         for start in range(0, d, block_rows):
             handle.write(eraser.projection(slice(start, start + block_rows)).data)  # numpy.save misses a full disk
 
@@ -112,7 +115,7 @@ def _inspect_source(path: str, options: InspectOptions) -> dict[str, Any]:
         for batch in ordered_map(Chunk.read, source.chunks()):
             look.at(batch)
         n_repeated = (
-            look.census.tell(source.path, source.key_batches, source.place)
+            look.census.warn(source.path, source.key_batches, source.place)
             if labels is None
             else len(look.census.repeated())
         )
@@ -157,7 +160,7 @@ class _Look:
         self.wanted, self.vectors, self._n_head = wanted, {}, n_head  # type: ignore[var-annotated]
 
     def at(self, batch: Embeddings) -> None:
-        """Take in the next rows."""
+        """Add the next rows."""
         self.census.add(batch.keys or ())
         for i in range(min(len(batch), self._n_head - len(self.head))):
             self.head.append({**shown_key(batch, i), "vector": self._numbers(batch, i)})
@@ -192,8 +195,10 @@ def _shown(key: str) -> dict[str, Any]:
 
 
 def _describe_labels(source: Source, labels: GuardedLabels, n_head: int) -> dict[str, Any]:
+    from salcli.data.join import settle_index
     from salcli.streaming.passes import join_labels
 
+    labels = settle_index(labels, source)
     join = join_labels(source, labels)
     matched = join.matched(labels)
     rows = as_index(join.rows_of(matched))

@@ -34,7 +34,7 @@ class Labelled:
     highest_score_of_second: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the fields of the JSON."""
+        """Return the fields of the JSON."""
         return asdict(self)
 
     def lines(self) -> dict[str, str]:
@@ -89,6 +89,9 @@ def _direction(source: Source, options: LabelCommandOptions) -> NDArray[np.float
         raise AlignmentError(
             f"{source.path}: no row for the seed word{'s' if len(missing) > 1 else ''} {', '.join(missing)}"
         )
+    for word, vector in found.items():
+        if not vector.any():
+            raise RankError(f"{source.path}: the seed word {word!r} has a vector of zeros, which gives no direction")
     firsts, seconds = (np.stack([found[pair[side]] for pair in options.pairs]) for side in (0, 1))
     try:
         return seed_direction(firsts, seconds)

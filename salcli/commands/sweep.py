@@ -46,7 +46,7 @@ class Again:
 def require_repeatable(
     artifact: Artifact, erasure: Erasure, guarded: GuardedLabels, plan: EvaluationSplit, options: EvaluateOptions
 ) -> None:
-    """Refuse, before anything is trained, what cannot be measured again.
+    """Check, before anything is trained, that the eraser can be fitted again.
 
     Raises
     ------
@@ -54,9 +54,9 @@ def require_repeatable(
     RankError : all values of a sweep are above the rank
     UsageError : nothing is written that could be looked at
     """
-    rank, asked = int(artifact.header["rank"]), options.sweep
-    if asked is not None and asked.parameter == "k" and asked.values[0] > rank:
-        raise RankError(f"`sweep=k={asked.values[0]:g}…`: the rank is {rank}, so there is nothing to measure")
+    rank, sweep = int(artifact.header["rank"]), options.sweep
+    if sweep is not None and sweep.parameter == "k" and sweep.values[0] > rank:
+        raise RankError(f"`sweep=k={sweep.values[0]:g}…`: the rank is {rank}, so there is nothing to measure")
     if options.sweep is not None or options.repeats is not None:
         _written(erasure)
     if options.repeats is not None and (options.sample or 0) > len(plan.fitted):
@@ -116,7 +116,7 @@ def repeat_fits(
 
     Returns
     -------
-    mean and standard deviation of every figure (None: no repeats were asked for), and notes
+    mean and standard deviation of every figure (None: without repeats), and notes
     """
     if options.repeats is None:
         return None, ()

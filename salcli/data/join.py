@@ -1,13 +1,14 @@
 """Which embedding row each label belongs to (`Join`), and the chosen rows with their design (`LabelledRows`)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
 from salcli.data.embeddings import Embeddings, Floats, Rows
 from salcli.data.labels import GuardedLabels, Index, Selection, as_index, as_subscript
+from salcli.data.source import Source
 from salcli.errors import AlignmentError, warn
 
 
@@ -35,6 +36,26 @@ class Join:
         return cls(range(n_rows), n_rows)
 
     @classmethod
+    def by_number(cls, labels: GuardedLabels, n_rows: int, path: str) -> Self:
+        """Label i belongs to the row whose number the column without a name says, from 0 (or 1, as R counts all rows).
+
+        Raises
+        ------
+        AlignmentError : there is no such row
+        """
+        assert labels.index is not None
+        numbers = labels.index
+        if len(numbers) == numbers.max() == n_rows and numbers.min() == 1:
+            warn(f"{labels.path}: the rows in the column without a name count from 1 to {n_rows}")
+            numbers = numbers - 1
+        if numbers.max() >= n_rows:
+            raise AlignmentError(
+                f"{labels.path}: row {numbers.max()} in the column without a name, but {path} has {n_rows} rows, "
+                "which count from 0"
+            )
+        return cls(numbers, n_rows)
+
+    @classmethod
     def by_key(cls, labels: GuardedLabels, key_batches: Iterable[tuple[str, ...]], path: str) -> Self:
         """Label i belongs to the first row whose key equals its key exactly.
 
@@ -56,14 +77,14 @@ class Join:
         misses = join.unmatched()
         if len(misses):
             named = ", ".join(repr(labels.keys[i]) for i in misses[:3])
-            told = f"{len(misses)} of {len(labels)} labels not in the embedding {path}: {named}"
+            text = f"{len(misses)} of {len(labels)} labels not in the embedding {path}: {named}"
             if len(misses) == len(labels):
-                raise AlignmentError(told)
-            warn(told + (" …" if len(misses) > 3 else ""))
+                raise AlignmentError(text)
+            warn(text + (" …" if len(misses) > 3 else ""))
         return join
 
     def without_rows(self, dropped: Rows) -> Self:
-        """Take rows out, so that their labels have none."""
+        """Return the join without some rows, whose labels then have no row."""
         if not len(dropped):
             return self
         rows = as_index(self.row_of_label)
@@ -85,7 +106,7 @@ class Join:
         return range(len(is_matched)) if is_matched.all() else np.flatnonzero(is_matched)
 
     def rows_of(self, index: Selection) -> Rows | range:
-        """Give the embedding rows of the labels at `index`."""
+        """Return the embedding rows of the labels at `index`."""
         if isinstance(self.row_of_label, range):
             return index  # label i belongs to row i
         return self.row_of_label[as_subscript(index)]
@@ -102,19 +123,19 @@ class LabelledRows:
 
     @classmethod
     def of(cls, rows: Rows | range) -> Self:
-        """Put labels 0…n-1, which belong to `rows`, into the order of the embedding file."""
+        """Return labels 0…n-1, which belong to `rows`, in the order of the embedding file."""
         if isinstance(rows, range) or bool(np.all(rows[1:] > rows[:-1])):  # as they are, most often
             return cls(rows, range(len(rows)))
         index = np.argsort(rows, kind="stable")
         return cls(rows[index], index)
 
     def touch(self, start: int, n_rows: int) -> bool:
-        """Tell whether any chosen row lies among `n_rows` rows from `start`."""
+        """Return whether any chosen row lies among `n_rows` rows from `start`."""
         first, last = self._span(start, start + n_rows)
         return last > first
 
     def all_of(self, start: int, n_rows: int) -> Selection | None:
-        """Give the labels of `n_rows` rows from `start`, or None where some of them are not chosen."""
+        """Return the labels of `n_rows` rows from `start`, or None where some of them are not chosen."""
         first, last = self._span(start, start + n_rows)
         return self.index[first:last] if last - first == n_rows else None
 
@@ -144,7 +165,34 @@ class LabelledRows:
             return batch.vectors, self.index[first:last]
         rows = as_index(self.rows[first:last])
         positions = np.searchsorted(batch.rows, rows)
-        held = batch.rows[np.minimum(positions, len(batch) - 1)] == rows  # some may be dropped
-        chosen = positions[held]
+        is_present = batch.rows[np.minimum(positions, len(batch) - 1)] == rows  # some may be dropped
+        chosen = positions[is_present]
         is_whole = len(chosen) == len(batch)
-        return (batch.vectors if is_whole else batch.vectors[chosen]), as_index(self.index[first:last])[held]
+        return (batch.vectors if is_whole else batch.vectors[chosen]), as_index(self.index[first:last])[is_present]
+
+
+def settle_index(labels: GuardedLabels, source: Source) -> GuardedLabels:
+    """Decide whether row numbers in a column without a name join, where neither a key nor an option says so.
+
+    Numbers that only count the rows are left out. Fewer labels than rows, numbered without repeats, join by their
+    numbers. Others can mean either: the table was shuffled before the rows were encoded, or after.
+
+    Raises
+    ------
+    AlignmentError : they can mean either
+    """
+    if labels.index is None or labels.keys is not None:
+        return labels
+    m, numbers, n_rows, path = len(labels), labels.index, source.n_all, source.path
+    from_one = bool(np.array_equal(numbers, np.arange(1, m + 1)))
+    if m > n_rows or (m == n_rows and (from_one or np.array_equal(numbers, np.arange(m)))):
+        return replace(labels, index=None)
+    about = f"{labels.path}: the first column has no name and holds row numbers ({numbers[0]} … {numbers[-1]})"
+    ways = "as an index, counted from 0 (`key=''`), or by position (`by_row`)?"
+    if m == n_rows:
+        raise AlignmentError(f"{about} in another order than 0…{n_rows - 1}: are labels to be joined by them {ways}")
+    if from_one or numbers.max() >= n_rows or len(np.unique(numbers)) < m:
+        what = "count from 1" if from_one else "repeat, or go beyond the rows"
+        raise AlignmentError(f"{about} that {what}; {path} has {n_rows} rows, 0…{n_rows - 1}: join {ways}")
+    warn(f"{about}: the {m} labels are joined by them to the {n_rows} rows of {path}, counted from 0")
+    return replace(labels, keys=tuple(map(str, numbers.tolist())), key_column="")

@@ -13,6 +13,7 @@ Index = NDArray[np.int64]
 Selection = Index | range
 """Labels by number. Where they follow each other, as all labels of a file do, a range says it and takes no memory."""
 AT_ONCE = 1 << 16
+MOST_CODES = 1 << 20  # of a table
 
 
 def as_index(selection: Selection) -> Index:
@@ -21,13 +22,22 @@ def as_index(selection: Selection) -> Index:
 
 
 def as_subscript(selection: Selection) -> Index | slice:
-    """Give what an array takes a selection by; a range takes a view."""
+    """Return a selection as an index of arrays: a slice (a view) for a range."""
     return slice(selection.start, selection.stop) if isinstance(selection, range) else selection
 
 
 def smallest_code(n_classes: int) -> np.dtype[np.signedinteger[Any]]:
-    """Choose the smallest type that holds the codes of so many classes, and −1: there may be millions of labels."""
+    """Return the smallest type that holds the codes of so many classes, and −1: there may be millions of labels."""
     return np.dtype(next((t for t in (np.int8, np.int16) if n_classes <= np.iinfo(t).max), np.int32))
+
+
+def _renumbered(codes: Index, n_codes: int) -> Index:
+    """Return codes 0…n_codes − 1 renumbered in their order, without gaps."""
+    if n_codes > MOST_CODES + len(codes):
+        return np.unique(codes, return_inverse=True)[1].astype(np.int64).reshape(-1)
+    is_present = np.zeros(n_codes, np.bool_)  # a table is many times faster than sorting millions of labels
+    is_present[codes] = True
+    return np.asarray((np.cumsum(is_present) - 1)[codes], np.int64)
 
 
 def _counted(values: NDArray[Any], n_classes: int) -> Index:
@@ -93,7 +103,7 @@ class Attribute:
         return type(self)(self.name, np.asarray((values - mean) / (spread or 1.0), dtype=np.float64), None)
 
     def codes(self, index: Index) -> Index:
-        """Give the class codes of the labels at `index`, −1 where there is no label."""
+        """Return the class codes of the labels at `index`, −1 where there is no label."""
         assert self.classes is not None
         return self.values[index].astype(np.int64)
 
@@ -111,7 +121,7 @@ class Attribute:
         return z
 
     def require_variety(self, path: str) -> None:
-        """Refuse an attribute of the file at `path` that cannot covary with anything.
+        """Check that an attribute of the file at `path` varies.
 
         Raises
         ------
@@ -119,7 +129,7 @@ class Attribute:
         """
         column = self._named(path)
         if self.classes is None:
-            if self.n_labelled == 0 or np.min(held := self.values[self.is_labelled]) == np.max(held):
+            if self.n_labelled == 0 or np.min(values := self.values[self.is_labelled]) == np.max(values):
                 raise LabelError(f"{column} has one value on {self.n_labelled} rows; nothing to remove")
             return
         if len(self.classes) < 2:
@@ -156,9 +166,11 @@ class GuardedLabels:
     split_column: str | None = None
     """The split column's name."""
     key_column: str | None = None
-    """The key column's name."""
+    """The key column's name; empty: the rows are named by their numbers, or keys, in a column without a name."""
     task: Attribute | None = None
     """Classes of the main task, `m` values; not guarded."""
+    index: Index | None = None
+    """`[m]` row numbers from a first column without a name. Without keys, it is open whether they join (see `Join`)."""
 
     def __len__(self) -> int:
         return len(self.attributes[0].values)
@@ -174,6 +186,14 @@ class GuardedLabels:
         """Whether every attribute has a value in every row."""
         return all(attribute.n_labelled == len(attribute.values) for attribute in self.attributes)
 
+    @cached_property
+    def split_codes(self) -> tuple[tuple[str, ...], NDArray[np.signedinteger[Any]]]:
+        """The distinct names of parts, and the number `[m]` of each row's name; none without a split column."""
+        splits = self.splits or ()
+        names = tuple(dict.fromkeys(splits))
+        code_of = {name: code for code, name in enumerate(names)}
+        return names, np.fromiter(map(code_of.__getitem__, splits), smallest_code(len(names)), len(splits))
+
     def restricted_to(self, index: Selection) -> Self:
         """Keep the labels at `index`; each attribute keeps the classes that occur there."""
         return type(self)(
@@ -184,10 +204,11 @@ class GuardedLabels:
             self.split_column,
             self.key_column,
             None if self.task is None else self.task.restricted_to(index),
+            None if self.index is None else self.index[as_subscript(index)],
         )
 
     def require_variety(self) -> None:
-        """Refuse attributes that cannot covary with anything (see `Attribute.require_variety`)."""
+        """Check that all attributes vary (see `Attribute.require_variety`)."""
         for attribute in self.attributes:
             attribute.require_variety(self.path)
 
@@ -206,7 +227,7 @@ class GuardedLabels:
         return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
 
     def entries(self, index: Selection) -> tuple[NDArray[np.int32], NDArray[np.float64] | None]:
-        """Give Z for the labels at `index` by its entries that are not zero, one for each attribute.
+        """Return Z of the labels at `index` by its non-zero entries, one for each attribute.
 
         Returns
         -------
@@ -241,18 +262,21 @@ class GuardedLabels:
         return str(index) if self.keys is None else self.keys[index]
 
     def strata(self, index: Index) -> Index:
-        """Give each combination of classes at `index` a number; numeric attributes do not divide.
+        """Return a code for each combination of classes at `index`; numeric attributes do not count.
 
         Returns
         -------
         `[n]` stratum numbers, from 0
         """
-        codes = [attribute.values[index] for attribute in self.attributes if attribute.classes is not None]
-        if not codes:
-            return np.zeros(len(index), dtype=np.int64)
-        strata: Index = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)[1].astype(np.int64).reshape(-1)
+        strata = np.zeros(len(index), dtype=np.int64)
+        for attribute in self.attributes:
+            if attribute.classes is None:
+                continue
+            n_codes = len(attribute.classes) + 1  # −1 is one
+            combined = strata * n_codes + attribute.values[index].astype(np.int64) + 1
+            strata = _renumbered(combined, n_codes * (int(strata.max(initial=0)) + 1))
         return strata
 
 
-def _texts(held: tuple[str, ...], index: Selection) -> tuple[str, ...]:
-    return held[index.start : index.stop] if isinstance(index, range) else tuple(held[i] for i in index)
+def _texts(texts: tuple[str, ...], index: Selection) -> tuple[str, ...]:
+    return texts[index.start : index.stop] if isinstance(index, range) else tuple(texts[i] for i in index)

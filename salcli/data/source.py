@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.embeddings import Embeddings, Floats, Rows
+from salcli.data.hashes import hasher
 from salcli.errors import FormatError, warn
 from salcli.linalg.decompositions import all_finite
 
@@ -22,16 +23,17 @@ PARTITION_ELEMENTS, PARTITION_ROWS = 1 << 23, 1 << 18  # labels, and where they 
 RESTORED_SHARDS = 8  # unpickled shards whose files one process keeps open
 
 
-def partition_rows(d: int) -> int:
-    """Return the number of rows of a partition, a power of two that depends on the width `d` alone.
+def partition_rows(d: int, elements: int | None = None) -> int:
+    """Return the number of rows of a partition, a power of two of at most `elements` numbers at width `d`.
 
     No chunk crosses a multiple of it, so sums can be added up partition by partition and do not depend on the chunks.
     """
-    return int(1 << (min(max(1, PARTITION_ELEMENTS // max(1, d)), PARTITION_ROWS).bit_length() - 1))
+    elements = elements or PARTITION_ELEMENTS
+    return int(1 << (min(max(1, elements // max(1, d)), PARTITION_ROWS).bit_length() - 1))
 
 
 def row_ranges(n: int, rows: int, partition: int | None = None) -> Iterator[tuple[int, int]]:
-    """Cut 0…n into (start, stop) of at most `rows` rows that do not cross a multiple of `partition`."""
+    """Yield (start, stop) that cover 0…n, of at most `rows` rows that do not cross a multiple of `partition`."""
     partition = partition or max(1, n)
     for first in range(0, n, partition):
         last = min(first + partition, n)
@@ -94,13 +96,13 @@ class Reader(ABC):
         """Return where a row is, as a user would look for it: `line 3` or `row 2`."""
         return f"row {row}"
 
-    def companions(self) -> list[str]:
-        """Return the names of what the file holds beside the matrix and its keys."""
-        return []
+    def companions(self) -> dict[str, tuple[int, ...]]:
+        """Return what the file holds beside the matrix and its keys: name → shape (`(n,)` if it cannot be told)."""
+        return {}
 
     @abstractmethod
-    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
-        """Return the SHA-256 of the file as it is on disk; stop early when `is_wanted` returns False."""
+    def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Return the hash of the file as it is on disk; stop early when `is_wanted` returns False."""
 
     @abstractmethod
     def close(self) -> None:
@@ -113,7 +115,7 @@ class ArrayReader(Reader):
     format = "array"
 
     def __init__(self, x: NDArray[Any], path: str = "x") -> None:
-        """Take rows `[n, d]` of a float dtype; `path` names them in messages."""
+        """Wrap rows `[n, d]` of a float dtype; `path` names them in messages."""
         require_shape(path, *x.shape)
         self.path, self._x = path, x
         self.n, self.d = x.shape
@@ -127,11 +129,11 @@ class ArrayReader(Reader):
         """Return rows, without a copy."""
         return Embeddings.starting_at(start, self._x[start:stop])
 
-    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:  # noqa: ARG002 (readers of files use it)
-        """Return the SHA-256 of the rows' bytes in C order."""
-        import hashlib
-
-        return hashlib.sha256(self._x.tobytes()).hexdigest()
+    def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:  # noqa: ARG002 (readers of files use it)
+        """Return the hash of the rows' bytes in C order."""
+        found = hasher(algorithm)
+        found.update(self._x.tobytes())
+        return found.hexdigest()
 
     def close(self) -> None:
         """Do nothing: there is no file."""
@@ -256,7 +258,7 @@ class Source:
     """
 
     def __init__(self, readers: Sequence[Reader], *, allow_nonfinite: bool = False, path: str | None = None) -> None:
-        """Put readers in order; with `allow_nonfinite`, pass over all rows once to find those that are dropped.
+        """Concatenate readers; with `allow_nonfinite`, pass over all rows once to find those that are dropped.
 
         Raises
         ------
@@ -319,14 +321,14 @@ class Source:
         place = shard.reader.place(row - shard.first)
         return place if len(self.shards) == 1 else f"{place} of {shard.reader.path}"
 
-    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
-        """Return the SHA-256 of the file as it is on disk; of several, that of the list of their digests."""
-        digests = [shard.reader.sha256(is_wanted) for shard in self.shards]
+    def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Return the hash of the file as it is on disk; of several, that of the list of their digests, one a line."""
+        digests = [shard.reader.digest(algorithm, is_wanted) for shard in self.shards]
         if len(digests) == 1:
             return digests[0]
-        import hashlib
-
-        return hashlib.sha256("".join(f"{digest}\n" for digest in digests).encode("ascii")).hexdigest()
+        found = hasher(algorithm)
+        found.update("".join(f"{digest}\n" for digest in digests).encode("ascii"))
+        return found.hexdigest()
 
     def close(self) -> None:
         """Close all files."""
@@ -358,7 +360,7 @@ def _nonfinite_rows(shard: Shard) -> Rows:
 
 
 def require_shape(path: str, n: int, d: int) -> None:
-    """Refuse a matrix without rows or columns, or whose single rows are too long to be read at once."""
+    """Check that a matrix has rows and columns, and rows that are short enough to be read whole."""
     if n == 0 or d == 0:
         raise FormatError(f"{path}: no rows to read: the matrix is empty, {n} rows of {d} dimensions")
     if d > MAX_DIMENSIONS:

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import GuardedLabels, Index, Selection, as_index
-from salcli.errors import LabelError, ParameterError, UsageError, warn
+from salcli.errors import LabelError, ParameterError, UsageError, did_you_mean, warn
 
 TEST, DEV = "test", "dev"
+DEV_NAMES = (DEV, "val", "valid", "validation")
 IN_SAMPLE, FRESH = "in-sample", "fresh"
 TEST_ROWS = 10  # most test rows, in units of the most training rows: enough for an interval of a fraction of a per cent
 
@@ -53,11 +54,14 @@ class SplitRule:
         ------
         LabelError : no row is left
         """
-        chosen = self._not_held_out(labels, matched)
+        return self._sampled(labels, self._not_held_out(labels, matched))
+
+    def _sampled(self, labels: GuardedLabels, chosen: Selection) -> Selection:
         if not len(chosen):
             names = "" if labels.splits is None else f" (column {labels.split_column!r}: {_named(labels.splits)})"
             where = f"marked {self.fit_split!r}" if self.fit_split is not None else "to fit"
-            raise LabelError(f"{labels.path}: no labelled row is {where}{names}")
+            hint = did_you_mean(self.fit_split or "", set(labels.splits or ()))
+            raise LabelError(f"{labels.path}: no labelled row is {where}{names}{hint}")
         if self.sample is None:
             return chosen
         if self.sample > len(chosen):
@@ -65,25 +69,23 @@ class SplitRule:
             return chosen
         return stratified_sample(labels, as_index(chosen), self.sample, self.seed)
 
-    def held_out(self, labels: GuardedLabels, matched: Index) -> Index:
-        """Return the labels whose rows the hold-out keeps out of the fit."""
-        return np.setdiff1d(matched, self._not_held_out(labels, matched)) if self.holdout else matched[:0]
-
     def divide(self, labels: GuardedLabels, matched: Index) -> "EvaluationSplit":
         """Divide the `matched` labels into rows that train the in-sample attacker, the fresh attacker, and the test.
 
-        With a split column, `dev` rows train the fresh attacker (without any: a seeded half of `test`), and the other
-        `test` rows are the test. With a hold-out, a seeded half of it trains the fresh attacker; the other half is the
-        test. Without test rows the fitted rows are the test.
+        With a split column, `dev` rows (or `val`, `valid`, `validation`) train the fresh attacker; without any, a
+        seeded half of `test` does. The other `test` rows are the test. With a hold-out, a seeded half of it trains the
+        fresh attacker; the other half is the test. Without test rows the fitted rows are the test.
         """
-        fitted = as_index(self.fitted(labels, matched))
+        kept = as_index(self._not_held_out(labels, matched))
+        fitted = as_index(self._sampled(labels, kept))
         if self.fit_split is not None:
-            test = np.setdiff1d(marked(labels, matched, TEST), fitted)
-            fresh = np.setdiff1d(marked(labels, matched, DEV), fitted)
+            test = _without(marked(labels, matched, TEST), fitted, labels)
+            fresh = _without(marked(labels, matched, *DEV_NAMES), fitted, labels)
             if not len(fresh):
                 fresh, test = _halves(labels, test, self.seed)
         else:
-            fresh, test = _halves(labels, np.setdiff1d(self.held_out(labels, matched), fitted), self.seed)
+            held_out = _without(matched, kept, labels) if self.holdout else matched[:0]
+            fresh, test = _halves(labels, held_out, self.seed)
         if not len(test):
             return EvaluationSplit.of(fitted, {IN_SAMPLE: fitted}, fitted, has_held_out=False)
         return EvaluationSplit.of(fitted, {IN_SAMPLE: fitted, FRESH: fresh}, test, has_held_out=True)
@@ -109,7 +111,7 @@ class EvaluationSplit:
     trainers: dict[str, Index]
     """By adversary, the rows that train it; an adversary without rows is missing."""
     test: Index
-    """Rows that all are measured on; the fitted rows themselves if nothing was held out."""
+    """Rows that all are measured on; the fitted rows themselves if no rows were held out."""
     has_held_out: bool
     """Whether the test rows took no part in the fit."""
     n_available: dict[str, int]
@@ -166,11 +168,26 @@ def _halves(labels: GuardedLabels, index: Index, seed: int) -> tuple[Index, Inde
     return index[in_first], index[~in_first]
 
 
-def marked(labels: GuardedLabels, index: Index, name: str) -> Index:
-    """Return those of the labels at `index` whose split is `name`."""
-    splits = labels.splits or ()
-    is_marked = np.fromiter((splits[i] == name for i in index), dtype=np.bool_, count=len(index))
-    return np.asarray(index[is_marked], dtype=np.int64)
+def _without(index: Index, others: Index, labels: GuardedLabels) -> Index:
+    """Return the labels at `index` that are not among `others`, ascending (faster than setdiff1d, which hashes)."""
+    is_kept = np.zeros(len(labels), np.bool_)
+    is_kept[index] = True
+    is_kept[others] = False
+    return np.flatnonzero(is_kept)
+
+
+def marked(labels: GuardedLabels, index: Index, *names: str) -> Index:
+    """Return those of the labels at `index` whose split has one of these names."""
+    found, codes = labels.split_codes
+    is_wanted = np.array([name in names for name in found], np.bool_)
+    return np.asarray(index[is_wanted[codes[index]]], dtype=np.int64) if len(found) else index[:0]
+
+
+def split_counts(labels: GuardedLabels, index: Index) -> dict[str, int]:
+    """Return how many of the labels at `index` have each name in the split column, by name."""
+    names, codes = labels.split_codes
+    counts = np.bincount(codes[index], minlength=len(names)).tolist()
+    return {name: n for name, n in sorted(zip(names, counts, strict=True)) if n}
 
 
 def seeded_shares(labels: GuardedLabels, index: Index, seed: int, purpose: str = "holdout") -> NDArray[np.float64]:
@@ -180,11 +197,11 @@ def seeded_shares(labels: GuardedLabels, index: Index, seed: int, purpose: str =
     -------
     `[n]` shares
     """
-    salt = f"salcli {purpose} {seed}".encode()
+    salt = hashlib.sha256(f"salcli {purpose} {seed}".encode()).digest()
     shares = np.empty(len(index))
     for position, label in enumerate(index):
         name = labels.identity(int(label)).encode("utf-8", "surrogateescape")
-        digest = hashlib.blake2b(name, digest_size=8, key=hashlib.sha256(salt).digest()).digest()
+        digest = hashlib.blake2b(name, digest_size=8, key=salt).digest()
         shares[position] = (int.from_bytes(digest, "big") >> 11) / 2.0**53
     return shares
 
@@ -200,7 +217,8 @@ def stratified_sample(labels: GuardedLabels, index: Index, size: int, seed: int)
     """
     order = np.arange(len(index))
     if labels.keys is not None:
-        order = np.array(sorted(order.tolist(), key=lambda i: labels.identity(int(index[i]))), dtype=np.int64)
+        keys = [labels.keys[i] for i in index.tolist()]
+        order = np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
     (drawn,) = stratified_parts(labels.strata(index[order]), [size / len(index)], seed, sizes=[size])
     return index[np.sort(order[drawn])]
 

@@ -10,7 +10,7 @@ from salcli.data.labels import GuardedLabels
 from salcli.data.source import Source
 from salcli.data.splits import SplitRule
 from salcli.erasers.base import ERASERS, METHODS, Eraser, Method
-from salcli.errors import AlignmentError, FormatError, ParameterError, SalcliError
+from salcli.errors import AlignmentError, FormatError, SalcliError, UsageError
 from salcli.formats.artifact import SCHEMA_1, read_file, write_file
 from salcli.linalg.blas import blas_product
 from salcli.options import LabelOptions
@@ -67,7 +67,7 @@ class Artifact:
         """
         try:
             return self.method.Parameters(**self.header["parameters"])
-        except (TypeError, ParameterError) as error:
+        except (TypeError, UsageError) as error:
             raise FormatError(f"the parameters of method {self.header['method']!r} are not understood") from error
 
     def summary(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class Artifact:
         }
 
     def require_width(self, path: str, source: Source) -> None:
-        """Refuse rows of another width than the eraser takes; `path`: of the artifact, for the message.
+        """Check that rows have the width that the eraser takes; `path`: of the artifact, for the message.
 
         Raises
         ------
@@ -102,7 +102,7 @@ class Artifact:
         return LabelOptions(
             given.attributes if is_chosen else tuple(a["name"] for a in attributes if a["classes"] is not None),
             given.numeric if is_chosen else tuple(a["name"] for a in attributes if a["classes"] is None),
-            given.key or (None if given.by_row else rows["key_column"]),
+            given.key if given.key is not None else None if given.by_row else rows["key_column"],
             given.by_row or (given.key is None and rows["joined_by"] == "row"),
             given.split_column or (None if given.no_split else rows["split_column"]),
             given.no_split or (given.split_column is None and rows["split_column"] is None),
@@ -117,7 +117,7 @@ class Artifact:
                     ("split_column", given.split_column),
                     ("task", given.task),
                 )
-                if value
+                if value not in (None, ())
             ),
         )
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from salcli.data.labels import Attribute
-from salcli.errors import ParameterError, RankError, UsageError
+from salcli.errors import ParameterError, RankError, UsageError, warn
 from salcli.options import Record, option
 from salcli.streaming.engine import Engine
 from salcli.streaming.passes import LabelledSource
@@ -138,7 +138,20 @@ class Fit(Generic[E]):
     is_centred: bool = True
     """Whether the moments were centred."""
     header: dict[str, Any] = field(default_factory=dict)
-    """Further plain values for the artifact's header."""
+    """Further plain values for the artifact's header, or others than `fit` was given."""
+    doubts: tuple[str, ...] = ()
+    """What the user should know of this fit; said by those who fit once, not again and again."""
+
+
+def warn_of_doubts(fit: Fit[Eraser]) -> None:
+    """Warn of what makes an eraser of little use, such as that it removes all directions."""
+    for doubt in fit.doubts:
+        warn(doubt)
+    if fit.eraser.k == fit.eraser.d_out:
+        warn(
+            f"all {fit.eraser.k} directions are removed, so erased rows are all the same and no main task is left: "
+            "choose a smaller `k`"
+        )
 
 
 class Method(Protocol):
@@ -250,6 +263,23 @@ class SpectralParameters(Record):
             raise ParameterError("k", self.k, "at least one direction must be removed")
 
 
+@dataclass(frozen=True)
+class ProjectionParameters(SpectralParameters):
+    """Which directions an orthogonal projection removes, and what it sets their coordinates to."""
+
+    center: bool = option(True, off="--no-center", help="Centre X and Z first; the paper does not.")
+    keep_mean: bool = option(
+        False,
+        help="Set removed coordinates to their mean instead of 0, for models that stay as they are. Rows that are "
+        "divided by their length afterwards can be read then.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.keep_mean and not self.center:
+            raise UsageError("`keep_mean` keeps what centring takes off: it cannot go with `center=False`")
+
+
 def choose_k(singular_values: Array, rank: int, k: int | None, alpha: float | None) -> tuple[int, dict[str, Any]]:
     """Return how many directions to remove: k as given, the least with σ₁/σₖ₊₁ > alpha, or all of the rank.
 
@@ -271,7 +301,8 @@ def choose_k(singular_values: Array, rank: int, k: int | None, alpha: float | No
     if k is not None and k > rank:
         raise RankError(
             f"k = {k}, but the cross-covariance has rank {rank}: only {rank} "
-            f"direction{'s carry' if rank > 1 else ' carries'} the labels (singular values {_shown(singular_values)})"
+            f"direction{'s carry' if rank > 1 else ' carries'} the labels (singular values {_shown(singular_values)}): "
+            f"leave `k` out to remove {'all of them' if rank > 1 else 'it'}"
         )
     rule: dict[str, Any] = {"rank": True} if k is None else {"given": k}
     chosen = rank if k is None else k

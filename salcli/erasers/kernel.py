@@ -35,7 +35,7 @@ class KernelEraser(Eraser):
     dual: Array
     """`[m, k]` W, orthonormal under the landmarks' Gram matrix: WᵀK̃W = I."""
     offset: Array
-    """`[k]` Uᵀμ, the mean coordinate of the fitted rows, which erased rows keep; zero where the fit was not centred."""
+    """`[k]` the coordinates that erased rows have in the removed directions: zeros, or Uᵀμ of the fitted rows."""
 
     def __post_init__(self) -> None:
         m, k = self.dual.shape if self.dual.ndim == 2 else (0, 0)
@@ -115,7 +115,7 @@ class KernelEraser(Eraser):
         RangeError : see `explicit`
         """
         purpose = f"to write feature vectors, the kernel matrix of the eraser's {len(self.landmarks):,} rows"
-        memory.require_room(self.explicit_bytes, purpose, remedy)
+        memory.require_memory(self.explicit_bytes, purpose, remedy)
         return self.explicit()
 
     @property
@@ -128,7 +128,7 @@ class KernelEraser(Eraser):
         return self.kernel.against(self.landmarks)
 
     def coordinates(self, x: NDArray[Any]) -> Array:
-        """Give Uᵀφ(x) = Wᵀκ(x) (paper, eq. kernel-proj) of rows `[n, d]`: `[n, k]`."""
+        """Return Uᵀφ(x) = Wᵀκ(x) (paper, eq. kernel-proj) of rows `[n, d]`: `[n, k]`."""
         found = np.empty((len(x), self.k))
         for rows in blocks(len(x), len(self.landmarks)):
             with counted_from(rows.start):
@@ -136,7 +136,7 @@ class KernelEraser(Eraser):
         return found
 
     def erased_gram(self, x: NDArray[Any], y: NDArray[Any], *, strength: float = 1.0) -> Array:
-        """Give K̂, the inner products of erased rows: of `x` `[a, d]` with `y` `[b, d]`.
+        """Return K̂, the inner products of erased rows: of `x` `[a, d]` with `y` `[b, d]`.
 
         Returns
         -------
@@ -277,7 +277,7 @@ class FeatureEraser(Eraser):
         return FeatureEraser(self.features, self.linear.truncated(k))
 
     def by_inner_products(self) -> KernelEraser:
-        """Give the same directions as combinations of the landmarks: U = Φ̃ (whitener right)."""
+        """Return the same directions as combinations of the landmarks: U = Φ̃ (whitener right)."""
         whitener, linear = self.features.whitener, self.linear
         return KernelEraser(
             self.features.kernel, self.features.landmarks, whitener @ linear.right, linear.mean @ linear.right

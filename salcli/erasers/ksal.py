@@ -5,16 +5,17 @@ The paper takes the top eigenvectors of Γ. As printed, Γ = K_φ K_ψ; its own 
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, as_index
 from salcli.data.splits import stratified_sample
-from salcli.erasers.base import Fit, SpectralParameters, choose_k
+from salcli.erasers.base import Fit, ProjectionParameters, choose_k
 from salcli.erasers.kernel import FeatureEraser, KernelEraser
+from salcli.erasers.kernel_scale import explained_by, fitting_gamma, sampled, scale_doubts
 from salcli.erasers.sal import fit_sal
 from salcli.errors import ParameterError, RankError, warn
 from salcli.linalg.decompositions import column_rank
@@ -30,8 +31,21 @@ Array = NDArray[np.float64]
 Spread = Callable[[Callable[[slice], Array], Iterable[slice]], Iterable[Array]]
 
 
-ALL_LANDMARKS = "all"
+ALL_LANDMARKS, SCALE = "all", "scale"
 EIGH_COPIES = 5  # the matrix, its eigenvectors, and what the solver works in
+
+
+def parse_gamma(text: str) -> float | str:
+    """Return the number that a text says, or `scale`.
+
+    Raises
+    ------
+    ValueError : it is neither
+    """
+    try:
+        return text if text == SCALE else float(text)
+    except ValueError:
+        raise ValueError("expected a positive number, or scale") from None
 
 
 def parse_landmarks(text: str) -> int | str:
@@ -49,12 +63,16 @@ def parse_landmarks(text: str) -> int | str:
 
 
 @dataclass(frozen=True)
-class KSALParameters(SpectralParameters):
+class KSALParameters(ProjectionParameters):
     """How kSAL is fitted."""
 
-    center: bool = option(True, off="--no-center", help="Centre X and Z first; the paper does not.")
     kernel: str = option("rbf", metavar="K", help="rbf, poly or linear.", choices=tuple(PARAMETERS))
-    gamma: float | None = option(None, metavar="γ", help="Of rbf (default 0.1) and poly (default 1).")
+    gamma: float | str | None = option(
+        None,
+        metavar="γ|scale",
+        help="Of rbf (default 0.1) and poly (default 1); scale: 1 / median squared distance of the fitted rows.",
+        parse=parse_gamma,
+    )
     degree: int | None = option(None, metavar="P", help="Of poly (default 2): (γ xᵀx' + c₀)ᵖ.")
     coef0: float | None = option(None, metavar="C", help="c₀ of poly (default 1).")
     landmarks: int | str = option(
@@ -68,20 +86,33 @@ class KSALParameters(SpectralParameters):
         super().__post_init__()
         if self.landmarks != ALL_LANDMARKS and (isinstance(self.landmarks, str) or self.landmarks < 2):
             raise ParameterError("landmarks", self.landmarks, "at least 2, or all")
+        if self.gamma != SCALE and isinstance(self.gamma, str):
+            raise ParameterError("gamma", self.gamma, "expected a positive number, or scale")
         self.to_kernel()
 
+    def scaled_to(self, x: NDArray[Any], seed: int) -> Self:
+        """Return the parameters with a number for γ = scale, from a sample of rows `[n, d]`.
+
+        Raises
+        ------
+        RankError, RangeError : see `fitting_gamma`
+        """
+        return replace(self, gamma=fitting_gamma(sampled(x, seed))) if self.gamma == SCALE else self
+
     def to_kernel(self) -> Kernel:
-        """Return the kernel.
+        """Return the kernel, with its own γ where that is yet to be chosen.
 
         Raises
         ------
         ParameterError : there is none of that name, or it has no such parameter
         """
-        asked = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
-        given = {name: value for name, value in asked.items() if value is not None}
+        values = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        given = {name: value for name, value in values.items() if value is not None}
         for name, value in given.items():
-            if name not in PARAMETERS.get(self.kernel, asked):
+            if name not in PARAMETERS.get(self.kernel, values):
                 raise ParameterError(name, value, f"the {self.kernel} kernel has no such parameter")
+        if self.gamma == SCALE:
+            del given["gamma"]
         return Kernel(self.kernel, **given)  # type: ignore[arg-type]
 
 
@@ -105,7 +136,7 @@ class KSALMethod:
         """Fit kSAL to labelled rows: exactly by inner products, or on the features that landmarks give."""
         rows = rows.standardized(is_centred=parameters.center)
         if parameters.landmarks == ALL_LANDMARKS:
-            return _fit_exactly(rows, parameters, engine, progress)
+            return _fit_exactly(rows, parameters, seed, engine, progress)
         return _fit_nystroem(rows, parameters, seed, engine, progress)
 
 
@@ -120,22 +151,27 @@ def _fit_nystroem(
     if most < len(rows):
         everyone = stratified_sample(rows.labels, everyone, most, seed)
     m = len(everyone)
-    memory.require_room(8 * EIGH_COPIES * m * m, f"the kernel matrix of {m:,} landmarks", "give fewer `landmarks`")
+    memory.require_memory(8 * EIGH_COPIES * m * m, f"the kernel matrix of {m:,} landmarks", "give fewer `landmarks`")
     chosen = np.sort(rows.row_of_label[everyone])
     landmarks = _native(gather_rows(rows.source, chosen, progress)[0])
+    parameters = parameters.scaled_to(landmarks, seed)
+    doubts = scale_doubts(parameters.to_kernel(), landmarks, seed)
     features = NystromMap.of(parameters.to_kernel(), landmarks)
     moments = fold(rows, CrossMoments, engine, progress, features, is_centred=parameters.center)
-    fit = fit_sal(moments, parameters.k, alpha=parameters.alpha, is_centred=parameters.center)
+    with explained_by(doubts):
+        fit = fit_sal(
+            moments, parameters.k, alpha=parameters.alpha, is_centred=parameters.center, keep_mean=parameters.keep_mean
+        )
     _warn_of_lost(rows, fit.rank, rows.labels.design(everyone), is_centred=parameters.center)
     rule = "stratified" if m < len(rows) else "every fitted row"
     header = {"landmarks": {"n": len(landmarks), "rule": rule, "n_features": features.width}}
-    header = {"kernel": features.kernel.to_dict(), **header}
+    header = {"kernel": features.kernel.to_dict(), "parameters": asdict(parameters), **header}
     eraser = FeatureEraser(features, fit.eraser)
-    return Fit(eraser, fit.singular_values, fit.rank, fit.k_rule, fit.is_centred, header)
+    return Fit(eraser, fit.singular_values, fit.rank, fit.k_rule, fit.is_centred, header, doubts)
 
 
 def _fit_exactly(
-    rows: LabelledSource, parameters: KSALParameters, engine: Engine, progress: Progress
+    rows: LabelledSource, parameters: KSALParameters, seed: int, engine: Engine, progress: Progress
 ) -> Fit[KernelEraser]:
     """Fit kSAL on all rows by their inner products.
 
@@ -145,9 +181,13 @@ def _fit_exactly(
     """
     source, n = rows.source, len(rows)
     needed = exact_bytes(n, source.d, source.dtype.itemsize, rows.labels.n_columns, engine.n_workers)
-    memory.require_room(needed, f"exact kSAL on {n:,} rows of {source.d} dimensions", "use `landmarks=M` or `sample=N`")
+    memory.require_memory(
+        needed, f"exact kSAL on {n:,} rows of {source.d} dimensions", "use `landmarks=M` or `sample=N`"
+    )
     x = _native(gather_rows(source, as_index(rows.rows.rows), progress)[0])
     design = rows.labels.design(as_index(rows.rows.index))
+    parameters = parameters.scaled_to(x, seed)
+    doubts = scale_doubts(parameters.to_kernel(), x, seed)
 
     def spread(work: Callable[[slice], Array], blocks: Iterable[slice]) -> Iterator[Array]:
         with progress.stage(f"kernel matrix block by block, at most {memory.in_gib(needed)}", n) as advance:
@@ -155,15 +195,17 @@ def _fit_exactly(
                 yield part
                 advance(len(part))
 
-    fit = fit_ksal(
-        x,
-        design,
-        parameters.to_kernel(),
-        parameters.k,
-        alpha=parameters.alpha,
-        is_centred=parameters.center,
-        spread=spread,
-    )
+    with explained_by(doubts):
+        fit = fit_ksal(
+            x,
+            design,
+            parameters.to_kernel(),
+            parameters.k,
+            alpha=parameters.alpha,
+            is_centred=parameters.center,
+            keep_mean=parameters.keep_mean,
+            spread=spread,
+        )
     _warn_of_lost(rows, fit.rank, design, is_centred=parameters.center)
     free = memory.available_bytes()
     if free is not None and fit.eraser.explicit_bytes > free:
@@ -171,8 +213,8 @@ def _fit_exactly(
             f"to write feature vectors with this eraser, apply will need {memory.in_gib(fit.eraser.explicit_bytes)} "
             f"for the kernel matrix of its {n:,} rows, more than there is here; `landmarks=M` needs less"
         )
-    header = {"kernel": fit.eraser.kernel.to_dict(), "landmarks": {"n": n, "rule": ALL_LANDMARKS}}
-    return replace(fit, header=header)
+    header = {"kernel": fit.eraser.kernel.to_dict(), "parameters": asdict(parameters)}
+    return replace(fit, header={**header, "landmarks": {"n": n, "rule": ALL_LANDMARKS}}, doubts=doubts)
 
 
 def _warn_of_lost(rows: LabelledSource, rank: int, design: Array, *, is_centred: bool) -> None:
@@ -201,6 +243,7 @@ def fit_ksal(
     *,
     alpha: float | None = None,
     is_centred: bool = True,
+    keep_mean: bool = False,
     spread: Spread = map,
 ) -> Fit[KernelEraser]:
     """Erase the k directions of feature space that covary most with Z; exact, in memory O(block · n).
@@ -210,7 +253,7 @@ def fit_ksal(
     x : `[n, d]`
     z : `[n, c]` one-hot or numbers
     kernel : of x; that of z is linear
-    k, alpha, is_centred : as for `fit_sal`
+    k, alpha, is_centred, keep_mean : as for `fit_sal`
     spread : maps a function over row blocks, perhaps on threads, keeping their order
 
     Returns
@@ -242,7 +285,7 @@ def fit_ksal(
     dual = design @ (vectors[:, :chosen] / np.sqrt(values[:chosen]))
     largest = np.argmax(np.abs(dual), axis=0)
     dual *= np.where(dual[largest, np.arange(chosen)] < 0, -1.0, 1.0)
-    offset = dual.T @ products[:, -1] if is_centred else np.zeros(chosen)
+    offset = dual.T @ products[:, -1] if keep_mean else np.zeros(chosen)
     return Fit(KernelEraser(kernel, x, dual, offset), singular_values, rank, rule, is_centred)
 
 

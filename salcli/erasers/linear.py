@@ -30,16 +30,16 @@ BATCH_ELEMENTS = 1 << 20  # in a batch: up to 4 MiB of float32
 ORTHONORMAL = 1e-8  # written and read in float64, directions are orthonormal to about 1e-15
 
 
-_held = threading.local()
+_local = threading.local()
 
 
 def _scratch(rows: int, d: int) -> tuple[Array, Array]:
-    """Give this thread's two blocks `[rows, d]`: fresh memory would cost more than the work that is done in it."""
+    """Return this thread's two blocks `[rows, d]`, which are reused: fresh memory would take longer than the work."""
     size = max(WIDE_ELEMENTS, rows * d)
-    held = getattr(_held, "blocks", None)
-    if held is None or held.shape[1] < size:
-        held = _held.blocks = np.empty((2, size))
-    one, other = held[:, : rows * d].reshape(2, rows, d)
+    found = getattr(_local, "blocks", None)
+    if found is None or found.shape[1] < size:
+        found = _local.blocks = np.empty((2, size))
+    one, other = found[:, : rows * d].reshape(2, rows, d)
     return one, other
 
 
@@ -51,7 +51,7 @@ class LinearEraser(Eraser):
     names: ClassVar[tuple[str, ...]] = ("mean", "left", "right")
 
     mean: Array
-    """`[d]` μ of the fitted rows, or zeros when the fit was not centred."""
+    """`[d]` exactly what is subtracted: zeros, or μ of the fitted rows where the fit was to keep it."""
     left: Array
     """`[d, k]` what is subtracted."""
     right: Array
@@ -139,7 +139,7 @@ class LinearEraser(Eraser):
     def reduce(
         self, x: NDArray[Any], *, dtype: DTypeLike | None = None, out: NDArray[Any] | None = None
     ) -> NDArray[Any]:
-        """Give the coordinates of x − mean in the complement of the removed directions (paper: Ūᵀx).
+        """Return the coordinates of x − mean in the complement of the removed directions (paper: Ūᵀx).
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class LinearEraser(Eraser):
 
         Returns
         -------
-        `[n, d − k]`, with the same inner products as the centred erased rows
+        `[n, d − k]`, with the same inner products as the erased rows less `mean`
 
         Raises
         ------
@@ -250,7 +250,7 @@ class LinearEraser(Eraser):
 
 
 def _rows_of_block(d: int) -> int:
-    """Give how many rows are widened at once: whole tiles, a quarter of one if rows are long, or else each by itself.
+    """Return how many rows are widened at once: whole tiles, a quarter of one if rows are long, or else each by itself.
 
     Of other numbers of rows BLAS's kernels round the last ones otherwise.
     """

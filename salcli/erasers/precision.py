@@ -17,7 +17,7 @@ COARSE = 5e-3  # rounding that brings back more than this share of the strongest
 
 
 def erased_dtype(eraser: Eraser, singular_values: NDArray[np.float64], source: Source) -> np.dtype[Any]:
-    """Choose the numbers' type of an erased file: the input's, or a finer one where rounding would undo the work.
+    """Return the dtype of an erased file: the input's, or a finer one where rounding would undo the work.
 
     What rounding leaves in the removed directions of the first rows is compared with the strongest direction.
     """

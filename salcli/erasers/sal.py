@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute
-from salcli.erasers.base import Fit, SpectralParameters, choose_k
+from salcli.erasers.base import Fit, ProjectionParameters, choose_k
 from salcli.erasers.linear import LinearEraser
 from salcli.errors import RankError
 from salcli.linalg.decompositions import numerical_rank, thin_svd
 from salcli.linalg.moments import CrossMoments
-from salcli.options import option
 from salcli.streaming.engine import Engine
 from salcli.streaming.passes import LabelledSource, fold
 from salcli.streaming.progress import Progress
@@ -23,10 +22,8 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class SALParameters(SpectralParameters):
+class SALParameters(ProjectionParameters):
     """How SAL is fitted."""
-
-    center: bool = option(True, off="--no-center", help="Centre X and Z first; the paper does not.")
 
 
 class SALMethod:
@@ -49,14 +46,25 @@ class SALMethod:
         """Fit SAL to labelled rows (see `fit_sal` for what is raised)."""
         rows = rows.standardized(is_centred=parameters.center)
         moments = fold(rows, CrossMoments, engine, progress, is_centred=parameters.center)
-        return fit_sal(moments, parameters.k, alpha=parameters.alpha, is_centred=parameters.center)
+        return fit_sal(
+            moments,
+            parameters.k,
+            alpha=parameters.alpha,
+            is_centred=parameters.center,
+            keep_mean=parameters.keep_mean,
+        )
 
 
 METHOD = SALMethod()
 
 
 def fit_sal(
-    moments: CrossMoments, k: int | None = None, *, alpha: float | None = None, is_centred: bool = True
+    moments: CrossMoments,
+    k: int | None = None,
+    *,
+    alpha: float | None = None,
+    is_centred: bool = True,
+    keep_mean: bool = False,
 ) -> Fit[LinearEraser]:
     """Erase the k directions of X that covary most with Z.
 
@@ -65,7 +73,8 @@ def fit_sal(
     moments : of X [n, d] and Z [n, c]
     k : left singular vectors of Ω to remove, 1 ≤ k ≤ rank(Ω); default: all rank(Ω) of them
     alpha : instead of k, the least k with σ₁/σₖ₊₁ > alpha, alpha ≥ 1
-    is_centred : False takes Ω uncentred and μ = 0, as the paper's experiments do
+    is_centred : False takes Ω uncentred, as the paper's experiments do
+    keep_mean : subtract UUᵀ(x − μ) instead of the paper's UUᵀx, which leaves the constant UUᵀμ on every row
 
     Returns
     -------
@@ -89,6 +98,6 @@ def fit_sal(
             f"(largest singular value {largest:.3g}, of which rounding may be {floor:.3g}); there is nothing to remove"
         )
     chosen, rule = choose_k(s, rank, k, alpha)
-    mean = moments.mean_x if is_centred else np.zeros_like(moments.mean_x)
+    mean = moments.mean_x if keep_mean else np.zeros_like(moments.mean_x)
     directions = u[:, :chosen]
     return Fit(LinearEraser(mean, directions, directions), s, rank, rule, is_centred)

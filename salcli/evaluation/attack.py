@@ -22,6 +22,7 @@ from salcli.evaluation.attackers import (
     Scaling,
     Settings,
     balanced_accuracy,
+    class_counts,
     majority_rate,
     names_of,
     silence_convergence_warnings,
@@ -31,9 +32,10 @@ from salcli.evaluation.attackers import (
 from salcli.evaluation.gates import Asked
 from salcli.evaluation.report import ProbeResult
 from salcli.evaluation.stages import Stages
+from salcli.evaluation.text import listed_counts
 from salcli.options import EvaluateOptions
 from salcli.streaming.engine import current_engine, ordered_map
-from salcli.streaming.memory import require_room
+from salcli.streaming.memory import require_memory
 from salcli.streaming.progress import Progress
 
 LONG = 60.0  # seconds; a probe that will take longer is announced
@@ -55,10 +57,12 @@ class _Job:
     at_test: Index
     y_train: NDArray[Any]
     y_test: NDArray[Any]
+    untrained: dict[str, int]
+    """Test rows that are left out, by their class, of which there are no training rows."""
 
 
 def require_attackers(options: EvaluateOptions) -> None:
-    """Refuse names that `ATTACKERS` does not have, and a sweep that no attacker asked for can read.
+    """Check that `ATTACKERS` has the requested names, and that one of them can read what a sweep writes.
 
     Raises
     ------
@@ -80,9 +84,9 @@ def require_attackers(options: EvaluateOptions) -> None:
 
 
 def needs_vectors(options: EvaluateOptions) -> bool:
-    """Whether anything that is asked for looks at written vectors, not only at the kernel's inner products."""
+    """Whether any requested attacker reads written vectors, not only at the kernel's inner products."""
     measures = (options.similarity, options.neighbors, options.task, options.sweep, options.repeats)
-    return any(measures) or _read_vectors(options.probes)
+    return any(measures) or options.min_neighbors_kept is not None or _read_vectors(options.probes)
 
 
 def _read_vectors(names: Sequence[str] | None) -> bool:
@@ -90,11 +94,11 @@ def _read_vectors(names: Sequence[str] | None) -> bool:
 
 
 def chosen_probes(artifact: Artifact | None, options: EvaluateOptions) -> tuple[str, ...]:
-    """Return the names of the attackers: those asked for, else all that can read what there is.
+    """Return the names of the attackers: those requested, else all that can read what there is.
 
     Raises
     ------
-    UsageError : an attacker asked for reads a kernel, and the eraser has none
+    UsageError : a requested attacker reads a kernel, and the eraser has none
     """
     is_kernel = artifact is not None and artifact.eraser.by_inner_products() is not None
     suited = tuple(ATTACKERS) if is_kernel else names_of("vectors")
@@ -133,20 +137,17 @@ def attack(
     ------
     NotEnoughMemory : the attackers that are trained at once would not fit into memory
     """
-    notes, jobs = [], []
+    notes, jobs = list[str](), list[_Job]()
     for attribute in labels.attributes:
         if attribute.classes is None:
             notes.append(f"{attribute.name} is numeric: no probe reads it")
             continue
         for adversary, train in split.trainers.items():
             at_train, at_test = stages.at(train), stages.at(split.test)
-            y_train, y_test = (attribute.codes(stages.labels[at]) for at in (at_train, at_test))
-            if len(np.unique(y_train)) < 2 or not len(y_test):
-                notes.append(f"{attribute.name}: the {adversary} attacker's training rows are all of one class")
-                continue
-            notes += _doubts(attribute, adversary, y_train, y_test)
-            jobs += [_Job(attribute, adversary, probe, at_train, at_test, y_train, y_test) for probe in probes]
-    _require_room(jobs, stages)
+            of_attribute, doubts = _jobs(attribute, adversary, at_train, at_test, stages, probes)
+            jobs += of_attribute
+            notes += doubts
+    _require_memory(jobs, stages)
 
     def run(job: _Job) -> list[ProbeResult]:
         reading = (
@@ -157,7 +158,7 @@ def attack(
         settings = _tuned(job, reading, options.seed)
         seconds = _estimated_seconds(job, clock() - start, len(names), reading.d)
         if seconds > long_seconds:
-            progress.tell(f"{job.probe}, {job.adversary}, {job.attribute.name}: about {seconds / 60:.0f} min")
+            progress.say(f"{job.probe}, {job.adversary}, {job.attribute.name}: about {seconds / 60:.0f} min")
         return [
             _result(job, reading, name, settings, options.seed, is_capped=split.is_capped(job.adversary))
             for name in names
@@ -196,7 +197,7 @@ class _Vectors:
 
     @classmethod
     def of(cls, job: _Job, stages: Stages) -> "_Vectors":
-        """Take each stage in the scale of the rows before, or in its own if its units are others."""
+        """Scale each stage as the rows before, or by its own scale if its units are others."""
         rows = stages.named()
         scalings = {stage: Scaling.of(x[job.at_train]) for stage, x in rows.items()}
         judged = rows[_judged(list(rows))]
@@ -264,23 +265,40 @@ def _tuned(job: _Job, reading: _Reading, seed: int) -> Settings:
     return tuned(attacker, reading.train(_judged(reading.stages)), job.y_train, reading.d, seed=seed)
 
 
-def _doubts(attribute: Attribute, adversary: str, y_train: NDArray[Any], y_test: NDArray[Any]) -> list[str]:
+def _jobs(
+    attribute: Attribute, adversary: str, at_train: Index, at_test: Index, stages: Stages, probes: tuple[str, ...]
+) -> tuple[list[_Job], list[str]]:
+    """Return the jobs of the probes on the test rows of classes that are trained on, and notes on the others."""
+    y_train, y_test = (attribute.codes(stages.labels[at]) for at in (at_train, at_test))
+    if not len(y_test):
+        return [], [f"{attribute.name}: no test row is left"]
+    if len(np.unique(y_train)) < 2:
+        return [], [f"{attribute.name}: the {adversary} attacker's training rows are all of one class"]
+    is_known = np.isin(y_test, y_train)
+    untrained = class_counts(attribute, y_test[~is_known])
+    at_test, y_test = at_test[is_known], y_test[is_known]
+    jobs = [_Job(attribute, adversary, probe, at_train, at_test, y_train, y_test, untrained) for probe in probes]
+    return jobs if len(y_test) else [], _doubts(attribute, adversary, y_test, untrained)
+
+
+def _doubts(attribute: Attribute, adversary: str, y_test: NDArray[Any], untrained: dict[str, int]) -> list[str]:
     """Return what makes the figures on these test rows mean less than they seem to."""
     notes = []
-    if len(np.unique(y_test)) < 2:
+    if len(np.unique(y_test)) == 1:
         notes.append(
             f"{attribute.name}: the test rows are all of one class: no attacker does better than a blind guess"
         )
-    if n := int(np.sum(~np.isin(y_test, y_train))):
+    if untrained:
+        n = sum(untrained.values())
         notes.append(
-            f"{attribute.name}: {n} of {len(y_test)} test rows are of classes that the {adversary} attacker "
-            "was not trained on"
+            f"{attribute.name}: {n} of {n + len(y_test)} test rows are left out, of classes that the {adversary} "
+            f"attacker was not trained on: {listed_counts(untrained)}"
         )
     return notes
 
 
 def _require_same_scale(scaled: NDArray[np.float64]) -> None:
-    """Refuse rows that erasure has moved far away: no solver converges on them.
+    """Check that erasure has not moved rows far away: no solver would converge on them.
 
     Raises
     ------
@@ -313,13 +331,15 @@ def _result(job: _Job, reading: _Reading, stage: str, settings: Settings, seed: 
         converged=classifier.converged,
         capped=is_capped,
         n_classes=len(np.unique(job.y_train)),
+        n_left_out=sum(job.untrained.values()),
+        untrained_classes=tuple(job.untrained),
         hyperparameters=settings,
     )
 
 
-def _require_room(jobs: list[_Job], stages: Stages) -> None:
+def _require_memory(jobs: list[_Job], stages: Stages) -> None:
     sizes = sorted(_job_bytes(job, stages) for job in jobs)
-    require_room(sum(sizes[-current_engine().n_workers :]), "training the attackers", "lower `probe_rows`")
+    require_memory(sum(sizes[-current_engine().n_workers :]), "training the attackers", "lower `probe_rows`")
 
 
 def _job_bytes(job: _Job, stages: Stages) -> int:

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.data.labels import Attribute
 from salcli.data.splits import stratified_parts
 from salcli.errors import RangeError
 
@@ -278,7 +279,7 @@ class KernelSVM:
     widths: tuple[float, ...]
     """γ to try, in units of 1/d."""
     block_rows: int = 2_048
-    """Rows whose inner products are held at once in prediction."""
+    """Rows whose inner products are in memory at once in prediction."""
     solver: GramSVM = GramSVM()
     reads: Reads = "vectors"
 
@@ -320,7 +321,7 @@ def names_of(reads: Reads) -> tuple[str, ...]:
 def tuned(
     attacker: Attacker, x: Array, y: NDArray[Any], d: int, *, seed: int, most_rows: int = TUNING_ROWS
 ) -> Settings:
-    """Choose settings on a validation part of the training rows, a quarter of at most `most_rows` rows.
+    """Return the best settings on a validation part of the training rows, a quarter of at most `most_rows` rows.
 
     Parameters
     ----------
@@ -336,21 +337,21 @@ def tuned(
     choices = attacker.grid(d)
     strata = np.unique(y, return_inverse=True)[1].astype(np.int64)
     n_used = min(most_rows, len(y))
-    n_held = int(n_used * VALIDATION)
-    sizes = [n_used - n_held, n_held]
-    train, held = stratified_parts(strata, [size / len(y) for size in sizes], seed, sizes=sizes)
-    if len(choices) == 1 or not len(held) or len(np.unique(y[train])) < 2:
+    n_validation = int(n_used * VALIDATION)
+    sizes = [n_used - n_validation, n_validation]
+    train, validation = stratified_parts(strata, [size / len(y) for size in sizes], seed, sizes=sizes)
+    if len(choices) == 1 or not len(validation) or len(np.unique(y[train])) < 2:
         return choices[0]
     if attacker.reads == "vectors":
-        of_train, of_held = x[train], x[held]
+        of_train, of_validation = x[train], x[validation]
     else:
-        of_train, of_held = x[np.ix_(train, train)], x[np.ix_(held, train)]
+        of_train, of_validation = x[np.ix_(train, train)], x[np.ix_(validation, train)]
     shares = []
     for settings in choices:
         classifier = attacker.fit(of_train, y[train], settings, seed)
-        shares.append(float(np.mean(classifier.predict(of_held) == y[held])))
+        shares.append(float(np.mean(classifier.predict(of_validation) == y[validation])))
     usual, best = shares[0], int(np.argmax(shares))
-    return choices[best if shares[best] > usual + np.sqrt(usual * (1 - usual) / len(held)) else 0]
+    return choices[best if shares[best] > usual + np.sqrt(usual * (1 - usual) / len(validation)) else 0]
 
 
 def wilson(n_right: int, n: int) -> tuple[float, float]:
@@ -371,6 +372,12 @@ def balanced_accuracy(predicted: NDArray[Any], true: NDArray[Any]) -> float:
 def majority_rate(true: NDArray[Any]) -> float:
     """Return the share of the most frequent class."""
     return float(np.unique(true, return_counts=True)[1].max() / len(true))
+
+
+def class_counts(attribute: Attribute, codes: NDArray[Any]) -> dict[str, int]:
+    """Return how many of the codes `[n]` are of each class, by its name, without the classes that do not occur."""
+    found, counts = np.unique(codes, return_counts=True)
+    return {(attribute.classes or ())[code]: n for code, n in zip(found.tolist(), counts.tolist(), strict=True)}
 
 
 @contextmanager

@@ -95,7 +95,7 @@ class Measure(Protocol[R]):
     """Title and quantity of its curves along a sweep; None: it is measured once."""
 
     def run(self, rows: BeforeAfter) -> R | None:
-        """Return a frozen record of what was found; None if it was not asked for, or cannot be measured."""
+        """Return a frozen record of what was found; None if it was not requested, or cannot be measured."""
         ...
 
     def section(self, record: R) -> Section | None:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.evaluation.gaps import GapTest, Statistic, root_mean_square
+
 Codes = NDArray[np.integer[Any]]
 Array = NDArray[np.float64]
-RESAMPLES = 1_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,20 +56,20 @@ class Outcomes:
 
     def rms_gap(self) -> float | None:
         """Return the root mean square over classes of the gap between the highest and the lowest rate."""
-        return _defined(_rms_gap(_gaps(_rates(self._compared))))
+        gaps = _gaps(_rates(self._compared))
+        gaps = gaps[~np.isnan(gaps)]
+        return float(root_mean_square(gaps)) if len(gaps) else None
 
-    def intervals(self, seed: int) -> tuple[tuple[float, float] | None, tuple[float, float] | None]:
-        """Return 95% intervals of `gap` and `rms_gap`: percentiles over `RESAMPLES` resamples of the rows.
+    def test(self, statistic: Statistic, seed: int) -> GapTest | None:
+        """Return what a gap over the classes shows; None where `gap` is None.
 
-        Resampling adds noise to a gap near 0, which only grows by it: the interval then begins at the gap itself.
+        Parameters
+        ----------
+        statistic : of the gaps of the classes: `gaps.mean` or `gaps.root_mean_square`
         """
-        counts = self._compared
-        n = int(counts.sum())
-        if not n:
-            return None, None
-        draws = np.random.default_rng(seed).multinomial(n, counts.reshape(-1) / n, size=RESAMPLES)
-        gaps = _gaps(_rates(draws.reshape(-1, *counts.shape)))
-        return _bounds(_mean_gap(gaps), self.gap()), _bounds(_rms_gap(gaps), self.rms_gap())
+        right, n = np.einsum("iig->ig", self._compared), self._compared.sum(axis=1)
+        has_all = n.all(axis=1) & (n.shape[1] > 1)
+        return GapTest(right[has_all], n[has_all], statistic, seed) if has_all.any() else None
 
 
 def excluded(rates: Array) -> list[tuple[int, int]]:
@@ -90,31 +91,3 @@ def _gaps(rates: Array) -> Array:
         return np.full(rates.shape[:-1], np.nan)
     gaps: Array = rates.max(axis=-1) - rates.min(axis=-1)  # NaN stays NaN
     return gaps
-
-
-def _mean_gap(gaps: Array) -> Array:
-    return _mean(gaps)
-
-
-def _rms_gap(gaps: Array) -> Array:
-    return np.sqrt(_mean(gaps**2))
-
-
-def _mean(values: Array) -> Array:
-    """Return the mean along the last axis of what is not NaN; NaN if nothing is left."""
-    is_there = ~np.isnan(values)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean: Array = np.where(is_there, values, 0).sum(axis=-1) / is_there.sum(axis=-1)
-    return mean
-
-
-def _defined(value: Array) -> float | None:
-    return None if np.isnan(value) else float(value)
-
-
-def _bounds(values: Array, estimate: float | None) -> tuple[float, float] | None:
-    kept = values[~np.isnan(values)]
-    if estimate is None or not len(kept):
-        return None
-    low, high = np.quantile(kept, [0.025, 0.975])
-    return min(float(low), estimate), max(float(high), estimate)

@@ -1,12 +1,26 @@
-"""Gates: limits that a release must keep. What is missing, undefined or unconverged does not pass."""
+"""Gates: limits that a release must keep. What is missing, undefined or unconverged does not pass.
 
-from collections.abc import Iterable, Mapping
+A gate is judged by bounds of the truth. It passes if every bound, each with the stated confidence, is within the limit:
+all must hold, so none is corrected. It fails if one bound on the other side, corrected for their number (Bonferroni),
+is beyond: by chance alone a file at its limit then fails at most 1 − confidence of the time. Else it is undecided.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf, sqrt
 
+from salcli.evaluation.evidence import Estimate, Evidence, Share, rows_needed
+from salcli.evaluation.main_task import Task
+from salcli.evaluation.neighbors import Neighbors
 from salcli.evaluation.report import Gate, ProbeResult
 from salcli.evaluation.shares import difference
 from salcli.evaluation.similarity import SimilarityChange
-from salcli.evaluation.task import Task
+from salcli.evaluation.text import decimal, listed
+
+LEAST_USABLE = 0.8
+"""Share of the test rows that must be of classes which were trained on."""
+LEAST_PAIRS = 0.5
+"""Share of the pairs of a similarity set that must be in the vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -17,57 +31,194 @@ class Asked:
     """Each attribute, adversary and probe."""
     unread: tuple[str, ...] = ()
     """Guarded attributes that no attacker reads."""
+    doubts: tuple[str, ...] = ()
+    """Why no gate on labelled rows can pass."""
 
 
-def accuracy_gate(limit: float, probe: str | None, wanted: Asked, results: tuple[ProbeResult, ...], stage: str) -> Gate:
-    """Judge the worst probe (or the one named): all must be there, converged, and of an accuracy of at most `limit`.
+@dataclass(frozen=True)
+class Judge:
+    """How gates are judged."""
+
+    confidence: float | None = 0.95
+    """Of bounds; None: the figures themselves are compared with the limit."""
+    min_pairs: int = 30
+    """Pairs that a similarity set must have in the vocabulary."""
+
+    def gate(self, name: str, limit: float, measured: Sequence["Measured"], *, n_tests: int | None = None) -> Gate:
+        """Return the gate on the worst of what was measured, at least one figure.
+
+        Parameters
+        ----------
+        n_tests : ways to fail by chance; default: one for each figure
+        """
+        is_upper = name.startswith("max")
+        worst = (max if is_upper else min)(measured, key=lambda each: each.value)
+        is_kept = worst.value <= limit if is_upper else worst.value >= limit
+        beside = () if is_kept else (worst.reason,)
+        if self.confidence is None:
+            return Gate(name, limit, worst.value, "passed" if is_kept else "failed", beside)
+        level = 1 - self.confidence
+        corrected = level / (n_tests or len(measured))
+        open_ = [each for each in measured if not _is_within(each.of, limit, level, is_upper=is_upper)]
+        if not open_:
+            return Gate(name, limit, worst.value, "passed")
+        if any(_is_beyond(each.of, limit, corrected, is_upper=is_upper) for each in open_):
+            return Gate(name, limit, worst.value, "failed", beside)
+        needed = [rows_needed(each.of, limit, each.n, level, corrected, is_upper=is_upper) for each in open_]
+        n_needed = None if None in needed else max(n for n in needed if n is not None)
+        most = max(each.n for each in open_)
+        why = f"{self.confidence:.0%} bounds {decimal(worst.of.lower(corrected))} and {decimal(worst.of.upper(level))}"
+        decides = "no number of" if n_needed is None else f"about {n_needed:,}"
+        return Gate(
+            name,
+            limit,
+            worst.value,
+            "undecided",
+            (*beside, why, f"{decides} {worst.unit} would decide ({most:,} here)"),
+            n_needed,
+        )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One figure that a gate judges."""
+
+    of: Evidence
+    value: float
+    """As reports show it."""
+    n: int
+    """Rows that gave it."""
+    reason: str = ""
+    """What to say if it is the worst and beyond the limit."""
+    unit: str = "test rows"
+
+
+def _is_within(of: Evidence, limit: float, level: float, *, is_upper: bool) -> bool:
+    return of.upper(level) <= limit if is_upper else of.lower(level) >= limit
+
+
+def _is_beyond(of: Evidence, limit: float, level: float, *, is_upper: bool) -> bool:
+    return of.lower(level) > limit if is_upper else of.upper(level) < limit
+
+
+def failed(name: str, limit: float, *reasons: str, value: float | None = None) -> Gate:
+    """Return a gate that fails for reasons other than its figure."""
+    return Gate(name, limit, value, "failed", reasons)
+
+
+def accuracy_gate(
+    limit: float, probe: str | None, wanted: Asked, results: tuple[ProbeResult, ...], stage: str, judge: Judge
+) -> Gate:
+    """Judge every probe (or the one named): all must be there, converged, and of an accuracy of at most `limit`.
 
     For two classes an attacker may flip its predictions, so that an accuracy below ½ counts as its complement.
     """
-    return _probe_gate("max-accuracy", limit, probe, wanted, results, stage, {r: r.leakage for r in results})
+    return _probe_gate("max-accuracy", limit, probe, wanted, results, stage, dict.fromkeys(results, 0.0), judge)
 
 
-def gain_gate(limit: float, probe: str | None, wanted: Asked, results: tuple[ProbeResult, ...], stage: str) -> Gate:
-    """Judge, as `accuracy_gate`, the accuracy of the worst probe less the majority rate."""
-    gains = {r: difference(r.leakage, r.majority) for r in results}
-    return _probe_gate("max-gain", limit, probe, wanted, results, stage, gains)
+def gain_gate(
+    limit: float, probe: str | None, wanted: Asked, results: tuple[ProbeResult, ...], stage: str, judge: Judge
+) -> Gate:
+    """Judge, as `accuracy_gate`, the accuracies less the majority rate."""
+    return _probe_gate("max-gain", limit, probe, wanted, results, stage, {r: r.majority for r in results}, judge)
 
 
-def tpr_gap_gate(limit: float, task: Task | None, stage: str) -> Gate:
+def tpr_gap_gate(limit: float, task: Task | None, stage: str, judge: Judge, wanted: Asked = Asked()) -> Gate:
     """Judge the TPR gap of the main task: of two classes the gap, of more its root mean square.
 
-    Of several guarded attributes the widest gap counts.
+    Of several guarded attributes every gap counts.
     """
     name = "max-tpr-gap"
     if task is None:
-        return Gate(name, limit, None, False, "the main task was not measured")
-    gaps: dict[str, float] = {}
+        return failed(name, limit, "the main task was not measured")
+    if stage in task.undefined:
+        return failed(name, limit, f"the TPR gap is undefined: {task.undefined[stage]}")
+    measured = []
     for of in task.every:
         gap = of.tpr_gap or of.tpr_gap_rms
         value = None if gap is None else gap.at(stage)
-        if value is None:
-            reason = f"the TPR gap between the groups of {of.guarded} is undefined: no class has positives in all"
-            return Gate(name, limit, None, False, reason)
-        gaps[of.guarded] = value
-    widest = max(gaps, key=gaps.__getitem__)
-    value = gaps[widest]
-    if not task.converged:
-        return Gate(name, limit, value, False, "the main task did not converge")
-    is_kept = value <= limit
-    return Gate(name, limit, value, is_kept, "" if is_kept or len(gaps) < 2 else f"between the groups of {widest}")
+        if gap is None or value is None:
+            return failed(
+                name,
+                limit,
+                f"the TPR gap between the groups of {of.guarded} is undefined: no class has positives in all",
+            )
+        test = gap.tests.get(stage)
+        aside = f"between the groups of {of.guarded}" if task.others else ""
+        n = task.n_test if test is None else int(test.n.sum())
+        measured.append(Measured(test or Estimate(value, inf), value, n, aside))
+    return _task_gate(name, limit, task, measured, judge, wanted)
 
 
-def similarity_gate(limit: float, changes: Iterable[SimilarityChange]) -> Gate:
-    """Judge the share of word similarity that is kept, Spearman after over before, of the worst set."""
+def task_accuracy_gate(limit: float, task: Task | None, stage: str, judge: Judge, wanted: Asked = Asked()) -> Gate:
+    """Judge the accuracy of the main task."""
+    name = "min-task-accuracy"
+    accuracy = None if task is None else task.accuracy.at(stage)
+    if task is None or accuracy is None:
+        return failed(name, limit, "the main task was not measured")
+    share = Share(round(accuracy * task.n_test), task.n_test)
+    return _task_gate(name, limit, task, [Measured(share, accuracy, task.n_test)], judge, wanted)
+
+
+def task_kept_gate(limit: float, task: Task | None, judge: Judge, wanted: Asked = Asked()) -> Gate:
+    """Judge the share of the main task's accuracy above the majority that is kept after erasure."""
+    name = "min-task-kept"
+    if task is None or task.accuracy.after is None or task.both_right is None:
+        return failed(name, limit, "the main task was not measured before and after")
+    if "before" in task.undefined:
+        return failed(name, limit, f"there is nothing to keep: {task.undefined['before']}")
+    before, after = task.accuracy.before, task.accuracy.after
+    kept = difference(after, task.majority) / difference(before, task.majority)
+    n, both = task.n_test, task.both_right
+    only_before, only_after = (
+        before - both + 1 / n,
+        after - both + 1 / n,
+    )  # one more of each: few rows that agree prove little
+    spread = only_after + kept**2 * only_before + (1 - kept) ** 2 * both - (after - kept * before) ** 2
+    error = sqrt(max(0.0, spread) / n) / (before - task.majority)  # of a ratio of two shares of the same rows
+    return _task_gate(name, limit, task, [Measured(Estimate(kept, error), kept, task.n_test)], judge, wanted)
+
+
+def similarity_gate(limit: float, changes: Iterable[SimilarityChange], judge: Judge) -> Gate:
+    """Judge the share of word similarity that is kept, Spearman after over before, of every set."""
     name = "min-similarity-kept"
-    shares: list[float] = []
+    measured = []
     for change in changes:
         if change.before is None or change.after is None or change.before <= 0:
-            return Gate(name, limit, None, False, f"{change.name}: undefined, or not positive before erasure")
-        shares.append(change.after / change.before)
-    if not shares:
-        return Gate(name, limit, None, False, "no similarity set was measured")
-    return Gate(name, limit, min(shares), min(shares) >= limit)
+            return failed(name, limit, f"{change.name}: undefined, or not positive before erasure")
+        if change.pairs_used < max(judge.min_pairs, LEAST_PAIRS * change.pairs_total):
+            return failed(
+                name, limit,
+                f"{change.name}: only {change.pairs_used} of {change.pairs_total} pairs can be compared, "
+                f"at least {judge.min_pairs} (`min_pairs`) and half of them are needed",
+            )  # fmt: skip
+        kept = change.after / change.before
+        error = inf if change.kept_error is None else change.kept_error
+        measured.append(Measured(Estimate(kept, error), kept, change.pairs_used, unit=f"pairs of {change.name}"))
+    return judge.gate(name, limit, measured) if measured else failed(name, limit, "no similarity set was measured")
+
+
+def neighbors_gate(limit: float, found: Neighbors | None, judge: Judge) -> Gate:
+    """Judge the mean share of the ten nearest rows that stay the same."""
+    name = "min-neighbors-kept"
+    if found is None or found.mean_overlap_at_10 is None:
+        return failed(name, limit, "no row has neighbours before and after")
+    kept = found.mean_overlap_at_10
+    error = inf if found.overlap_error is None else found.overlap_error
+    return judge.gate(name, limit, [Measured(Estimate(kept, error), kept, found.n_sampled, unit="sampled rows")])
+
+
+def _task_gate(name: str, limit: float, task: Task, measured: Sequence[Measured], judge: Judge, wanted: Asked) -> Gate:
+    values = [each.value for each in measured]
+    value = max(values) if name.startswith("max") else min(values)
+    if wanted.doubts:
+        return failed(name, limit, *wanted.doubts, value=value)
+    if not task.converged:
+        return failed(name, limit, "the main task did not converge", value=value)
+    if task.usable < LEAST_USABLE:
+        n_left_out = sum(task.untrained.values())
+        return failed(name, limit, _untrained_reason(n_left_out, task.n_test, task.column, "main task", task.untrained))
+    return judge.gate(name, limit, measured)
 
 
 def _probe_gate(
@@ -77,30 +228,48 @@ def _probe_gate(
     wanted: Asked,
     results: tuple[ProbeResult, ...],
     stage: str,
-    values: Mapping[ProbeResult, float],
+    less: Mapping[ProbeResult, float],
+    judge: Judge,
 ) -> Gate:
     name = kind + (f" {probe}" if probe else "")
     judged = [r for r in results if r.stage == stage and probe in (None, r.probe)]
-    measured = {(r.attribute, r.adversary, r.probe) for r in judged}
+    measured = [_of_probe(r, less[r]) for r in judged]
+    value = max((each.value for each in measured), default=None)
     due = [each for each in wanted.attackers if probe in (None, each[2])]
-    missing = [each for each in due if each not in measured]
-    worst = max(judged, key=lambda r: values[r], default=None)
-    value = None if worst is None else values[worst]
+    why = _why_invalid(probe, due, judged, wanted)
+    if why or not measured:
+        return failed(name, limit, *(why or ["nothing to judge"]), value=value)
+    return judge.gate(name, limit, measured, n_tests=sum(2 if r.n_classes == 2 else 1 for r in judged))
+
+
+def _of_probe(of: ProbeResult, less: float) -> Measured:
+    share = Share(round(of.leakage * of.n_test), of.n_test, less)
+    flipped = f"{of.probe}, {of.adversary}: right in {of.accuracy:.3g}, so turned round in {of.leakage:.3g}"
+    value = difference(of.leakage, less) if less else of.leakage
+    return Measured(share, value, of.n_test, flipped if of.is_flipped else "")
+
+
+def _why_invalid(
+    probe: str | None, due: Sequence[tuple[str, str, str]], judged: Sequence[ProbeResult], wanted: Asked
+) -> list[str]:
+    """Return why figures of attackers cannot be judged, if they cannot."""
+    measured = {(r.attribute, r.adversary, r.probe) for r in judged}
     if not due:
-        return Gate(name, limit, value, False, f"the {probe} probe was not asked for" if probe else "nothing to judge")
-    if missing:
-        return Gate(name, limit, value, False, _missing_reason(missing))
+        return [f"the {probe} probe was not asked for" if probe else "nothing to judge"]
+    if missing := [each for each in due if each not in measured]:
+        return [_missing_reason(missing)]
     if wanted.unread:
-        reason = f"no attacker reads {wanted.unread[0]}, which is numeric: name the others alone (`attributes`)"
-        return Gate(name, limit, value, False, reason)
+        return [f"no attacker reads {wanted.unread[0]}, which is numeric: name the others alone (`attributes`)"]
     if any(not r.converged for r in judged):
-        return Gate(name, limit, value, False, "a probe did not converge")
+        return ["a probe did not converge"]
     if one := next((r.attribute for r in judged if r.majority == 1), None):
-        return Gate(name, limit, value, False, f"the test rows are all of one class of {one}")
-    if value is None or worst is None:
-        return Gate(name, limit, None, False, "nothing to judge")
-    flipped = f"{worst.probe}, {worst.adversary}: right in {worst.accuracy:.3g}, so turned round in {worst.leakage:.3g}"
-    return Gate(name, limit, value, value <= limit, flipped if worst.is_flipped and value > limit else "")
+        return [f"the test rows are all of one class of {one}"]
+    if unknown := next((r for r in judged if r.usable < LEAST_USABLE), None):
+        who = f"{unknown.adversary} attacker"
+        return [
+            _untrained_reason(unknown.n_left_out, unknown.n_test, unknown.attribute, who, unknown.untrained_classes)
+        ]
+    return list(wanted.doubts)
 
 
 def _missing_reason(missing: Iterable[tuple[str, str, str]]) -> str:
@@ -109,3 +278,10 @@ def _missing_reason(missing: Iterable[tuple[str, str, str]]) -> str:
     for attribute, adversary, probe in missing:
         by_attribute.setdefault(attribute, []).append(f"{adversary} {probe}")
     return "; ".join(f"no result for {name}: {', '.join(each)}" for name, each in by_attribute.items())
+
+
+def _untrained_reason(n_left_out: int, n_test: int, column: str, who: str, classes: Iterable[str]) -> str:
+    return (
+        f"{n_left_out} of {n_left_out + n_test} test rows are of classes of {column} that the {who} was not trained on "
+        f"({listed(classes, 3)}): at most {1 - LEAST_USABLE:.0%} may be"
+    )

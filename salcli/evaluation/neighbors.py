@@ -1,7 +1,7 @@
 """Neighbours by cosine before and after erasure: of given words side by side, and how many a sample of rows keeps."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from salcli.errors import AlignmentError
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.cosine import cosines, unit_rows
+from salcli.evaluation.report import OPTIONAL
 from salcli.evaluation.section import Section, Table, filled, names, numbers
 from salcli.evaluation.stages import gather_same
 from salcli.evaluation.text import count, decimal, percent, visible
-from salcli.streaming.memory import require_room
+from salcli.streaming.memory import require_memory
 from salcli.streaming.passes import gather_rows
 
 OVERLAP_AT = 10
@@ -51,6 +52,8 @@ class Neighbors:
     """Mean share of the ten nearest rows that stay, over the sample; None if no row of it has neighbours."""
     n_sampled: int
     """Sampled rows with neighbours in both stages."""
+    overlap_error: float | None = field(default=None, metadata=OPTIONAL)
+    """Standard error of the mean; None of fewer than two rows."""
 
 
 def neighbors(
@@ -76,10 +79,10 @@ def neighbors(
     ------
     AlignmentError : a word is not among the keys
     """
-    asked = _positions(keys, words)
+    requested = _positions(keys, words)
     n = len(before)
     sampled = np.sort(np.random.default_rng(seed).choice(n, min(sample, n), replace=False))
-    queries = np.concatenate([asked, sampled])
+    queries = np.concatenate([requested, sampled])
     positions_before, cosines_before = nearest(before, queries, max(top, OVERLAP_AT))
     positions_after, cosines_after = nearest(after, queries, max(top, OVERLAP_AT))
     shown = tuple(
@@ -94,7 +97,8 @@ def neighbors(
     pairs = zip(positions_before[len(words) :], positions_after[len(words) :], strict=True)
     overlaps = [_overlap(one[:OVERLAP_AT], other[:OVERLAP_AT]) for one, other in pairs]
     kept = [share for share in overlaps if share is not None]
-    return Neighbors(shown, float(np.mean(kept)) if kept else None, len(kept))
+    error = float(np.std(kept, ddof=1) / np.sqrt(len(kept))) if len(kept) > 1 else None
+    return Neighbors(shown, float(np.mean(kept)) if kept else None, len(kept), error)
 
 
 def _positions(keys: Sequence[str], words: Sequence[str]) -> NDArray[np.int64]:
@@ -149,11 +153,11 @@ def nearest(
     """
     n, d = vectors.shape
     count = max(0, min(count, n - 1))
-    asked, is_asked = unit_rows(vectors[queries])
+    directions, is_nonzero_query = unit_rows(vectors[queries])
     best = _Best(len(queries), count)
     n_nonzero = 0
     tolerance = (d + 8) * FLOAT32_UNIT  # no float32 product of units of width d is further off
-    narrow = asked[is_asked].T.astype(np.float32)
+    narrow = directions[is_nonzero_query].T.astype(np.float32)
     for start in range(0, n, block_rows):
         units, is_nonzero = unit_rows(vectors[start : start + block_rows])
         n_nonzero += int(is_nonzero.sum())
@@ -161,12 +165,12 @@ def nearest(
             continue
         products = units.astype(np.float32) @ narrow
         products[~is_nonzero] = -np.inf
-        _leave_out(products, queries[is_asked] - start)
-        is_candidate = _candidates(products, best.least[is_asked], count, tolerance)
+        _leave_out(products, queries[is_nonzero_query] - start)
+        is_candidate = _candidates(products, best.least[is_nonzero_query], count, tolerance)
         for column in np.flatnonzero(is_candidate.any(axis=0)):
-            query = int(np.flatnonzero(is_asked)[column])
+            query = int(np.flatnonzero(is_nonzero_query)[column])
             rows = np.flatnonzero(is_candidate[:, column])
-            best.take(query, start + rows, cosines(units[rows], asked[query][None]))
+            best.take(query, start + rows, cosines(units[rows], directions[query][None]))
     n_found = max(0, min(count, n_nonzero - 1))
     return best.positions[:, :n_found], best.cosines[:, :n_found]
 
@@ -221,21 +225,21 @@ class NearestNeighbors(Measure[Neighbors]):
     needs_labels: ClassVar[bool] = False
 
     def run(self, rows: BeforeAfter) -> Neighbors | None:
-        """Return the neighbours among all rows of the file; None if no word was asked for.
+        """Return the neighbours among all rows of the file; None if neither a word nor a gate asks for it.
 
         Raises
         ------
-        AlignmentError : the file has no keys, or not one that was asked for
+        AlignmentError : the file has no keys, or lacks a requested word
         NotEnoughMemory : both stages of all rows do not fit into memory
         """
         source, erasure, options = rows.source, rows.erasure, rows.options
-        if not options.neighbors:
+        if not options.neighbors and options.min_neighbors_kept is None:
             return None
-        if not source.has_keys:
+        if options.neighbors and not source.has_keys:
             raise AlignmentError(f"`neighbors` looks words up, but {source.path} has no keys: give `keys_file=FILE`")
         width = source.d if erasure.eraser is None else erasure.eraser.d_out
         n_bytes = source.n * (source.d * source.dtype.itemsize + 8 * width)
-        require_room(n_bytes, f"neighbours among {source.n:,} rows", "evaluate a smaller file")
+        require_memory(n_bytes, f"neighbours among {source.n:,} rows", "evaluate a smaller file")
         index = source.kept_rows()
         before, kept = gather_rows(source, index, rows.progress)
         after = (
@@ -244,7 +248,8 @@ class NearestNeighbors(Measure[Neighbors]):
             else gather_same(source, erasure.against, index, kept, rows.progress)
         )
         assert after is not None
-        return neighbors(list(source.kept_keys()), before, after, options.neighbors, seed=options.seed)
+        keys = list(source.kept_keys()) if options.neighbors else []
+        return neighbors(keys, before, after, options.neighbors, seed=options.seed)
 
     def section(self, record: Neighbors) -> Section:
         """Return the neighbours of each word, before and after."""

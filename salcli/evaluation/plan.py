@@ -2,13 +2,14 @@
 
 from salcli.data.digests import labels_digest, rows_digest
 from salcli.data.labels import GuardedLabels, Index
-from salcli.data.splits import FRESH, IN_SAMPLE, TEST, TEST_ROWS, EvaluationSplit, SplitRule
+from salcli.data.splits import DEV_NAMES, FRESH, IN_SAMPLE, TEST, TEST_ROWS, EvaluationSplit, SplitRule, split_counts
 from salcli.erasers.artifact import Artifact
 from salcli.errors import AlignmentError, UsageError
 from salcli.options import DEFAULT_FIT_SPLIT, EvaluateOptions, require_split
 
 NOT_HELD_OUT = "{}: only in-sample figures are given, and they are measured on the fitted rows themselves"
-NONE_FRESH = "{}, so there is no fresh attacker, and none was asked for beside"
+MOST_NAMES = 6
+NONE_FRESH = "{}, so there is no fresh attacker, and no other was requested"
 
 
 def split_rows(
@@ -21,7 +22,7 @@ def split_rows(
     AlignmentError : the labels do not lead to the rows that the eraser was fitted on
     UsageError : the options contradict the eraser's rule, or name a part that is not there
     """
-    split = _rule(artifact, labels, options).divide(labels, matched)
+    split = rule_of(artifact, labels, options).divide(labels, matched)
     if artifact is not None:
         require_same_rows(artifact, labels, split.fitted)
         require_same_labels(artifact, labels, split.fitted)
@@ -47,14 +48,33 @@ def notes_on(split: EvaluationSplit, labels: GuardedLabels, options: EvaluateOpt
     return tuple(notes)
 
 
-def _rule(artifact: Artifact | None, labels: GuardedLabels, options: EvaluateOptions) -> SplitRule:
+def note_on_splits(labels: GuardedLabels, matched: Index, rule: SplitRule) -> tuple[str, ...]:
+    """Return a note on the names in the split column that have no part in an evaluation; none if all have one."""
+    if labels.splits is None or rule.fit_split is None:
+        return ()
+    used = dict.fromkeys((rule.fit_split, *DEV_NAMES, TEST))
+    others = {name: n for name, n in split_counts(labels, matched).items() if name not in used}
+    if not others:
+        return ()
+    shown = ", ".join(f"{name!r} ({n:,} rows)" for name, n in list(others.items())[:MOST_NAMES])
+    more = f" and {len(others) - MOST_NAMES} more" if len(others) > MOST_NAMES else ""
+    return (f"column {labels.split_column!r}: rows marked {shown}{more} are not used; {', '.join(used)} are",)
+
+
+def rule_of(artifact: Artifact | None, labels: GuardedLabels, options: EvaluateOptions) -> SplitRule:
+    """Return the rule by which rows were chosen for the fit: the eraser's, or that of the options.
+
+    Raises
+    ------
+    UsageError : the options contradict the eraser's rule, or name a part that is not there
+    """
     if artifact is not None:
         if options.fit_split is not None or options.holdout:
             raise UsageError("`fit_split` and `holdout` are for evaluation without an eraser, which knows its own rows")
         if artifact.rule.fit_split is not None and labels.splits is None:
             raise UsageError(
                 f"`no_split`: the eraser was fitted on the rows marked {artifact.rule.fit_split!r}, "
-                "so the split column tells which rows are fresh"
+                "so the split column says which rows are fresh"
             )
         return artifact.rule
     has_splits = labels.splits is not None
@@ -64,7 +84,7 @@ def _rule(artifact: Artifact | None, labels: GuardedLabels, options: EvaluateOpt
 
 
 def require_same_rows(artifact: Artifact, labels: GuardedLabels, fitted: Index) -> None:
-    """Refuse labels whose fitted rows are not those of the artifact.
+    """Check that the fitted rows of the labels are those of the artifact.
 
     Raises
     ------
@@ -80,7 +100,7 @@ def require_same_rows(artifact: Artifact, labels: GuardedLabels, fitted: Index) 
 
 
 def require_same_labels(artifact: Artifact, labels: GuardedLabels, index: Index) -> None:
-    """Refuse other labels at `index` than the eraser was fitted with.
+    """Check that the labels at `index` are those that the eraser was fitted with.
 
     Raises
     ------

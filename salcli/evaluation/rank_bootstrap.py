@@ -11,8 +11,6 @@ CHUNK = 1 << 18  # counts in memory at a time
 def difference_ci95(before: Array, after: Array, gold: Array, *, seed: int) -> tuple[float, float] | None:
     """Return a 95% interval of Spearman(after, gold) − Spearman(before, gold): percentiles of a bootstrap over pairs.
 
-    Resamples in which a correlation is undefined are left out.
-
     Parameters
     ----------
     before, after, gold : `[p]` values of the same pairs
@@ -21,23 +19,47 @@ def difference_ci95(before: Array, after: Array, gold: Array, *, seed: int) -> t
     -------
     The 2.5th and 97.5th percentile, or None where no resample defines both correlations
     """
+    return percentiles(*resampled(before, after, gold, seed=seed))
+
+
+def percentiles(of_before: Array, of_after: Array) -> tuple[float, float] | None:
+    """Return the 2.5th and 97.5th percentile of the differences of resampled correlations; None without any."""
+    if not len(of_before):
+        return None
+    low, high = np.percentile(of_after - of_before, (2.5, 97.5))
+    return float(low), float(high)
+
+
+def share_error(of_before: Array, of_after: Array) -> float | None:
+    """Return the standard error of after / before over resamples; None if before is not positive in all of them."""
+    if len(of_before) < 2 or of_before.min() <= 0:
+        return None
+    return float(np.std(of_after / of_before, ddof=1))
+
+
+def resampled(before: Array, after: Array, gold: Array, *, seed: int) -> tuple[Array, Array]:
+    """Return Spearman(before, gold) and Spearman(after, gold) in `RESAMPLES` bootstrap resamples of the pairs.
+
+    Resamples in which a correlation is undefined are left out.
+
+    Parameters
+    ----------
+    before, after, gold : `[p]` values of the same pairs
+    """
     n = len(gold)
     if n < 2:
-        return None
+        return np.zeros(0), np.zeros(0)
     rng = np.random.default_rng([seed, n])
     columns = [np.unique(values, return_inverse=True)[1] for values in (before, after, gold)]
     step = max(1, CHUNK // n)
-    differences = []
+    found = []
     for start in range(0, RESAMPLES, step):
         counts = resampled_counts(rng, n, min(step, RESAMPLES - start))
         one, other, scores = (centred_ranks(counts, codes) for codes in columns)
-        differences.append(correlations(counts, other, scores) - correlations(counts, one, scores))
-    found = np.concatenate(differences)
-    found = found[~np.isnan(found)]
-    if not len(found):
-        return None
-    low, high = np.percentile(found, (2.5, 97.5))
-    return float(low), float(high)
+        found.append((correlations(counts, one, scores), correlations(counts, other, scores)))
+    of_before, of_after = (np.concatenate(each) for each in zip(*found, strict=True))
+    is_defined = ~np.isnan(of_before) & ~np.isnan(of_after)
+    return of_before[is_defined], of_after[is_defined]
 
 
 def resampled_counts(rng: np.random.Generator, n: int, n_resamples: int) -> Array:

@@ -3,10 +3,12 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
+from salcli.data.hashes import FileHash
 from salcli.erasers.artifact import Artifact
 from salcli.evaluation.base import Measure
+from salcli.evaluation.duplicates import Copies
 from salcli.evaluation.shares import difference
 
 SCHEMA = "salcli.report/1"
@@ -55,12 +57,16 @@ class InputFile:
     """A file that was read."""
 
     path: str
-    sha256: str | None
-    """None where the file was not hashed."""
+    hash: FileHash
     n: int
     """Rows of embeddings, or labels."""
     d: int | None = field(default=None, metadata=OPTIONAL)
     """Dimensions of embeddings."""
+    sha256: str | None = field(init=False, metadata=OPTIONAL)
+    """The digest of `hash` if it is SHA-256."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sha256", self.hash.sha256)
 
 
 @dataclass(frozen=True)
@@ -92,7 +98,7 @@ class ErasedFile:
     """A file of the same rows that was erased elsewhere."""
 
     path: str
-    sha256: str
+    hash: FileHash
     n: int
     d: int
     method: str = field(default="against", init=False)
@@ -121,6 +127,10 @@ class ProbeResult:
     capped: bool
     """Whether the training rows were cut down to the greatest number allowed."""
     n_classes: int = field(metadata=UNWRITTEN)
+    n_left_out: int = 0
+    """Test rows that are not among `n_test`, as no training row is of their class."""
+    untrained_classes: tuple[str, ...] = ()
+    """Those classes."""
     hyperparameters: dict[str, float] = field(default_factory=dict, hash=False)
     """C, and γ where there is one; the same before and after."""
     leakage: float = field(init=False)
@@ -131,9 +141,17 @@ class ProbeResult:
         object.__setattr__(self, "leakage", max(self.accuracy, flipped))
 
     @property
+    def usable(self) -> float:
+        """The share of the test rows that is of classes which the attacker was trained on."""
+        return self.n_test / max(1, self.n_test + self.n_left_out)
+
+    @property
     def is_flipped(self) -> bool:
         """Whether the flipped predictions have the higher accuracy."""
         return self.leakage > self.accuracy
+
+
+Status = Literal["passed", "failed", "undecided"]
 
 
 @dataclass(frozen=True)
@@ -145,12 +163,18 @@ class Gate:
     limit: float
     value: float | None
     """The worst value found; None where there was nothing valid to judge, which fails."""
-    passed: bool
-    reason: str = field(default="", metadata=OPTIONAL)
-    """Why it failed, when the value alone does not say."""
+    status: Status
+    reasons: tuple[str, ...] = field(default=(), metadata=UNWRITTEN)
+    """Why it did not pass, where the value alone does not say."""
+    rows_needed: int | None = field(default=None, metadata=OPTIONAL)
+    """About how many test rows (pairs, sampled rows) would decide what is undecided."""
+    passed: bool = field(init=False)
+    reason: str = field(init=False, metadata=OPTIONAL)
 
     def __post_init__(self) -> None:
-        assert not (self.passed and self.value is None), "a gate without a value does not pass"
+        assert not (self.status != "failed" and self.value is None), "a gate without a value fails"
+        object.__setattr__(self, "passed", self.status == "passed")
+        object.__setattr__(self, "reason", "; ".join(filter(None, self.reasons)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,15 +231,25 @@ class Report(Measurement):
     """None where the file was evaluated as it is."""
     sweep: tuple[SweepStep, ...] = ()
     repeats: Repeats | None = None
+    duplicates: Mapping[str, Copies] = field(default_factory=dict)
+    """By part of the split (fresh, test): rows that are left out, as copies of rows that train."""
     gates: tuple[Gate, ...] = ()
     notes: tuple[str, ...] = ()
     """What a reader must know to read the figures right."""
+    allows_undecided: bool = field(default=False, metadata=UNWRITTEN)
+    """Whether a gate that is undecided is let through."""
     verdict: str = field(init=False)
-    """pass, fail, or none without a gate."""
+    """pass, fail, undecided, or none without a gate."""
 
     def __post_init__(self) -> None:
-        verdict = "none" if not self.gates else "pass" if all(gate.passed for gate in self.gates) else "fail"
+        found = {gate.status for gate in self.gates}
+        verdict = "fail" if "failed" in found else "undecided" if "undecided" in found else "pass" if found else "none"
         object.__setattr__(self, "verdict", verdict)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether a gate keeps the release back."""
+        return self.verdict == "fail" or (self.verdict == "undecided" and not self.allows_undecided)
 
     @property
     def judged_stage(self) -> str:
@@ -223,6 +257,6 @@ class Report(Measurement):
         return "before" if self.eraser is None else "after"
 
     def worded(self, wording: Callable[[str], str]) -> "Report":
-        """Return the report with `wording` applied to every note and to the reason of every gate."""
-        gates = tuple(replace(gate, reason=wording(gate.reason)) for gate in self.gates)
+        """Return the report with `wording` applied to every note and to the reasons of every gate."""
+        gates = tuple(replace(gate, reasons=tuple(map(wording, gate.reasons))) for gate in self.gates)
         return replace(self, gates=gates, notes=tuple(map(wording, self.notes)))

@@ -22,7 +22,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     tones: tuple[str, ...] = ()
-    """`pass` or `fail` for each row, or empty."""
+    """`pass`, `fail` or `undecided` for each row, or empty."""
     is_detail: bool = False
     """Whether the table may be folded: a picture or another table summarises it."""
     is_of_picture: bool = False

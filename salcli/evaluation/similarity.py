@@ -12,8 +12,8 @@ from salcli.erasers.linear import LinearEraser
 from salcli.errors import AlignmentError
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.cosine import cosines, unit_rows
-from salcli.evaluation.rank_bootstrap import difference_ci95
-from salcli.evaluation.report import named
+from salcli.evaluation.rank_bootstrap import percentiles, resampled, share_error
+from salcli.evaluation.report import OPTIONAL, named
 from salcli.evaluation.section import Fact, Figure, Section, Table, names, numbers
 from salcli.evaluation.stages import erase_keys
 from salcli.evaluation.text import count, decimal, interval, listed, shortened, visible
@@ -163,6 +163,8 @@ class SimilarityChange:
     zero_pairs: int
     """Pairs with a zero vector before or after, whose cosine is undefined; left out of both."""
     policy: str = POLICY
+    kept_error: float | None = field(default=None, metadata=OPTIONAL)
+    """Standard error of after / before, by bootstrap."""
 
 
 def similarity_change(
@@ -205,9 +207,10 @@ def similarity_change(
     scores = np.asarray(gold, dtype=np.float64)[list(found.positions)][is_used]
     rho_before = spearman(values_before, scores)
     rho_after = None if values_after is None else spearman(values_after, scores)
-    interval, control = None, None
+    interval, control, error = None, None, None
     if values_after is not None and rho_before is not None and rho_after is not None:
-        interval = difference_ci95(values_before, values_after, scores, seed=seed)
+        correlations = resampled(values_before, values_after, scores, seed=seed)
+        interval, error = percentiles(*correlations), share_error(*correlations)
     if k is not None and rho_before is not None:
         used = [keys for keys, is_in in zip(found.keys, is_used, strict=True) if is_in]
         control = _random_control(used, scores, before, k, mean, strength, seed)
@@ -222,6 +225,7 @@ def similarity_change(
         oov_pairs=len(pairs) - len(found.keys),
         oov_words=found.oov_words,
         zero_pairs=int((~is_used).sum()),
+        kept_error=error,
     )
 
 
@@ -295,7 +299,7 @@ class Similarity(Measure[Changes]):
     swept: ClassVar[tuple[str, str] | None] = ("Similarity kept", "Spearman correlation")
 
     def run(self, rows: BeforeAfter) -> Changes:
-        """Return the change of each gold set; none where no set was asked for."""
+        """Return the change of each gold set; none where no set was requested."""
         words, erasure = rows.once(gather_words), rows.erasure
         after = erase_keys(words.before, words.rows, erasure)
         eraser = erasure.eraser

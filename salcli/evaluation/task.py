@@ -1,227 +1,27 @@
-"""The main task: what the same classifier still does after erasure, and for whom."""
+"""The main task as a measure: its figures in the report, along a sweep, and at a glance."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from salcli.data.labels import Index
 from salcli.errors import UsageError
-from salcli.evaluation.attackers import LinearSVM, Scaling, majority_rate
 from salcli.evaluation.base import BeforeAfter, Measure
-from salcli.evaluation.fairness import Outcomes, excluded
-from salcli.evaluation.report import INLINE, named
+from salcli.evaluation.gaps import FEW_POSITIVES
+from salcli.evaluation.main_task import Codes, Gap, GroupRates, Guarded, Task, Trained, main_task
 from salcli.evaluation.section import Fact, Figure, Row, Section, Table, filled, names, numbers
-from salcli.evaluation.text import ABSENT, count, decimal, interval, shortened, visible
+from salcli.evaluation.text import ABSENT, count, decimal, interval, listed_counts, shortened, visible
 
-Codes = NDArray[np.integer[Any]]
-Floats = NDArray[Any]
-Interval = tuple[float, float]
 STAGES = ("before", "after")
-NOT_MEASURED = "its training rows are of fewer than two classes, or no test row has one"
+NOT_MEASURED = "its training rows are of fewer than two classes, or no test row has one of them"
 NOT_TRUSTED = "its figures are not to be trusted"
 MOST_GROUPS_ACROSS = 3
 MANY_CLASSES = 8
 """Classes above which the table of rates is folded."""
 FEW = 12
 """Cells that are listed in a sentence."""
-
-
-class Guarded(NamedTuple):
-    """A guarded attribute, whose groups are compared."""
-
-    name: str
-    codes: Codes
-    """`[m]`, −1 where there is none: such rows count for accuracy, not for rates."""
-    groups: Sequence[str]
-
-
-@dataclass(frozen=True)
-class Accuracy:
-    """Shares of the test rows whose class is predicted right."""
-
-    before: float
-    after: float | None
-    """Trained again after erasure; None where nothing was erased."""
-    not_retrained: float | None
-    """Trained before, applied after; None if the widths differ."""
-
-
-@dataclass(frozen=True)
-class Rate:
-    """The true positive rate of one class in one group."""
-
-    stage: str
-    class_name: str = field(metadata=named("class"))
-    group: str
-    tpr: float
-    n: int
-    """Test rows of this class and group."""
-
-
-@dataclass(frozen=True)
-class Gap:
-    """A gap between the true positive rates of groups."""
-
-    before: float
-    after: float | None
-    ci95: Interval | None
-    """Of the gap after, or before where nothing was erased."""
-
-    def at(self, stage: str) -> float | None:
-        """Return the gap at a stage."""
-        return self.after if stage == "after" else self.before
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A class and a group."""
-
-    class_name: str = field(metadata=named("class"))
-    group: str
-
-
-@dataclass(frozen=True)
-class GroupRates:
-    """What was measured between the groups of one guarded attribute."""
-
-    guarded: str
-    groups: tuple[str, ...]
-    tpr: tuple[Rate, ...]
-    """Of the cells that have test rows."""
-    tpr_gap: Gap | None
-    """Of two classes and two groups: the mean gap."""
-    tpr_gap_rms: Gap | None
-    """Root mean square over the classes."""
-    excluded: tuple[Cell, ...]
-    """Cells without test rows, whose classes are left out of the gaps."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """A linear classifier of the task's classes, before erasure and (if there was one) after."""
-
-    column: str
-    classes: tuple[str, ...]
-    majority: float
-    """Share of the most frequent class among the test rows."""
-    n_train: int
-    n_test: int
-    accuracy: Accuracy
-    converged: bool
-    first: GroupRates = field(metadata=INLINE)
-    """By the first guarded attribute."""
-    others: tuple[GroupRates, ...]
-
-    @property
-    def every(self) -> tuple[GroupRates, ...]:
-        """The rates by each guarded attribute."""
-        return (self.first, *self.others)
-
-    def aside(self, of: GroupRates) -> str:
-        """Return the attribute's name, as it follows a figure where there are several attributes."""
-        return f", {of.guarded}" if self.others else ""
-
-
-def group_rates(guarded: Guarded, class_names: Sequence[str], outcomes: dict[str, Outcomes], seed: int) -> GroupRates:
-    """Return rates and gaps of one attribute.
-
-    Parameters
-    ----------
-    guarded : the attribute
-    class_names : of the task
-    outcomes : by stage, on the test rows that have a group
-    seed : of the bootstrap
-    """
-    rates = {stage: of_stage.rates() for stage, of_stage in outcomes.items()}
-    mean, rms = outcomes.get("after", outcomes["before"]).intervals(seed)
-    n_groups = int(np.sum(outcomes["before"].counts.sum(axis=(0, 1)) > 0))
-    is_binary = len(class_names) == 2 and n_groups == 2
-    return GroupRates(
-        guarded.name,
-        tuple(guarded.groups),
-        tuple(
-            Rate(stage, name, group, float(tpr[i, j]), int(n[i, j]))
-            for stage, (tpr, n) in rates.items()
-            for i, name in enumerate(class_names)
-            for j, group in enumerate(guarded.groups)
-            if n[i, j]
-        ),
-        _gap({stage: of_stage.gap() for stage, of_stage in outcomes.items()}, mean) if is_binary else None,
-        _gap({stage: of_stage.rms_gap() for stage, of_stage in outcomes.items()}, rms),
-        tuple(Cell(class_names[i], guarded.groups[j]) for i, j in excluded(rates["before"][0])),
-    )
-
-
-def _gap(values: dict[str, float | None], interval: Interval | None) -> Gap | None:
-    before = values["before"]
-    return None if before is None or None in values.values() else Gap(before, values.get("after"), interval)
-
-
-def main_task(
-    before: Floats,
-    after: Floats | None,
-    y: Codes,
-    guarded: Sequence[Guarded],
-    train: Index,
-    test: Index,
-    *,
-    column: str,
-    class_names: Sequence[str],
-    seed: int,
-    is_foreign: bool = False,
-) -> Task | None:
-    """Return what a linear classifier does that is trained before and after, and the first one after, not retrained.
-
-    Parameters
-    ----------
-    before : `[m, d]`
-    after : `[m, d']`; None: nothing was erased
-    y : `[m]` classes of the task, −1 where there is none: such rows are left out
-    guarded : at least one attribute
-    train, test : positions
-    is_foreign : the rows after may be in units of their own: they are then scaled by themselves
-
-    Returns
-    -------
-    None if the training rows have fewer than two classes, or no test row has one
-    """
-    train, test = train[y[train] >= 0], test[y[test] >= 0]
-    if len(np.unique(y[train])) < 2 or not len(test):
-        return None
-    scaling = Scaling.of(before[train])
-    svm, settings = LinearSVM(), {"C": 1.0}
-    first = svm.fit(scaling(before[train]), y[train], settings, seed)
-    predicted, converged, kept = {"before": first.predict(scaling(before[test]))}, first.converged, None
-    if after is not None:
-        is_same = before.shape[1] == after.shape[1]
-        later = scaling if is_same and not is_foreign else Scaling.of(after[train])
-        second = svm.fit(later(after[train]), y[train], settings, seed)
-        predicted["after"], converged = second.predict(later(after[test])), converged and second.converged
-        kept = float(np.mean(first.predict(later(after[test])) == y[test])) if is_same else None
-    accuracy = {stage: float(np.mean(p == y[test])) for stage, p in predicted.items()}
-
-    def rates_of(attribute: Guarded) -> GroupRates:
-        groups = attribute.codes[test]
-        known = groups >= 0
-        sizes = len(class_names), len(attribute.groups)
-        outcomes = {s: Outcomes.of(y[test][known], p[known], groups[known], *sizes) for s, p in predicted.items()}
-        return group_rates(attribute, class_names, outcomes, seed)
-
-    of_first, *of_others = map(rates_of, guarded)
-    return Task(
-        column,
-        tuple(class_names),
-        majority_rate(y[test]),
-        len(train),
-        len(test),
-        Accuracy(accuracy["before"], accuracy.get("after"), kept),
-        converged,
-        of_first,
-        tuple(of_others),
-    )
 
 
 class MainTask(Measure[Task]):
@@ -242,22 +42,39 @@ class MainTask(Measure[Task]):
             return None
         if not rows.classified:
             raise UsageError("`task` compares groups: a guarded attribute with classes is needed")
+        y, train = column.codes(stages.labels), stages.at(rows.plan.trainers["in-sample"])
         found = main_task(
             stages.before,
             stages.after,
-            column.codes(stages.labels),
+            y,
             [Guarded(a.name, a.codes(stages.labels), a.classes or ()) for a in rows.classified],
-            stages.at(rows.plan.trainers["in-sample"]),
+            train,
             stages.at(rows.plan.test),
             column=column.name,
             class_names=column.classes or (),
             seed=rows.options.seed,
             is_foreign=stages.is_foreign,
+            trained=_trained_once(rows, y, train),
         )
         if found is None:
             rows.note(f"the main task {column.name} was not measured: {NOT_MEASURED}")
-        elif not found.converged:
+            return None
+        if not found.converged:
             rows.note(f"the main task {column.name} did not converge: {NOT_TRUSTED}")
+        if n := sum(found.untrained.values()):
+            rows.note(
+                f"{column.name}: {n} of {n + found.n_test} test rows are left out, of classes that the main task's "
+                f"classifier was not trained on: {listed_counts(found.untrained)}"
+            )
+        for why in found.undefined.values():
+            rows.note(f"the TPR gap of {column.name} is undefined: {why}")
+        for of in found.every:
+            if of.few:
+                cells = {f"{cell.class_name} × {cell.group}": cell.n for cell in of.few}
+                rows.note(
+                    f"{column.name}{found.aside(of)}: {len(cells)} of the compared groups have fewer than "
+                    f"{FEW_POSITIVES} test rows of a class: {listed_counts(cells, 3)}"
+                )
         return found
 
     def section(self, record: Task) -> Section:
@@ -267,22 +84,25 @@ class MainTask(Measure[Task]):
             f"({len(record.classes):,} classes; {count(record.n_train)} training rows, {count(record.n_test)} test "
             f"rows). The true positive rate (TPR) of a class is the share of its rows that are recognised; it is "
             f"compared between the groups of {' and of '.join(visible(of.guarded) for of in record.every)}. "
-            "A gap of 0 is parity."
+            "A gap of 0 is parity. Few rows make gaps of their own: groups are permuted within classes to learn what "
+            "chance alone gives."
         )
         if record.accuracy.not_retrained is not None:
             lead += " Not retrained means: the classifier of the original embeddings, applied to the erased ones."
-        left_out, tables = [], [_overview(record)]
+        left_out, tables = [], [_overview(record), _chance_table(record)]
         for of in record.every:
             groups, rates = class_rates(record, of)
             aside = visible(record.aside(of))
             across = _rates_table if len(groups) <= MOST_GROUPS_ACROSS else _long_rates_table
             tables.append(across(_caption(groups, aside), groups, rates))
-            cells = [f"{visible(cell.class_name)} × {visible(cell.group)}" for cell in of.excluded]
-            if 0 < len(cells) <= FEW:
-                between = f"{aside}," if aside else ""
-                left_out.append(f"Left out of the gaps{between} because no test row is there: {', '.join(cells)}.")
-            elif cells:
-                caption = f"The {len(cells):,} cells without a test row, whose classes are left out of the gaps{aside}"
+            for why in dict.fromkeys(cell.why for cell in of.excluded):
+                cells = [f"{visible(c.class_name)} × {visible(c.group)}" for c in of.excluded if c.why == why]
+                if len(cells) <= FEW:
+                    between = f"{aside}," if aside else ""
+                    left_out.append(f"Left out of the gaps{between} because {why} is there: {', '.join(cells)}.")
+                    continue
+                lacking = why.replace("no ", "a ", 1)
+                caption = f"The {len(cells):,} cells without {lacking}, whose classes are left out of the gaps{aside}"
                 tables.append(Table(caption, names("class × group"), tuple((cell,) for cell in cells), is_detail=True))
         return Section(self.name, "Task", (lead, *left_out), filled(tables))
 
@@ -311,6 +131,20 @@ class MainTask(Measure[Task]):
 
 
 TASK = MainTask()
+
+
+def _trained_once(rows: BeforeAfter, y: Codes, train: Index) -> Trained | None:
+    """Return the classifier of the rows before, trained once however often the same rows are erased."""
+    before, y = rows.stages.before[train], y[train]
+    known = rows.cache.get(Trained)
+    if known is None or known[0] is not rows.stages.before:
+        is_there = y >= 0
+        if len(np.unique(y[is_there])) < 2:
+            return None
+        trained = Trained.of(before[is_there], y[is_there], rows.options.seed)
+        known = rows.cache[Trained] = (rows.stages.before, trained)
+    found: Trained = known[1]
+    return found
 
 
 @dataclass(frozen=True)
@@ -355,26 +189,48 @@ def gap_name(groups: tuple[str, ...]) -> str:
 
 
 def _overview(task: Task) -> Table:
-    accuracy = task.accuracy
-    rows: list[Row] = [
-        (
-            "accuracy",
-            *(decimal(accuracy.before), decimal(accuracy.after)),
-            *(ABSENT, decimal(accuracy.not_retrained), decimal(task.majority)),
-        )
-    ]
-    for of in task.every:
-        for gap, name in ((of.tpr_gap, "TPR gap"), (of.tpr_gap_rms, "TPR gap, RMS over classes")):
-            if gap is not None:
-                label = name + visible(task.aside(of))
-                rows.append((label, decimal(gap.before), decimal(gap.after), interval(gap.ci95), ABSENT, ABSENT))
-    is_after = accuracy.after is not None
+    is_after = task.accuracy.after is not None
+    latest, majority = "after" if is_after else "before", decimal(task.majority)
+    rows: list[Row] = []
+    for name, of, bounds in (
+        ("accuracy", task.accuracy, task.accuracy_ci95.get(latest)),
+        ("balanced accuracy", task.balanced_accuracy, None),
+    ):
+        if of is not None:
+            beside = (decimal(of.not_retrained), majority if of is task.accuracy else ABSENT)
+            rows.append((name, decimal(of.before), decimal(of.after), interval(bounds), *beside))
+    for name, gap in _gaps(task):
+        rows.append((name, decimal(gap.before), decimal(gap.after), interval(gap.ci95), ABSENT, ABSENT))
     columns = (
         *names("measure"),
         *numbers("before", "after", "95% interval of after" if is_after else "95% interval"),
         *numbers("after, not retrained", "majority"),
     )
     return Table("The task before and after" if is_after else "The task", columns, tuple(rows))
+
+
+def _chance_table(task: Task) -> Table:
+    rows = tuple(
+        (
+            name,
+            *(decimal(figures.get(stage)) for figures in (gap.debiased, gap.expected, gap.p_value) for stage in STAGES),
+        )
+        for name, gap in _gaps(task)
+        if gap.debiased
+    )
+    columns = (
+        *names("measure"),
+        *numbers("debiased before", "after", "by chance before", "after", "p before", "after"),
+    )
+    return Table("The gaps and chance", columns, rows)
+
+
+def _gaps(task: Task) -> Iterator[tuple[str, Gap]]:
+    """Return the gaps of each guarded attribute, under the name that tables give them."""
+    for of in task.every:
+        for gap, name in ((of.tpr_gap, "TPR gap"), (of.tpr_gap_rms, "TPR gap, RMS over classes")):
+            if gap is not None:
+                yield name + visible(task.aside(of)), gap
 
 
 def _rates_table(caption: str, groups: tuple[str, ...], rates: tuple[ClassRates, ...]) -> Table:

@@ -1,6 +1,6 @@
 """Strings and numbers of a report in the form that readers see."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 ABSENT = "–"
 """Shown where a number is undefined or was not measured."""
@@ -65,3 +65,8 @@ def listed(names: Iterable[str], most: int = 12) -> str:
     """Return names separated by commas: the first `most` of them, and how many more there are."""
     shown = [visible(name) for name in names]
     return ", ".join(shown[:most]) + (f" and {len(shown) - most:,} more" if len(shown) > most else "")
+
+
+def listed_counts(counts: Mapping[str, int], most: int = 6) -> str:
+    """Return names with their counts, in their order: "clerk (12), judge (3) and 2 more"."""
+    return listed((f"{name} ({n:,})" for name, n in counts.items()), most)

@@ -12,12 +12,13 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.data.hashes import is_hash
 from salcli.data.splits import SplitRule
 from salcli.errors import FormatError, SalcliError, first_line
 from salcli.formats import atomic, sniff
 from salcli.formats.files import ByteFile
 from salcli.formats.npy import read_header, strings
-from salcli.formats.npz import Archive
+from salcli.formats.npz_archive import Archive
 from salcli.formats.sniff import HEAD_BYTES
 from salcli.linalg.kernels import PARAMETERS
 
@@ -66,7 +67,7 @@ def read_file(path: str) -> ArtifactFile:
     """
     file = ByteFile.open(path)
     try:
-        arrays, digest = _arrays(path, file), file.sha256()
+        arrays, digest = _arrays(path, file), file.digest("sha256")
         header = checked_header(path, str(arrays.pop("header")))
     finally:
         file.close()
@@ -83,7 +84,8 @@ def upgraded(path: str, header: dict[str, Any], names: set[str]) -> dict[str, An
     if kind is None:
         raise FormatError(f"{path}: not a salcli eraser: expected the arrays mean, left, right and a header")
     rule = header["k_rule"]
-    parameters = {"k": rule.get("given"), "alpha": rule.get("alpha"), "center": header["is_centred"]}
+    parameters = {"k": rule.get("given"), "alpha": rule.get("alpha")}
+    parameters |= {"center": header["is_centred"], "keep_mean": header["is_centred"]}
     if "kernel" in header:
         kernel, landmarks = header["kernel"], header["landmarks"]
         parameters |= {"kernel": kernel["name"], **{name: kernel[name] for name in PARAMETERS.get(kernel["name"], ())}}
@@ -180,7 +182,9 @@ def _is_number_or_flag(value: Any) -> bool:
 def _are_inputs(value: Any) -> bool:
     if not isinstance(value, dict) or not all(_is_record(value.get(name)) for name in ("embeddings", "labels")):
         return False
-    return _or_none(_is_text)(value["embeddings"].get("sha256")) and _is_text(value["labels"].get("sha256"))
+    embeddings, labels = value["embeddings"], value["labels"]
+    is_known = _or_none(_is_text)(embeddings.get("sha256")) and _or_none(is_hash)(embeddings.get("hash"))
+    return is_known and _is_text(labels.get("sha256"))
 
 
 def _are_versions(value: Any) -> bool:
@@ -282,16 +286,16 @@ def _require_attributes(path: str, attributes: list[dict[str, Any]]) -> None:
         raise FormatError(f"{path}: damaged artifact: its list of attributes names none, or one twice")
 
 
-def _require(path: str, what: str, held: dict[str, Any], checks: dict[str, Check]) -> None:
+def _require(path: str, what: str, values: dict[str, Any], checks: dict[str, Check]) -> None:
     for name, check in checks.items():
-        if name not in held:
+        if name not in values:
             raise FormatError(f"{path}: damaged artifact: its {what} lacks {name!r}")
-        if not check(held[name]):
-            raise FormatError(f"{path}: damaged artifact: its {what} has {_shown(held[name])} for {name!r}")
+        if not check(values[name]):
+            raise FormatError(f"{path}: damaged artifact: its {what} has {_shown(values[name])} for {name!r}")
 
 
 def _is_plain(value: Any, depth: int = 0) -> bool:
-    """Tell whether a value can be calculated with, and written as JSON again."""
+    """Return whether a value can be used in arithmetic and written as JSON."""
     if depth > MAX_DEPTH:
         return False
     if isinstance(value, (dict, list)):

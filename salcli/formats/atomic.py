@@ -5,6 +5,7 @@ import errno
 import functools
 import gzip
 import os
+import re
 import resource
 import shutil
 import stat
@@ -18,13 +19,36 @@ from typing import BinaryIO
 from salcli.errors import OutputError, UsageError, first_line, warn
 
 STDOUT = "-"
+MOST_LINKS = 40
 PIECE, GIB = 1 << 20, 1 << 30
 NAME_BYTES = 100  # of the output's name in its temporary file's: a name may have 255
 
 
+def descriptor_of(path: str) -> int | None:
+    """Return the open descriptor that a path names: 1 for `-`, `/dev/stdout` and links to it; None if it names none.
+
+    What stands behind it may be a file, but one that others write to as well: it must not be replaced.
+    """
+    for _ in range(MOST_LINKS):
+        if path == STDOUT:
+            return 1
+        folder, name = os.path.split(path)
+        if name.isdecimal() and re.fullmatch(rf"/dev/fd|/proc/{os.getpid()}(/task/\d+)?/fd", os.path.realpath(folder)):
+            return int(name)
+        if not os.path.islink(path):
+            return None
+        path = os.path.join(folder, os.readlink(path))
+    return None
+
+
+def is_stdout(path: str) -> bool:
+    """Return whether a path names stdout."""
+    return descriptor_of(path) == 1
+
+
 def is_special(path: str) -> bool:
-    """Tell stdout, pipes and devices from files: they cannot be replaced, only written to."""
-    if path == STDOUT:
+    """Return whether a path is stdout, a pipe or a device: it cannot be replaced, only written to."""
+    if descriptor_of(path) is not None:
         return True
     try:
         mode = os.stat(path).st_mode
@@ -44,8 +68,10 @@ def check_output(
     UsageError : it is one of the inputs (also by link) and may not replace it
     """
     if is_special(path):
+        with writing(path):
+            os.fstat(descriptor) if (descriptor := descriptor_of(path)) is not None else os.stat(path)
         return
-    target = Path(os.path.realpath(path))
+    target = _real_path(path)
     folder = target.parent
     try:
         is_folder = path.endswith(os.sep) or target.is_dir()
@@ -66,25 +92,32 @@ def check_output(
             raise UsageError(f"{path}: is the input {given} itself: {remedy}")
 
 
-def require_room(path: str, n_bytes: int, purpose: str) -> None:
-    """Refuse an output that its disk, or the limit on a file's size (ulimit -f), has no room for.
+def _real_path(path: str) -> Path:
+    try:
+        return Path(os.path.realpath(path))
+    except FileNotFoundError as error:
+        raise OutputError(
+            f"{path}: the working directory was deleted: change into another, or give a full path"
+        ) from error
+
+
+def require_disk_space(path: str, n_bytes: int, purpose: str) -> None:
+    """Check that the disk, and the limit on a file's size (ulimit -f), have space for an output.
 
     Raises
     ------
-    OutputError : it does not
+    OutputError : they do not
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     free = shutil.disk_usage(Path(os.path.realpath(path)).parent).free
     free = free if limit == resource.RLIM_INFINITY else min(free, limit)
     if n_bytes > free:
-        raise OutputError(
-            f"{path}: {purpose} takes {n_bytes / GIB:.3g} GiB, but there is room for {free / GIB:.3g} GiB"
-        )
+        raise OutputError(f"{path}: {purpose} takes {n_bytes / GIB:.3g} GiB, but {free / GIB:.3g} GiB are free")
 
 
 @contextlib.contextmanager
 def replacing(path: str, *, compresses: bool = False) -> Iterator[str]:
-    """Give the name of a temporary file that takes the place of `path` when the block ends well.
+    """Yield the name of a temporary file that replaces `path` when the block ends without an error.
 
     A new file has the permissions of the umask, one that is replaced keeps its own; a link is followed to its file.
     If anything is raised the temporary file goes away and what was at `path` stays.
@@ -161,13 +194,14 @@ def _compress(source: Path, target: Path) -> None:
 
 
 def _pour(source: Path, path: str) -> None:
+    descriptor = descriptor_of(path)
     with open(source, "rb") as whole:
-        if path == STDOUT:
+        if descriptor == 1:
             sys.stdout.flush()
             shutil.copyfileobj(whole, sys.stdout.buffer, PIECE)
             sys.stdout.buffer.flush()
         else:
-            with open(path, "wb") as target:
+            with open(path if descriptor is None else os.dup(descriptor), "wb") as target:
                 shutil.copyfileobj(whole, target, PIECE)
 
 
@@ -191,7 +225,7 @@ def written_meanwhile(path: Path) -> Iterator[None]:
     """Have what is new in the file at `path` written out, again and again on a thread, until the block ends.
 
     Nothing waits for the disk: where each turn synced instead, writers would wait for the journal of the file system.
-    What the disk refuses is told to whoever syncs, at the end.
+    Errors of the disk are raised by the sync at the end.
     """
     start = start_of_writing()
     if start is None:

@@ -15,6 +15,7 @@ import numpy as np
 from salcli.data.embeddings import Embeddings, Floats
 from salcli.data.source import Reader, Source
 from salcli.errors import warn
+from salcli.formats.beside import Beside
 from salcli.formats.files import ByteFile
 from salcli.options import ReadOptions
 
@@ -27,6 +28,10 @@ class Writer:
 
     def place(self, row: int, vectors: Floats) -> None:
         """Write consecutive rows to where they belong; safe on any thread, in any order."""
+        raise NotImplementedError
+
+    def begin(self, name: str) -> None:
+        """Write the rows that follow to the array of a name, one of those that are erased too."""
         raise NotImplementedError
 
     def encode(self, batch: Embeddings) -> Any:
@@ -58,6 +63,8 @@ class Output:
     """Width of the output."""
     dtype: np.dtype[Any]
     """Type of its numbers."""
+    beside: Beside = field(default_factory=Beside)
+    """What becomes of the arrays beside the matrix, where the format holds several."""
     opened: ExitStack = field(default_factory=ExitStack)
 
     @property
@@ -93,11 +100,13 @@ class Format:
     reader: Callable[[ByteFile, ReadOptions], Reader]
     """Open a file, checking what can be checked before rows are read."""
     writer: Callable[[Output], Writer]
-    """Begin an output."""
+    """Start an output."""
     title: str = ""
     """What messages call a file of it; default: the name."""
     has_magic: bool = False
     """Whether `sniff` is certain, so that no other format can be meant."""
+    holds_keys: bool = True
+    """Whether a file of it can have a key for each row."""
     holds_several_arrays: bool = False
     """Whether `--dataset` and `--keys-dataset` choose among arrays."""
     is_text: bool = False
@@ -149,9 +158,14 @@ class FileReader(Reader):
 
     file: ByteFile
 
-    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
-        """Return the SHA-256 of the file as it is on disk; stop early when `is_wanted` returns False."""
-        return self.file.sha256(is_wanted)
+    @property
+    def container(self) -> ByteFile:
+        """The file, from which another reader can read another array."""
+        return self.file
+
+    def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Return the hash of the file as it is on disk; stop early when `is_wanted` returns False."""
+        return self.file.digest(algorithm, is_wanted)
 
     def close(self) -> None:
         """Close the file."""

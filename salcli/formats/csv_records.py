@@ -1,4 +1,6 @@
-"""CSV records with the line each began on: UTF-8, RFC 4180 quoting, rows that end at LF alone, bounded memory.
+"""CSV records with the line each began on: UTF-8 or UTF-16, RFC 4180 quoting, bounded memory.
+
+Rows end at LF alone (or CR LF); in a file whose first line ends in CR, as old spreadsheets write it, at CR alone.
 
 Large files without quotes are cut by pyarrow, block by block; the csv module reads the rest, and owns the messages.
 """
@@ -6,7 +8,7 @@ Large files without quotes are cut by pyarrow, block by block; the csv module re
 import csv
 import itertools
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import cached_property, partial
 from typing import Any, NamedTuple, overload
@@ -15,16 +17,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.errors import FormatError
+from salcli.formats.encodings import as_utf8, wide_encoding
 from salcli.formats.files import ByteFile
 from salcli.formats.registry import recognised
 
 DELIMITERS = ",;\t"
 MAX_LINE = 1 << 20
+MAX_FIELD = MAX_LINE * 2
 READ_BYTES = 1 << 20  # cells of a few letters take many times as much as strings
 LEAST_BYTES = 1 << 20  # of a file, for which it pays to import pyarrow
 RECORDS_AT_ONCE = 4096
 BOM = b"\xef\xbb\xbf"
 QUOTED = re.compile(rb'(?:^|(?<=[,;\t]))"(?:[^"]|"")*(?:"|\Z)')  # a quote opens a cell only where one begins
+SEPARATOR = re.compile(rb'"?sep=(.)"?\r?\n?', re.DOTALL)  # Excel's first line
+SWAPPED = bytes.maketrans(b"\r\n", b"\n\r")
+SWAPPED_TEXT = str.maketrans("\r\n", "\n\r")
 
 
 class Batch(NamedTuple):
@@ -40,7 +47,7 @@ class ArrowColumn(Sequence[str]):
     """One column of a block that pyarrow cut."""
 
     def __init__(self, array: Any) -> None:
-        """Take a `pyarrow.BinaryArray`."""
+        """Wrap a `pyarrow.BinaryArray`."""
         self._array = array
 
     @cached_property
@@ -80,7 +87,9 @@ def _text(cell: bytes) -> str:
 NO_TEXT = ("npy", "npz", "h5")
 
 
-def csv_batches(path: str, least_bytes: int = LEAST_BYTES) -> Generator[Batch]:
+def csv_batches(
+    path: str, least_bytes: int = LEAST_BYTES, advance: Callable[[int], None] | None = None
+) -> Generator[Batch]:
     """Read a CSV; a blank line in one of several columns may only stand at the end.
 
     From the first block of lines that has quotes, carriage returns or a row of another length, the csv module reads
@@ -90,35 +99,87 @@ def csv_batches(path: str, least_bytes: int = LEAST_BYTES) -> Generator[Batch]:
     ----------
     path : the file; may be compressed
     least_bytes : smaller files are read by the csv module alone
+    advance : called with how many bytes of the file each step has read
 
     Raises
     ------
     FormatError : broken CSV, a line without end, or one of more or fewer fields than the first
     """
-    with closing(ByteFile.open(path)) as file:
-        if (kind := recognised(file.head())).has_magic:
-            raise FormatError(f"{path}: is {kind}, expected a CSV: are two files in the wrong order?")
-        blocks = _blocks(path, file)
+    with closing(ByteFile.open(path, may_be_wide=True)) as file:
+        pieces, ends_in_cr = _pieces(path, file, advance)
+        blocks = _blocks(path, pieces)
         first = next(blocks, None)
+        number = n_columns = 0
+        delimiter = None if first is None else _declared_delimiter(path, first)
+        if delimiter is not None:
+            first, number = next(blocks, None), 1
         if first is None:
             return
-        delimiter = max(DELIMITERS, key=partial(_count, _first_line(first)))
+        delimiter = delimiter or max(DELIMITERS, key=partial(_count, _first_line(first)))
         is_large = file.size is None or file.size >= least_bytes
-        number = n_columns = 0
         for block in itertools.chain([first], blocks):
-            n_columns = n_columns or _count(_first_line(first), delimiter) + 1
-            columns = _cut(block, delimiter, n_columns) if is_large else None
+            columns = (
+                _cut(block, delimiter, n_columns or _count(_first_line(first), delimiter) + 1) if is_large else None
+            )
             if columns is None:
-                rest = _by_module(path, itertools.chain([block], blocks), delimiter, number, n_columns if number else 0)
-                yield from _batched(path, rest, n_columns if number else 0)
+                rest = _by_module(path, itertools.chain([block], blocks), delimiter, number, n_columns)
+                rest = ((line, _with_swapped_ends(fields)) for line, fields in rest) if ends_in_cr else rest
+                yield from _batched(path, rest, n_columns)
                 return
+            n_columns = len(columns)
             numbers = range(number + 1, number + 1 + len(columns[0]))
             yield Batch(numbers, columns)
             number = numbers.stop - 1
 
 
+def _pieces(path: str, file: ByteFile, advance: Callable[[int], None] | None) -> tuple[Iterator[bytes], bool]:
+    """Return the file's text in UTF-8, piece by piece, and whether its lines end in CR, which are LF then.
+
+    Raises
+    ------
+    FormatError : it is another kind of file
+    """
+    encoding = wide_encoding(file.head())
+    if encoding is None and (kind := recognised(file.head())).has_magic:
+        raise FormatError(f"{path}: is {kind}, expected a CSV: are two files in the wrong order?")
+    stream = file.stream()
+
+    def read() -> bytes:
+        piece = stream.read(READ_BYTES)
+        if advance is not None and file.is_plain:
+            advance(len(piece))
+        return piece
+
+    pieces = iter(read, b"")
+    if encoding is not None:
+        pieces = as_utf8(path, pieces, encoding)
+    first = next(pieces, b"")
+    unquoted = QUOTED.sub(b"", first.removeprefix(BOM)) if b"\r" in first else b""
+    end = re.search(rb"\r\n|\r|\n", unquoted)
+    pieces = itertools.chain([first], pieces)
+    if end is None or end[0] != b"\r":
+        return pieces, False
+    return (piece.translate(SWAPPED) for piece in pieces), True
+
+
+def _with_swapped_ends(fields: list[str]) -> list[str]:
+    """Return fields with the line ends that stand in quotes as they are in the file."""
+    return [text.translate(SWAPPED_TEXT) if "\r" in text or "\n" in text else text for text in fields]
+
+
+def _declared_delimiter(path: str, line: bytes) -> str | None:
+    """Return the delimiter that Excel's line `sep=;` declares, or None where the line is none."""
+    found = SEPARATOR.fullmatch(line)
+    if found is None:
+        return None
+    delimiter = _text(found[1])
+    if delimiter not in DELIMITERS:
+        raise FormatError(f"{path}: line 1: the separator is {delimiter!r}, expected `,` `;` or TAB")
+    return delimiter
+
+
 def _cut(block: bytes, delimiter: str, n_columns: int) -> list[Sequence[str]] | None:
-    """Cut complete lines into columns; None if they need more than that, or have other numbers of fields."""
+    """Split complete lines into columns; None if they need more than that, or have other numbers of fields."""
     if b'"' in block or b"\r" in block or block.startswith(BOM):  # pyarrow would drop a BOM in front of any block
         return None
     if n_columns > 1 and (block.startswith(b"\n") or b"\n\n" in block):  # to pyarrow, a row of empty cells
@@ -160,11 +221,11 @@ def _batched(path: str, records: Iterator[tuple[int, list[str]]], n_columns: int
         yield Batch([line for line, _ in some], list(zip(*(record for _, record in some), strict=True)))
 
 
-def _blocks(path: str, file: ByteFile) -> Iterator[bytes]:
-    """Give complete lines, the first alone and then many at a time; only the last may lack its line feed."""
-    stream, held, n_lines, is_first = file.stream(), b"", 0, True
-    while data := stream.read(READ_BYTES):
-        whole, feed, held = (held + data).rpartition(b"\n")
+def _blocks(path: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield complete lines, the first alone and then many at a time; only the last may lack its line feed."""
+    rest, n_lines, is_first = b"", 0, True
+    for data in pieces:
+        whole, feed, rest = (rest + data).rpartition(b"\n")
         if feed:
             n_lines += whole.count(b"\n") + 1
             whole += feed
@@ -174,32 +235,41 @@ def _blocks(path: str, file: ByteFile) -> Iterator[bytes]:
                 whole, is_first = whole[end:], False
             if whole:
                 yield whole
-        if len(held) > MAX_LINE:
+        if len(rest) > MAX_LINE:
             raise FormatError(
                 f"{path}: line {n_lines + 1}: more than {MAX_LINE >> 20} MiB without a line feed: not a label CSV"
             )
-    if held:
-        yield held.removeprefix(BOM) if is_first else held
+    if rest:
+        yield rest.removeprefix(BOM) if is_first else rest
 
 
 def _by_module(
     path: str, blocks: Iterator[bytes], delimiter: str, n_before: int, n_columns: int
 ) -> Iterator[tuple[int, list[str]]]:
-    """Give (line, fields) of each record after the first `n_before` lines."""
-    csv.field_size_limit(MAX_LINE * 2)
+    """Yield (line, fields) of each record after the first `n_before` lines."""
+    csv.field_size_limit(MAX_FIELD)
     texts = (block.decode("utf-8", "surrogateescape") for block in blocks)
-    lines = (line + "\n" for text in texts for line in text.removesuffix("\n").split("\n"))
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    held: list[str] = []  # lines of the record that is being read
+
+    def lines() -> Iterator[str]:
+        for text in texts:
+            for line in text.removesuffix("\n").split("\n"):
+                held.append(line + "\n")
+                yield held[-1]
+
+    reader = csv.reader(lines(), delimiter=delimiter, strict=True)
     blank = 0
     while True:
         start = reader.line_num + 1
+        held.clear()
         try:
             record = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            line = n_before + max(start, reader.line_num)
-            raise FormatError(f"{path}: line {line}: broken CSV: {error}") from error
+            line = max(start, reader.line_num)
+            what = _faulty_quote("".join(held), delimiter, n_before + start, n_before + line)
+            raise FormatError(f"{path}: {what or f'line {n_before + line}: broken CSV: {error}'}") from error
         n_columns = n_columns or len(record)
         if not record and n_columns > 1:
             blank = blank or start
@@ -207,3 +277,22 @@ def _by_module(
         if blank:
             raise FormatError(f"{path}: line {n_before + blank}: an empty line, expected {n_columns} fields")
         yield n_before + start, record or [""]
+
+
+def _faulty_quote(text: str, delimiter: str, start: int, line: int) -> str | None:
+    """Say where a quote opened that is not closed where it should be; None if no cell goes over several lines.
+
+    Parameters
+    ----------
+    text : of the record, as far as it was read
+    start, line : where the record began, and where it was found to be broken
+    """
+    cells = list(re.finditer(rf'(?:^|(?<={delimiter}))"(?:[^"]|"")*+("?+)(?!{delimiter}|\r?\n\Z)', text))
+    cell = next((cell for cell in cells if not cell[1] or "\n" in cell[0]), None)
+    if cell is None:
+        return None
+    opened = start + text.count("\n", 0, cell.start())
+    if cell[1]:
+        return f"line {opened}: broken CSV: a quote opens here and closes on line {line} where no cell ends"
+    where = f"within {MAX_FIELD >> 20} MiB" if len(text) > MAX_FIELD else "to the end of the file"
+    return f"line {opened}: broken CSV: a quote opens here and is not closed {where}"

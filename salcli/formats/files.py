@@ -1,122 +1,25 @@
 """`ByteFile`: the bytes of a file, plain or compressed, read in order or (plain) at any place by any thread."""
 
-import bz2
 import contextlib
-import gzip
-import hashlib
-import lzma
 import os
 import shutil
 import sys
 import tempfile
 import threading
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import IO, Any, Self
 
-from salcli.errors import FormatError, first_line
+import numpy as np
+
+from salcli.data.embeddings import empty_aligned
+from salcli.data.hashes import hasher
+from salcli.errors import FormatError
 from salcli.formats import sniff as signature
+from salcli.formats.compression import GREATEST_GROWTH, OPENERS, PIECE, Stream
+from salcli.formats.encodings import wide_encoding
 
-PIECE = 1 << 20
-XZ_MEMORY = 128 << 20  # `xz -9` takes 65 MiB to unpack
-
-
-class Concatenated:
-    """Decompresses streams that follow one another. Python's own readers take damage to a later one for the end.
-
-    xz in bounded memory: a file may ask for a dictionary of 4 GiB.
-    """
-
-    def __init__(
-        self, raw: Any, begin: Callable[[], lzma.LZMADecompressor | bz2.BZ2Decompressor], padding: bytes
-    ) -> None:
-        self._raw, self._begin, self._padding, self._ahead = raw, begin, padding, b""
-        self._stream: lzma.LZMADecompressor | bz2.BZ2Decompressor | None = None
-
-    @classmethod
-    def bz2(cls, raw: Any) -> Self:
-        """Unpack bz2."""
-        return cls(raw, bz2.BZ2Decompressor, b"")
-
-    @classmethod
-    def xz(cls, raw: Any) -> Self:
-        """Unpack xz, whose streams may have zeros between them."""
-        return cls(raw, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=XZ_MEMORY), b"\0")
-
-    def read(self, size: int) -> bytes:
-        """Read up to `size` bytes; nothing at the end alone.
-
-        Raises
-        ------
-        EOFError : the last stream is cut short
-        OSError, lzma.LZMAError : a stream is damaged, or what follows one is none
-        """
-        while True:
-            if self._stream is None or self._stream.needs_input or self._stream.eof:
-                self._ahead = self._ahead or self._raw.read(PIECE)
-                is_between = self._stream is None or self._stream.eof
-                if is_between and self._padding:
-                    self._ahead = self._ahead.lstrip(self._padding) or self._raw.read(PIECE).lstrip(self._padding)
-                if not self._ahead:
-                    if is_between:
-                        return b""
-                    raise EOFError
-                if is_between:
-                    self._stream = self._begin()
-            assert self._stream is not None
-            ahead, self._ahead = self._ahead, b""
-            data = self._stream.decompress(ahead, size)
-            if self._stream.eof:
-                self._ahead = self._stream.unused_data
-            if data:
-                return data
-
-    def close(self) -> None:
-        """Leave the shared handle open."""
-
-
-OPENERS: dict[str, Callable[[Any], Any]] = {
-    "gzip": lambda raw: gzip.GzipFile(fileobj=raw),
-    "bz2": Concatenated.bz2,
-    "xz": Concatenated.xz,
-}
-# At most so many bytes of content for one on disk: what cannot be in a file is refused before it is looked for.
-GREATEST_GROWTH = {"gzip": 1_100, "bz2": 50_000, "xz": 10_000}
-
-
-class Stream:
-    """A decompressing reader whose faults are one-line errors that name the file."""
-
-    def __init__(self, raw: Any, name: str, compression: str) -> None:
-        self._raw, self._name, self._compression = raw, name, compression
-
-    def read(self, size: int) -> bytes:
-        """Read up to `size` bytes; fewer only at the end.
-
-        Raises
-        ------
-        FormatError : the compressed stream is cut short or damaged
-        """
-        pieces = []
-        try:
-            while size > 0 and (piece := self._raw.read(min(size, PIECE))):  # what is asked for may not be there
-                pieces.append(piece)
-                size -= len(piece)
-        except EOFError as error:
-            raise FormatError(
-                f"{self._name}: truncated {self._compression} stream: it ends before its end mark"
-            ) from error
-        except (OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
-            if isinstance(error, OSError) and error.errno is not None:  # the disk, not what is on it
-                raise FormatError(f"{self._name}: cannot be read: {error.strerror}") from error
-            raise FormatError(f"{self._name}: damaged {self._compression} stream ({first_line(error)})") from error
-        return b"".join(pieces)
-
-    def close(self) -> None:
-        """Close what is read from."""
-        self._raw.close()
+MOST_AT_ONCE = 1 << 30  # macOS refuses to read 2 GiB, Linux reads less than that
+HASHED_PIECE = 2 << 20  # shorter ones are hashed more slowly
 
 
 class ByteFile:
@@ -143,8 +46,13 @@ class ByteFile:
         self.__dict__.update(state, _lock=threading.Lock())
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> "ByteFile":
+    def open(cls, path: str | os.PathLike[str], *, may_be_wide: bool = False, is_refused: bool = True) -> "ByteFile":
         """Open a file, or stdin for `-`, and find out whether it is compressed.
+
+        Parameters
+        ----------
+        may_be_wide : the reader knows UTF-16 text, which is refused otherwise
+        is_refused : whether content is refused that is known not to be vectors
 
         Raises
         ------
@@ -152,19 +60,22 @@ class ByteFile:
         """
         name = os.fspath(path)
         if name == "-":
-            return cls("<stdin>", kept(sys.stdin.buffer, "<stdin>"), came_by_pipe=True)._recognised()
+            return cls("<stdin>", kept(sys.stdin.buffer, "<stdin>"), came_by_pipe=True)._recognised(
+                may_be_wide, is_refused
+            )
         handle = _opened(name)
         if not handle.seekable():  # a pipe: keep it, so that it can be read twice
             with handle:
-                return cls(name, kept(handle, name), came_by_pipe=True)._recognised()
-        return cls(name, handle)._recognised()
+                return cls(name, kept(handle, name), came_by_pipe=True)._recognised(may_be_wide, is_refused)
+        return cls(name, handle)._recognised(may_be_wide, is_refused)
 
-    def _recognised(self) -> "ByteFile":
+    def _recognised(self, may_be_wide: bool, is_refused: bool) -> "ByteFile":
         try:
             head = self.read_up_to(0, signature.HEAD_BYTES)
             self.compression = signature.compression_of(head)
-            reason = signature.refusal(head if self.compression is None else self.head())
-            if reason:
+            content = head if self.compression is None else self.head()
+            reason = signature.refusal(content) if is_refused else None
+            if reason and not (may_be_wide and wide_encoding(content)):
                 inside = f"{self.compression} of " if self.compression else ""
                 raise FormatError(f"{self.name}: {inside}{reason}")
         except FormatError:
@@ -191,7 +102,7 @@ class ByteFile:
 
     @property
     def size(self) -> int | None:
-        """Bytes of the content, None where only reading to the end would tell."""
+        """Bytes of the content, None where it is unknown before the end is read."""
         return os.fstat(self.handle.fileno()).st_size if self.is_plain else None
 
     @property
@@ -246,7 +157,11 @@ class ByteFile:
     def fill(self, view: memoryview, offset: int) -> int:
         """Read from a place in a plain file into memory; return how many bytes there were."""
         try:
-            return os.preadv(self.handle.fileno(), [view], offset)
+            if hasattr(os, "preadv"):
+                return os.preadv(self.handle.fileno(), [view[:MOST_AT_ONCE]], offset)
+            piece = os.pread(self.handle.fileno(), min(len(view), PIECE), offset)  # macOS before 11
+            view[: len(piece)] = piece
+            return len(piece)
         except OSError as error:
             raise FormatError(f"{self.name}: cannot be read: {error.strerror}") from error
 
@@ -260,13 +175,14 @@ class ByteFile:
         """Return this file if it is plain, else its content in an unnamed temporary file (see `UnpackedFile`)."""
         return self if self.is_plain else UnpackedFile(self, n_bytes).closed_with(self)
 
-    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
-        """Return the SHA-256 of the file as it is on disk (what `sha256sum` prints); stop when it is not wanted."""
-        digest, offset = hashlib.sha256(), 0
-        while (is_wanted is None or is_wanted()) and (piece := self._read(PIECE, offset)):
-            digest.update(piece)
-            offset += len(piece)
-        return digest.hexdigest()
+    def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Return the hash of the file as it is on disk (as `sha256sum` or `b3sum`); stop when it is not wanted."""
+        found, offset = hasher(algorithm), 0
+        view = empty_aligned(1, HASHED_PIECE, np.dtype(np.uint8))[0].data
+        while (is_wanted is None or is_wanted()) and (n := self.fill(view, offset)):
+            found.update(view[:n])
+            offset += n
+        return found.hexdigest()
 
     def closed_with(self, other: "ByteFile") -> Self:
         """Have this file closed when another one is."""
@@ -328,9 +244,9 @@ class UnpackedFile(ByteFile):
         """Read from the temporary file from now on: it is whole."""
         self._handle = self._spool
 
-    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
-        """Return the SHA-256 of the compressed file."""
-        return self.packed.sha256(is_wanted)
+    def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Return the hash of the compressed file."""
+        return self.packed.digest(algorithm, is_wanted)
 
     def close(self) -> None:
         """Close both files."""
@@ -345,11 +261,11 @@ class _KeptStream(Stream):
 
     def __init__(self, file: UnpackedFile) -> None:
         self._file, self._stream, self._n = file, file.packed.stream(), 0
-        with self._room():
+        with self._spool_errors():
             file.begin()
 
     @contextlib.contextmanager
-    def _room(self) -> Iterator[None]:
+    def _spool_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -366,7 +282,7 @@ class _KeptStream(Stream):
         FormatError : the stream is damaged or too long, or the temporary file cannot be written
         """
         data = self._stream.read(size)
-        with self._room():
+        with self._spool_errors():
             left = memoryview(data)
             while len(left):
                 left = left[self._file.spool.write(left) :]
@@ -438,7 +354,7 @@ def kept(source: IO[bytes], name: str) -> IO[bytes]:
 
 def spooled(source: Any) -> IO[bytes]:
     """Copy a stream into an unnamed temporary file."""
-    spool = tempfile.TemporaryFile()  # noqa: SIM115 (closed by whoever asked for it)
+    spool = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
     try:
         shutil.copyfileobj(source, spool, PIECE)
         spool.flush()

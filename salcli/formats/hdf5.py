@@ -1,18 +1,18 @@
 """HDF5 in: the matrix and its keys, and whether all of them is there and can be read in bounded memory."""
 
-import errno
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 import h5py
 import numpy as np
 
-from salcli.data.embeddings import Embeddings, Floats
+from salcli.data.embeddings import Embeddings, Floats, empty_aligned
 from salcli.data.source import partition_rows, require_shape, row_ranges
 from salcli.errors import FormatError, first_line
 from salcli.formats.base import FileReader
 from salcli.formats.files import ByteFile
+from salcli.formats.hdf5_checks import FAULTS, address_of, damage, describe, is_packed, require_inside, require_readable
 from salcli.formats.keys import choose_keys, has_key_name, listed
 from salcli.formats.npy import read_batches, require_float_matrix
 from salcli.formats.sniff import HDF5_MAGIC
@@ -21,9 +21,6 @@ from salcli.options import ReadOptions
 KEYS_BYTES = 4 << 20  # of fixed-length keys that are read at once
 LIBRARIES = {0: "earliest", 1: "earliest", 2: "v108", 3: "v110"}  # by the version of the superblock
 MAX_LINKS = 16  # soft links in a row; more is a circle
-# What h5py raises for a damaged file, depending on which of its layers meets the damage.
-FAULTS = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError, AttributeError)
-MAX_CHUNK = 128 << 20  # a packed chunk is unpacked whole
 
 
 class Hdf5Reader(FileReader):
@@ -74,13 +71,15 @@ class Hdf5Reader(FileReader):
         self.n, self.d = matrix.shape
         self.dtype = matrix.dtype
         require_shape(f"{self.path}: dataset {self.dataset}", self.n, self.d)
-        keys = self._find_keys(options.keys_dataset)
+        keys = self._find_keys(options)
         if keys is not None:
             self._require_readable(keys)
         self.keys_name = None if keys is None else str(keys.name)
         self.has_keys = keys is not None
         chunk_rows = matrix.chunks[0] if is_packed(matrix) else 1
-        self.partition = -(-partition_rows(self.d) // chunk_rows) * chunk_rows  # no packed chunk is read twice
+        self.partition = (
+            -(-partition_rows(self.d, options.partition_elements) // chunk_rows) * chunk_rows
+        )  # no packed chunk is read twice
         self._offset = self._offset_of(matrix)
         self.fills_buffers = self._offset is not None
         self._rows = options.rows_per_chunk(
@@ -152,16 +151,20 @@ class Hdf5Reader(FileReader):
             raise FormatError(f"{self.path}: {len(keys)} keys in {keys_dataset}, {self.n} rows in {self.dataset}")
         return keys
 
-    def _find_keys(self, keys_dataset: str | None) -> h5py.Dataset | None:
-        if keys_dataset is not None:
-            return self._named_keys(keys_dataset)
+    def _find_keys(self, options: ReadOptions) -> h5py.Dataset | None:
+        if options.keyed is False:
+            return None
+        if options.keys_dataset is not None:
+            return self._named_keys(options.keys_dataset)
         datasets = self._datasets()
         strings = {name: item for name, item in datasets.items() if _holds_strings(item)}
-        if all(len(item) != self.n for item in strings.values()):
+        may_lack = options.keys_file is not None
+        if not may_lack and all(len(item) != self.n for item in strings.values()):
             for name, item in datasets.items():
                 if item.is_virtual and has_key_name(name):
                     self._require_readable(item)
-        chosen = choose_keys(self.path, {name: len(item) for name, item in strings.items()}, self.n, self.dataset)
+        lengths = {name: len(item) for name, item in strings.items()}
+        chosen = choose_keys(self.path, lengths, self.n, self.dataset, may_lack=may_lack)
         return None if chosen is None else strings[chosen]
 
     def ranges(self) -> Iterator[tuple[int, int]]:
@@ -173,14 +176,15 @@ class Hdf5Reader(FileReader):
         if self._offset is None:
             yield from super().batches(start, stop, rows, out)
             return
-        memory = np.empty((min(rows, stop - start), self.d), self.dtype) if out is None else out[:rows]
+        memory = empty_aligned(min(rows, stop - start), self.d, self.dtype) if out is None else out[:rows]
         for batch in read_batches(self.file, self._offset, start, stop, memory):
             first = int(batch.rows[0])
             yield Embeddings(batch.vectors, batch.rows, self._keys_at(first, first + len(batch)))
 
     def _offset_of(self, matrix: h5py.Dataset) -> int | None:
         """Return where the numbers are, if they are in one piece as numpy writes them; None if not."""
-        offset = None if matrix.chunks is not None else matrix.id.get_offset()
+        is_plain = matrix.chunks is None and h5py.h5t.py_create(self.dtype) == matrix.id.get_type()
+        offset = matrix.id.get_offset() if is_plain else None
         if offset is None:
             return None
         for row in (0, self.n - 1):
@@ -222,9 +226,12 @@ class Hdf5Reader(FileReader):
         if self.has_keys:
             yield from (self._keys_at(start, stop) or () for start, stop in self.ranges())
 
-    def companions(self) -> list[str]:
-        """Return the names of the datasets beside the matrix and its keys."""
-        return [name for name in self._datasets() if name not in (self.dataset, self.keys_name)]
+    def companions(self) -> dict[str, tuple[int, ...]]:
+        """Return the datasets beside the matrix and its keys, with their shapes."""
+        taken = [address_of(self.root[name]) for name in (self.dataset, self.keys_name) if name is not None]
+        with damage(self.path):
+            rest = {name: item for name, item in self._datasets().items() if address_of(item) not in taken}
+        return {name: _shape(item, otherwise=(self.n,)) for name, item in rest.items()}
 
     def close(self) -> None:
         """Close the file."""
@@ -234,15 +241,22 @@ class Hdf5Reader(FileReader):
 
 
 def _link(group: Any, name: str) -> Any:
-    """Give a member's link without following it; None if there is no such member."""
+    """Return a member's link without following it; None if there is no such member."""
     try:
         return group.get(name, getlink=True) if isinstance(group, h5py.Group) else None
     except FAULTS:
         return None
 
 
+def _shape(item: h5py.Dataset, otherwise: tuple[int, ...]) -> tuple[int, ...]:
+    try:  # HDF5 opens the files of a view when its shape is read
+        return otherwise if item.is_virtual else (item.shape or ())
+    except FAULTS:
+        return otherwise
+
+
 def _is_matrix(item: h5py.Dataset) -> bool:
-    try:  # HDF5 opens the files of a view when asked for its shape; through a file object, following one can crash
+    try:  # HDF5 opens the files of a view when its shape is read; through a file object, following one can crash
         return not item.is_virtual and item.dtype.kind == "f" and len(item.shape or ()) == 2
     except FAULTS:  # a type that numpy does not have
         return False
@@ -258,97 +272,3 @@ def _holds_strings(item: h5py.Dataset) -> bool:
 
 def _text(key: Any) -> str:
     return key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else str(key)
-
-
-@contextmanager
-def damage(where: str) -> Iterator[None]:
-    """Turn what h5py raises into a one-line error."""
-    try:
-        yield
-    except FAULTS as error:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise  # a copy that has no room is no damage
-        raise FormatError(f"{where}: damaged HDF5 file ({first_line(error)})") from error
-
-
-def require_readable(where: str, dataset: h5py.Dataset, file_size: int) -> None:
-    """Refuse a dataset that lies elsewhere, is not all there, or takes more memory than it may.
-
-    Parameters
-    ----------
-    where : names file and dataset
-    dataset : of one or two dimensions
-    file_size : bytes of the file it lies in
-
-    Raises
-    ------
-    FormatError : as said
-    """
-    require_inside(where, dataset)
-    with damage(where):
-        _require_filters(where, dataset)
-        stored, wanted = dataset.id.get_storage_size(), dataset.size * dataset.dtype.itemsize
-        if stored > file_size:
-            raise FormatError(f"{where} is {stored} bytes in a file of {file_size}: truncated or damaged")
-        if dataset.chunks is None:
-            if stored < wanted:
-                raise FormatError(f"{where} announces {wanted} bytes, and {stored} were ever written")
-            return
-        _require_chunks(where, dataset)
-
-
-def require_inside(where: str, dataset: h5py.Dataset) -> None:
-    """Refuse a dataset whose data lies in other files, before anything that would open them.
-
-    Raises
-    ------
-    FormatError : it does
-    """
-    with damage(where):
-        if dataset.is_virtual:
-            raise FormatError(
-                f"{where} is virtual, a view of other datasets or files, which are not followed: "
-                "copy its rows into a plain dataset"
-            )
-        if dataset.external:
-            raise FormatError(f"{where} keeps its data in another file, which is not followed")
-
-
-def _require_filters(where: str, dataset: h5py.Dataset) -> None:
-    plist = dataset.id.get_create_plist()
-    for i in range(plist.get_nfilters()):
-        code, _, _, name = plist.get_filter(i)
-        if not h5py.h5z.filter_avail(code):
-            label = name.decode("utf-8", "replace") if name else "unnamed"
-            raise FormatError(
-                f"{where} needs HDF5 filter {code} ({label}), which is not installed: try `pip install hdf5plugin`"
-            )
-
-
-def _require_chunks(where: str, dataset: h5py.Dataset) -> None:
-    wanted, size = 1, dataset.dtype.itemsize
-    for length, step in zip(dataset.shape, dataset.chunks, strict=True):
-        wanted, size = wanted * -(-length // step), size * step
-    found = dataset.id.get_num_chunks()
-    if found < wanted:
-        raise FormatError(f"{where} has {wanted} chunks, of which {found} were ever written")
-    if is_packed(dataset) and size > MAX_CHUNK:
-        raise FormatError(
-            f"{where} has chunks of {size >> 20} MiB, and at most {MAX_CHUNK >> 20} MiB are unpacked at once: "
-            f"repack it (h5repack -l {dataset.name}:CHUNK=…)"
-        )
-
-
-def is_packed(dataset: h5py.Dataset) -> bool:
-    """Tell whether chunks pass through filters, so that only whole ones can be read."""
-    return dataset.chunks is not None and dataset.id.get_create_plist().get_nfilters() > 0
-
-
-def describe(name: str, dataset: Any) -> str:
-    """Say a dataset's name, type and shape; some types have no name in numpy."""
-    try:
-        if dataset.is_virtual:
-            return f"{name} (virtual)"
-        return f"{name} {dataset.dtype} {dataset.shape}"[:120]
-    except FAULTS:
-        return f"{name} (of a type that numpy does not have)"

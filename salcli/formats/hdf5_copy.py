@@ -1,25 +1,43 @@
-"""`Hdf5Copy`: all that stands beside the matrix, into another HDF5 file; links and references lead where they led."""
+"""`Hdf5Copy`: all that stands beside the matrix, into another HDF5 file; links and references keep their targets."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import h5py
 import numpy as np
 
 from salcli.errors import warn
-from salcli.formats.hdf5 import FAULTS
+from salcli.formats.hdf5_checks import FAULTS, address_of
 
 SCALES, SCALED = "DIMENSION_LIST", "REFERENCE_LIST"  # attributes that h5py writes where scales are attached
 REFERENCES_AT_ONCE = 1 << 16
 
 
 class Hdf5Copy:
-    """Copies all but some datasets. They are made in between; then what leads to them can be made too."""
+    """Copies all but some datasets. These are written in between; then links and references to them are made."""
 
-    def __init__(self, path: str, source: h5py.File, target: h5py.File, skipped: set[str]) -> None:
-        """Begin a copy of the file at `path`, but for the datasets at `skipped`, whatever else they are called."""
-        self._path, self._source, self._target = path, source, target
-        self._places = {_address(source[name]): name for name in skipped if name in source}
+    def __init__(
+        self,
+        path: str,
+        source: h5py.File,
+        target: h5py.File,
+        skipped: set[str],
+        dropped: Iterable[str] = (),
+        *,
+        references_at_once: int = REFERENCES_AT_ONCE,
+    ) -> None:
+        """Start a copy of the file at `path`, whatever else the datasets are called that are not copied.
+
+        Parameters
+        ----------
+        skipped : datasets that are made anew
+        dropped : datasets and groups that are left out
+        """
+        self._path, self._source, self._target, self._at_once = path, source, target, references_at_once
+        self._places = {address_of(source[name]): name for name in skipped if name in source}
+        self._dropped: set[Any] = set()
+        for name in dropped:
+            self._drop(source[name])
         self._others: list[tuple[str, str]] = []
         """(name, path) of each other name of a skipped dataset."""
         self._referring: list[tuple[Any, Any, str | None]] = []
@@ -27,9 +45,14 @@ class Hdf5Copy:
         self._scaled: list[tuple[Any, Any]] = []
         """Datasets here and there whose dimensions have scales (as in netCDF)."""
 
+    def _drop(self, item: Any) -> None:
+        self._dropped.add(address_of(item))
+        if isinstance(item, h5py.Group):
+            item.visititems(lambda _, each: self._dropped.add(address_of(each)))
+
     def groups(self) -> None:
         """Copy groups with all they hold; soft and external links stay links."""
-        made: dict[Any, str] = {_address(self._source): "/"}
+        made: dict[Any, str] = {address_of(self._source): "/"}
 
         def copy(group: h5py.Group, into: h5py.Group) -> None:
             self.attributes(group, into)
@@ -40,7 +63,9 @@ class Hdf5Copy:
                     into[name] = link
                     continue
                 item = group[name]
-                address = _address(item)
+                address = address_of(item)
+                if address in self._dropped:
+                    continue
                 if address in self._places:
                     self._others.extend([(path, self._places[address])] if path != self._places[address] else [])
                 elif address in made:
@@ -55,7 +80,7 @@ class Hdf5Copy:
         copy(self._source, self._target)
 
     def _copy_item(self, group: h5py.Group, name: str, into: h5py.Group) -> None:
-        """Copy a dataset or a named type to the last bit, but for references, which HDF5 would let lead nowhere."""
+        """Copy a dataset or a named type to the last bit, but for references, whose targets HDF5 would lose."""
         group.copy(name, into, name)
         for attribute in self._leading(group[name], into[name]):
             del into[name].attrs[attribute]
@@ -95,32 +120,32 @@ class Hdf5Copy:
 
     def _refer(self, source: Any, target: Any, name: str | None) -> None:
         """Write the references that an attribute, or (None) a dataset, holds."""
-        held = source if name is None else source.attrs.get_id(name)
-        if held.shape is None:  # it holds nothing; of a dataset that is copied already
+        item = source if name is None else source.attrs.get_id(name)
+        if item.shape is None:  # empty; of a dataset that is copied already
             if name is not None:
                 target.attrs.create(name, source.attrs[name])
-        elif h5py.check_ref_dtype(held.dtype) is not h5py.Reference:
+        elif h5py.check_ref_dtype(item.dtype) is not h5py.Reference:
             what = f"dataset {source.name}" if name is None else f"attribute {name!r} of {source.name}"
             warn(f"{self._path}: {what} holds references inside values or to parts of datasets, which are lost")
         elif name is not None:
             target.attrs.create(name, self._moved(source.attrs[name]), dtype=h5py.ref_dtype)
         else:
-            for part in _parts(source):
+            for part in _parts(source, self._at_once):
                 target[part] = self._moved(source[part])
 
     def _attach(self, source: Any, target: Any, dimension: int, reference: h5py.Reference) -> None:
-        """Attach the scale that a reference leads to, if it is as long as the dimension still is."""
+        """Attach the scale that a reference points to, if it is as long as the dimension is now."""
         try:
             scale = self._target[self._source[reference].name]
             if source.shape[dimension] == target.shape[dimension] and isinstance(scale, h5py.Dataset):
                 target.dims[dimension].attach_scale(scale)
                 return
-        except FAULTS:  # it led nowhere before
+        except FAULTS:  # it had no target before
             pass
         warn(f"{self._path}: a scale of dimension {dimension} of {source.name} is not attached in the new file")
 
     def _moved(self, references: Any) -> Any:
-        """Let references (one, or an array of them) lead to the same objects in the new file, or to nothing."""
+        """Return references (one, or an array) to the same objects in the new file; null where there is none."""
         if isinstance(references, h5py.Reference):
             return self._moved_one(references)
         moved = np.empty(references.shape, h5py.ref_dtype)
@@ -132,16 +157,16 @@ class Hdf5Copy:
         try:
             name = self._source[reference].name if reference else None
             return self._target[name].ref if name in self._target else h5py.Reference()
-        except FAULTS:  # it led nowhere before
+        except FAULTS:  # it had no target before
             return h5py.Reference()
 
 
-def _parts(dataset: h5py.Dataset) -> Iterator[Any]:
-    """Cut a dataset into parts of bounded size."""
+def _parts(dataset: h5py.Dataset, elements: int) -> Iterator[Any]:
+    """Yield slices that cut a dataset into parts of about so many elements."""
     if not dataset.shape:
         yield ()
         return
-    step = max(1, REFERENCES_AT_ONCE // max(1, int(np.prod(dataset.shape[1:]))))
+    step = max(1, elements // max(1, int(np.prod(dataset.shape[1:]))))
     for start in range(0, dataset.shape[0], step):
         yield slice(start, start + step)
 
@@ -150,10 +175,10 @@ def _are_scales(source: Any) -> bool:
     """Whether an attribute of that name is what h5py writes: a list of references for each dimension of a dataset."""
     if not isinstance(source, h5py.Dataset) or source.shape is None:
         return False
-    held = source.attrs.get_id(SCALES)
-    inner = h5py.check_vlen_dtype(held.dtype)
+    scales = source.attrs.get_id(SCALES)
+    inner = h5py.check_vlen_dtype(scales.dtype)
     is_list = isinstance(inner, np.dtype) and h5py.check_ref_dtype(inner) is h5py.Reference
-    return is_list and held.shape == (source.ndim,)
+    return is_list and scales.shape == (source.ndim,)
 
 
 def _refers(dtype: np.dtype[Any]) -> bool:
@@ -164,8 +189,3 @@ def _refers(dtype: np.dtype[Any]) -> bool:
         return any(_refers(field[0]) for field in dtype.fields.values())
     inner = h5py.check_vlen_dtype(dtype)
     return h5py.check_ref_dtype(dtype) is not None or (isinstance(inner, np.dtype) and _refers(inner))
-
-
-def _address(item: Any) -> Any:
-    """Tell one object of a file from others, whatever its name."""
-    return h5py.h5o.get_info(item.id).addr

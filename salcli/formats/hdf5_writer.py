@@ -10,7 +10,9 @@ import numpy as np
 from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError
 from salcli.formats.base import Output, Writer
-from salcli.formats.hdf5 import Hdf5Reader, damage
+from salcli.formats.beside import Beside
+from salcli.formats.hdf5 import Hdf5Reader
+from salcli.formats.hdf5_checks import damage
 from salcli.formats.hdf5_copy import Hdf5Copy
 
 DEFAULT_MATRIX, DEFAULT_KEYS = "vectors", "keys"
@@ -61,7 +63,7 @@ class _Tolerant(io.RawIOBase):
         return self._raw.seek(offset, whence)
 
     def tell(self) -> int:
-        """Tell where it stands."""
+        """Return the position."""
         return self._raw.tell()
 
     def truncate(self, size: int | None = None) -> int:
@@ -69,7 +71,7 @@ class _Tolerant(io.RawIOBase):
         return int(self._tried(lambda: self._raw.truncate(size), size or 0))
 
     def flush(self) -> None:
-        """Nothing is held back here."""
+        """Do nothing: nothing is buffered."""
 
     def close(self) -> None:
         """Close the file."""
@@ -78,10 +80,10 @@ class _Tolerant(io.RawIOBase):
 
 
 class Hdf5Sink:
-    """An open HDF5 file to write to; `require` and `close` tell what the disk refused."""
+    """An open HDF5 file to write to; `require` and `close` raise the errors of the disk."""
 
     def __init__(self, path: str, libver: str = EARLIEST) -> None:
-        """Begin a file for readers of `libver` (in h5py's words) and later."""
+        """Start a file for readers of `libver` (in h5py's words) and later."""
         self._below = _Tolerant(path)
         self.root = h5py.File(self._below, "w", libver=libver)
 
@@ -116,11 +118,11 @@ def utf8_strings(target: str, keys: Iterable[str]) -> list[bytes]:
     ------
     FormatError : one holds a NUL, which would end it
     """
-    held = [key.encode("utf-8", "surrogateescape") for key in keys]
-    if without := next((key for key in held if b"\0" in key), None):
-        told = without.decode("utf-8", "replace")[:MAX_KEY]
-        raise FormatError(f"{target}: key {told!r} would not read back the same from HDF5")
-    return held
+    encoded = [key.encode("utf-8", "surrogateescape") for key in keys]
+    if without := next((key for key in encoded if b"\0" in key), None):
+        text = without.decode("utf-8", "replace")[:MAX_KEY]
+        raise FormatError(f"{target}: key {text!r} would not read back the same from HDF5")
+    return encoded
 
 
 class Hdf5Writer(Writer):
@@ -136,22 +138,25 @@ class Hdf5Writer(Writer):
         like: Hdf5Reader | None,
         has_keys: bool,
         target: str,
+        beside: Beside,
     ) -> None:
         self._target, self._sink = target, Hdf5Sink(path, EARLIEST if like is None else like.libver)
         self._file = self._sink.root
-        self._dtype, self._row = dtype, 0
-        is_copy = like is not None and like.n == n
+        self._dtype, self._row, self._beside = dtype, 0, beside
+        is_copy = like is not None and like.n == n and not beside.is_only
         name = like.dataset if like else DEFAULT_MATRIX
         copy = None
-        if like is not None:
-            skipped = {like.dataset} if is_copy else {like.dataset, str(like.keys_name)}
-            copy = Hdf5Copy(like.path, like.root, self._file, skipped)
+        if like is not None and not beside.is_only:
+            skipped = {like.dataset, *beside.erased} | (set() if is_copy else {str(like.keys_name)})
             with damage(f"{like.path}: what stands beside dataset {like.dataset}"):
+                copy = Hdf5Copy(like.path, like.root, self._file, skipped, beside.dropped)
                 copy.groups()
-        self._matrix = self._file.create_dataset(name, (n, d), dtype, **_storage(like, d))
-        if like is not None and copy is not None:
-            with damage(f"{like.path}: attributes of dataset {like.dataset}"):
-                copy.attributes(like.root[like.dataset], self._matrix)
+        for each, its_dtype in {**beside.erased, name: dtype}.items():
+            old = None if like is None else like.root[each]
+            self._matrix = self._file.create_dataset(each, (n, d), its_dtype, **_storage(old, d))
+            if like is not None and copy is not None:
+                with damage(f"{like.path}: attributes of dataset {each}"):
+                    copy.attributes(old, self._matrix)
         self._keys = None
         if has_keys and not (is_copy and like is not None and like.has_keys):
             keys_name = (like.keys_name if like else None) or DEFAULT_KEYS
@@ -167,7 +172,7 @@ class Hdf5Writer(Writer):
 
     @classmethod
     def create(cls, output: Output) -> "Hdf5Writer":
-        """Begin an output."""
+        """Start an output."""
         return cls(
             output.path,
             n=output.n,
@@ -176,7 +181,12 @@ class Hdf5Writer(Writer):
             like=output.model if isinstance(output.model, Hdf5Reader) else None,
             has_keys=output.has_keys,
             target=output.target,
+            beside=output.beside,
         )
+
+    def begin(self, name: str) -> None:
+        """Write the rows that follow to the dataset of a name."""
+        self._matrix, self._dtype, self._keys, self._row = self._file[name], self._beside.erased[name], None, 0
 
     def encode(self, batch: Embeddings) -> Embeddings:
         """Lay rows out as they will be written; safe on any thread."""
@@ -200,9 +210,8 @@ class Hdf5Writer(Writer):
         self._sink.close()
 
 
-def _storage(like: Hdf5Reader | None, d: int) -> dict[str, Any]:
+def _storage(source: h5py.Dataset | None, d: int) -> dict[str, Any]:
     """Chunk and compress as the input did."""
-    source = None if like is None else like.root[like.dataset]
     if source is None or source.chunks is None:
         return {}
     rows, columns = source.chunks

@@ -33,17 +33,17 @@ class KernelMatrixWriter:
 
 
 def require_place(path: str, n: int, dtype: np.dtype[Any]) -> None:
-    """Refuse, before work starts, a name that promises another format, or a disk without room.
+    """Check, before work starts, the suffix of the name and the free space of the disk.
 
     Raises
     ------
     UsageError : the name does not end in .h5 or .hdf5
-    OutputError : the disk has no room
+    OutputError : the disk is too full
     """
     suffixes = named("h5").suffixes
     if not path.endswith(suffixes):
         raise UsageError(f"{path}: `writes_kernel` writes HDF5: give a name that ends in {' or '.join(suffixes)}")
-    atomic.require_room(path, n * n * dtype.itemsize, f"the kernel matrix of {n:,} rows")
+    atomic.require_disk_space(path, n * n * dtype.itemsize, f"the kernel matrix of {n:,} rows")
 
 
 @contextmanager
@@ -69,6 +69,6 @@ def create_kernel_matrix(
         for name, value in about.items():
             file[DATASET].attrs[name] = value
         if source.has_keys:
-            held = file.create_dataset(KEYS, (source.n,), h5py.string_dtype())
-            held[...] = utf8_strings(path, source.kept_keys())
+            dataset = file.create_dataset(KEYS, (source.n,), h5py.string_dtype())
+            dataset[...] = utf8_strings(path, source.kept_keys())
         yield writer

@@ -1,24 +1,20 @@
 """Keys: bytes to text and back without loss, where a file has them, and the census that finds duplicates."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.data.embeddings import Embeddings, Floats
-from salcli.data.source import Reader, row_ranges
 from salcli.errors import FormatError, warn
 from salcli.formats import text_rows
 
 MAX_KEY = 1 << 20
-KEYS_AT_ONCE = 65_536
 KEY_NAMES = frozenset({"keys", "words", "vocab", "vocabulary", "tokens", "ids", "key", "word", "token", "id", "index"})
 OTHER_KEY_NAMES = frozenset({"labels"})  # of keys in some files, of classes in others
 
 
-def choose_keys(path: str, lists: Mapping[str, int], n: int, matrix: str) -> str | None:
-    """Choose the list of strings that holds the keys of a matrix.
+def choose_keys(path: str, lists: Mapping[str, int], n: int, matrix: str, *, may_lack: bool = False) -> str | None:
+    """Return the name of the list of strings that are the keys of a matrix.
 
     Parameters
     ----------
@@ -26,6 +22,7 @@ def choose_keys(path: str, lists: Mapping[str, int], n: int, matrix: str) -> str
     lists : the length of each list of strings in the file, by its name (of which the part behind the last `/` counts)
     n : rows of the matrix
     matrix : its name, for messages
+    may_lack : whether there need not be any, since keys are given otherwise
 
     Returns
     -------
@@ -43,6 +40,8 @@ def choose_keys(path: str, lists: Mapping[str, int], n: int, matrix: str) -> str
     for candidates in (fitting, [name for name in fitting if name in named], others):
         if len(candidates) == 1:
             return candidates[0]
+    if may_lack:
+        return None
     if fitting:
         raise FormatError(f"{path}: several lists of {n} strings, {listed(fitting)}: choose one with `keys_dataset`")
     for name in named:
@@ -95,7 +94,7 @@ def encoded(keys: Iterable[str]) -> list[bytes]:
 
 
 def is_utf8(key: str) -> bool:
-    """Tell whether a key came from proper UTF-8."""
+    """Return whether a key was valid UTF-8."""
     return not any(0xDC80 <= ord(letter) <= 0xDCFF for letter in key) if not key.isascii() else True
 
 
@@ -106,7 +105,7 @@ class KeyCensus:
         self._hashes: list[NDArray[np.int64]] = []
 
     def add(self, keys: Sequence[str]) -> None:
-        """Take the next keys, in file order."""
+        """Add the next keys, in file order."""
         self._hashes.append(np.fromiter(map(hash, keys), dtype=np.int64, count=len(keys)))
 
     def repeated(self) -> list[tuple[int, int]]:
@@ -120,7 +119,7 @@ class KeyCensus:
         first = order[np.maximum.accumulate(np.where(starts, np.arange(len(order)), 0))]
         return sorted((int(order[i + 1]), int(first[i + 1])) for i in same)
 
-    def tell(self, path: str, key_batches: Callable[[], Iterator[tuple[str, ...]]], place: Callable[[int], str]) -> int:
+    def warn(self, path: str, key_batches: Callable[[], Iterator[tuple[str, ...]]], place: Callable[[int], str]) -> int:
         """Warn of duplicates, naming the first three with both places.
 
         Returns
@@ -150,101 +149,3 @@ def _keys_at(rows: set[int], batches: Iterable[tuple[str, ...]]) -> dict[int, st
         if len(found) == len(rows):
             break
     return found
-
-
-def read_key_lines(path: str) -> tuple[str, ...]:
-    """Read a text file with one key a line.
-
-    Raises
-    ------
-    FormatError : it cannot be read, or a line is empty
-    """
-    try:
-        with open(path, "rb") as handle:
-            lines = list(_bounded_lines(path, handle))
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read: {error.strerror}") from error
-    lines = lines or [b""]
-    lines[0] = lines[0].removeprefix(text_rows.BOM)
-    if all(line.endswith(b"\r") for line in lines):
-        lines = [line[:-1] for line in lines]
-    if b"" in lines:
-        raise FormatError(f"{path}: line {lines.index(b'') + 1}: an empty line, expected a key")
-    return decoded(lines)
-
-
-def _bounded_lines(path: str, handle: IO[bytes]) -> Iterator[bytes]:
-    number = 0
-    while line := handle.readline(MAX_KEY + 1):
-        number += 1
-        if len(line) > MAX_KEY:
-            raise FormatError(f"{path}: line {number}: more than {MAX_KEY >> 20} MiB without a line feed: not keys")
-        yield line.removesuffix(b"\n")
-
-
-class KeyedReader(Reader):
-    """Adds the keys of a text file, one a line, to the rows of a reader that has none."""
-
-    has_keys = True
-
-    def __init__(self, inner: Reader, keys_path: str) -> None:
-        """Read the keys.
-
-        Raises
-        ------
-        FormatError : there is not one key for each row, or the rows have keys already
-        """
-        self._inner, self._keys_path = inner, keys_path
-        self._held: tuple[str, ...] | None = None
-        self.path, self.format, self.n, self.d, self.dtype = inner.path, inner.format, inner.n, inner.d, inner.dtype
-        self.partition, self.fills_buffers = inner.partition, inner.fills_buffers
-        if inner.has_keys:
-            raise FormatError(f"{self.path}: has keys of its own; `keys_file` is for files without")
-        if len(self._keys) != self.n:
-            raise FormatError(f"{keys_path}: {len(self._keys)} keys, but {self.path} has {self.n} rows")
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_held": None}  # read again, rather than sent along with every chunk
-
-    @property
-    def _keys(self) -> tuple[str, ...]:
-        if self._held is None:
-            self._held = read_key_lines(self._keys_path)
-        return self._held
-
-    @property
-    def innermost(self) -> Reader:
-        """The reader of the file itself."""
-        return self._inner.innermost
-
-    def ranges(self) -> Iterator[tuple[int, int]]:
-        """Yield (start, stop) of every chunk in file order."""
-        return self._inner.ranges()
-
-    def read(self, start: int, stop: int) -> Embeddings:
-        """Read rows into memory of their own."""
-        return self._keyed(self._inner.read(start, stop))
-
-    def batches(self, start: int, stop: int, rows: int, out: Floats | None = None) -> Iterator[Embeddings]:
-        """Read rows, at most `rows` at a time, into memory that they share."""
-        return map(self._keyed, self._inner.batches(start, stop, rows, out))
-
-    def _keyed(self, batch: Embeddings) -> Embeddings:
-        first = int(batch.rows[0])
-        return Embeddings(batch.vectors, batch.rows, self._keys[first : first + len(batch)])
-
-    def key_batches(self) -> Iterator[tuple[str, ...]]:
-        """Yield all keys in file order."""
-        return (self._keys[start:stop] for start, stop in row_ranges(self.n, KEYS_AT_ONCE))
-
-    def place(self, row: int) -> str:
-        """Return where a row is."""
-        return self._inner.place(row)
-
-    def sha256(self, is_wanted: Callable[[], bool] | None = None) -> str:
-        """Return the SHA-256 of the file as it is on disk."""
-        return self._inner.sha256(is_wanted)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._inner.close()

@@ -1,5 +1,6 @@
 """Columns of a label CSV as they are read: a few bytes a row, for there may be millions."""
 
+import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from salcli.data.labels import smallest_code
 from salcli.formats.csv_records import ArrowColumn
 
 AT_ONCE = 1 << 16  # rows
+ROW_NUMBER = re.compile(r"([0-9]{1,18})(?:\.0)?")  # pandas writes numbers with a point if some were missing
 
 
 def stripped(cells: Sequence[str]) -> list[str]:
@@ -37,32 +39,56 @@ class ClassColumn:
 
     def __init__(self) -> None:
         self.cells = _Codes()
-        self._held, self._kind = bytearray(), smallest_code(0)  # grows in place: there is no second copy of it
+        self._buffer, self._kind = bytearray(), smallest_code(0)  # grows in place: there is no second copy of it
 
     def add(self, cells: Sequence[str]) -> None:
-        """Take the next rows' cells."""
+        """Add the next rows' cells."""
         if isinstance(cells, ArrowColumn):
             distinct, numbers = cells.encoded()
             codes = np.array([self.cells[cell] for cell in distinct], np.int32)[numbers]
         else:
             codes = np.fromiter(map(self.cells.__getitem__, cells), np.int32, len(cells))
         if (kind := smallest_code(len(self.cells))) != self._kind:
-            self._held, self._kind = bytearray(self.codes.astype(kind).data.cast("B")), kind
-        self._held += codes.astype(kind).data.cast("B")
+            self._buffer, self._kind = bytearray(self.codes.astype(kind).data.cast("B")), kind
+        self._buffer += codes.astype(kind).data.cast("B")
 
     @property
     def codes(self) -> NDArray[np.signedinteger[Any]]:
         """`[m]`, in the order of the rows; while somebody has them, no more rows can come."""
-        return np.frombuffer(self._held, self._kind)
+        return np.frombuffer(self._buffer, self._kind)
 
     def recoded(self, table: Sequence[int]) -> NDArray[np.signedinteger[Any]]:
-        """Give `table[code]` of each row `[m]`, in the codes' own memory; the table's numbers are as small as they."""
+        """Return `table[code]` of each row `[m]`, in the codes' own memory; the table has the codes' dtype."""
         codes, new = self.codes, np.array(table, self._kind)
         if not np.array_equal(new, np.arange(len(new))):
             for start in range(0, len(codes), AT_ONCE):
                 part = codes[start : start + AT_ONCE]
                 part[:] = new.take(part)
         return codes
+
+
+class RowNumbers:
+    """A column of row numbers."""
+
+    def __init__(self) -> None:
+        self._held = array("q")
+
+    def add(self, cells: Sequence[str]) -> str | None:
+        """Take the next rows' cells; return the first that is no row number, or None."""
+        text = "".join(cells)
+        if text.isascii() and text.isdecimal() and "" not in cells and max(map(len, cells)) < 19:
+            self._held.extend(map(int, cells))
+            return None
+        for cell in cells:
+            found = ROW_NUMBER.fullmatch(cell.strip())
+            if found is None:
+                return cell
+            self._held.append(int(found[1]))
+        return None
+
+    def numbers(self) -> NDArray[np.int64]:
+        """`[m]`, in the order of the rows."""
+        return np.array(self._held, np.int64)
 
 
 class Lines:
@@ -74,7 +100,7 @@ class Lines:
         self._n = 0
 
     def extend(self, lines: Sequence[int]) -> None:
-        """Take the next rows' lines, which ascend."""
+        """Add the next rows' lines, which ascend."""
         if len(lines) and lines[-1] - lines[0] == len(lines) - 1:
             lines = range(lines[0], lines[-1] + 1)
         last = self._parts[-1] if self._parts else None

@@ -4,9 +4,10 @@ import csv
 import itertools
 import math
 import os
+import re
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import IO
@@ -14,14 +15,18 @@ from typing import IO
 import numpy as np
 
 from salcli.data.labels import Attribute, GuardedLabels
-from salcli.errors import FormatError, LabelError, ParameterError, UsageError, warn
+from salcli.errors import FormatError, LabelError, ParameterError, UsageError, did_you_mean, warn
 from salcli.formats.csv_records import Batch, csv_batches
-from salcli.formats.label_columns import ClassColumn, Lines, stripped
+from salcli.formats.label_columns import ClassColumn, Lines, RowNumbers, stripped
 from salcli.formats.sniff import looks_like_vectors
 from salcli.options import LabelOptions
 
 KEY_NAMES = frozenset({"word", "key", "id", "token"})
 SPLIT_NAME = "split"
+PANDAS_INDEX = re.compile(
+    r"|Unnamed: \d+(\.\d+)?"
+)  # what its index is called when written, and when read and written again
+MISSING_NAMES = frozenset({"nan", "na", "n/a", "#n/a", "<na>", "null"})
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,8 @@ class _Columns:
     """Guarded ones; after them, if there is one, that of the main task."""
     numeric: tuple[int, ...]
     has_task: bool
+    index: int | None = None
+    """A first column without a name, as pandas and R write their row names."""
 
 
 @dataclass
@@ -43,18 +50,25 @@ class _Rows:
 
     keys: list[str] = field(default_factory=list)
     splits: list[str] = field(default_factory=list)
+    index: RowNumbers | None = None
     lines: Lines = field(default_factory=Lines)
     classes: list[ClassColumn] = field(default_factory=list)
     numbers: "list[array[float]]" = field(default_factory=list)
 
 
-def read_labels(path: str, options: LabelOptions | None = None) -> GuardedLabels:
-    """Read a label CSV: UTF-8, RFC 4180 quoting, delimiter `,` `;` or TAB told from the header line.
+def read_labels(
+    path: str, options: LabelOptions | None = None, advance: Callable[[int], None] | None = None
+) -> GuardedLabels:
+    """Read a label CSV: UTF-8 or UTF-16, RFC 4180 quoting, delimiter `,` `;` or TAB found in the header line.
+
+    A first column without a name holds row numbers, as pandas and R write them. Where no column joins by key, whether
+    it says more than the order of the rows is decided when the embeddings are known (see `salcli.data.join`).
 
     Parameters
     ----------
     path : the file; may be compressed
     options : which columns mean what
+    advance : called with how many bytes of the file each step has read
 
     Raises
     ------
@@ -63,7 +77,7 @@ def read_labels(path: str, options: LabelOptions | None = None) -> GuardedLabels
     """
     if path == "-":
         raise UsageError("labels are read more than once and cannot come from stdin: give a file")
-    with closing(csv_batches(path)) as batches:
+    with closing(csv_batches(path, advance=advance)) as batches:
         first = next(batches, None)
         if first is None:
             raise FormatError(f"{path}: no header line, expected column names")
@@ -85,8 +99,9 @@ def read_labels(path: str, options: LabelOptions | None = None) -> GuardedLabels
         None if columns.key is None else tuple(rows.keys),
         None if columns.split is None else tuple(rows.splits),
         None if columns.split is None else columns.names[columns.split],
-        None if columns.key is None else columns.names[columns.key],
+        None if columns.key is None else "" if columns.key == columns.index else columns.names[columns.key],
         task,
+        None if rows.index is None else rows.index.numbers(),
     )
     return _without_repeats(labels, rows.lines)
 
@@ -94,10 +109,10 @@ def read_labels(path: str, options: LabelOptions | None = None) -> GuardedLabels
 def _require_distinct(path: str, asked: Sequence[str]) -> None:
     again = [name for name in asked if asked.count(name) > 1]
     if again:
-        raise UsageError(f"{path}: column {again[0]!r} is asked for twice (`attributes`, `numeric`)")
+        raise UsageError(f"{path}: column {again[0]!r} is requested twice (`attributes`, `numeric`)")
 
 
-def _require_names(path: str, names: Sequence[str], options: LabelOptions) -> None:
+def _require_names(path: str, names: Sequence[str], options: LabelOptions, index: int | None) -> None:
     is_named = set(names) <= {*options.attributes, *options.numeric}
     if len(names) == 1 and looks_like_vectors(names[0]) and not is_named:
         raise FormatError(
@@ -105,44 +120,73 @@ def _require_names(path: str, names: Sequence[str], options: LabelOptions) -> No
             "are two files in the wrong order? (If it is a name: `attributes`)"
         )
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
-    if twice or "" in names:
-        fault = f"column {twice[0][:40]!r} stands twice" if twice else "a column has no name"
+    if twice or "" in names[0 if index is None else 1 :]:
+        fault = f"column {twice[0][:40]!r} stands twice" if twice and twice[0] else "a column has no name"
         raise FormatError(f"{path}: line 1: {fault} in the header ({_listed(names)})")
 
 
 def _find_columns(path: str, header: Sequence[str], options: LabelOptions) -> _Columns:
     _require_distinct(path, (*options.attributes, *options.numeric))
     names = tuple(name.strip() for name in header)
-    _require_names(path, names, options)
+    asked = (*options.attributes, *options.numeric, options.split_column, options.task)
+    has_index = len(names) > 1 and PANDAS_INDEX.fullmatch(names[0]) is not None and names[0] not in asked
+    index = 0 if has_index else None
+    _require_names(path, names, options, index)
 
     def at(name: str, option: str) -> int:
         if name not in names:
-            raise LabelError(f"{path}: no column {name!r} ({options.named_by(option)}); it has {_listed(names)}")
+            raise LabelError(_no_column(path, names, name, option, options))
         return names.index(name)
 
-    keys = [i for i, name in enumerate(names) if name.lower() in KEY_NAMES and name not in options.attributes]
-    if options.key is not None:
-        keys = [at(options.key, "key")]
-    elif options.by_row:
-        keys = []
-    elif len(keys) > 1:
-        raise LabelError(f"{path}: several key columns, {_listed([names[i] for i in keys])}: choose one with `key`")
+    key = _key_column(path, names, index, options, at)
     split = at(options.split_column, "split_column") if options.split_column is not None else None
     if split is None and not options.no_split and SPLIT_NAME in names and SPLIT_NAME not in options.attributes:
         split = names.index(SPLIT_NAME)
     numeric = tuple(at(name, "numeric") for name in options.numeric)
     classes = tuple(at(name, "attributes") for name in options.attributes)
     task = () if options.task is None else (at(options.task, "task"),)
-    if set(task) & {*keys, split}:
+    if set(task) & {key, split}:
         raise ParameterError("task", options.task, "that column is the key or the split")
     if not classes and not numeric:
-        classes = (_only_column(path, names, {*keys, *task, split}),)
-    return _Columns(names, keys[0] if keys else None, split, (*classes, *task), numeric, bool(task))
+        classes = (_only_column(path, names, {key, *task, split, index}),)
+    joins_by_index = has_index and not options.by_row and key in (None, 0)
+    return _Columns(names, key, split, (*classes, *task), numeric, bool(task), 0 if joins_by_index else None)
+
+
+def _key_column(
+    path: str, names: Sequence[str], index: int | None, options: LabelOptions, at: Callable[[str, str], int]
+) -> int | None:
+    """Return the column that joins by key, or None: rows join by position, or by the column without a name."""
+    if options.key is not None:
+        if index is not None and options.key in ("", names[index]):
+            return index
+        if options.key == "":
+            raise LabelError(f"{path}: `key=''` joins by a first column without a name; it has {_listed(names)}")
+        return at(options.key, "key")
+    if options.by_row:
+        return None
+    keys = [i for i, name in enumerate(names) if name.lower() in KEY_NAMES and name not in options.attributes]
+    if len(keys) > 1:
+        raise LabelError(f"{path}: several key columns, {_listed([names[i] for i in keys])}: choose one with `key`")
+    return keys[0] if keys else None
+
+
+def _no_column(path: str, names: Sequence[str], name: str, option: str, options: LabelOptions) -> str:
+    """Return the message on a column that is not there."""
+    told = f"{path}: no column {name!r} ({options.named_by(option)}); it has {_listed(names)}"
+    parts = [part.strip() for part in name.split(",")]
+    if len(parts) > 1 and set(parts) <= set(names) and option in ("attributes", "numeric"):
+        return f"{told}; of several columns, each is named by itself: repeat the option"
+    return told + did_you_mean(name, names)
 
 
 def _only_column(path: str, names: Sequence[str], taken: set[int | None]) -> int:
     """Find the only column that is not taken, and not called as keys are."""
-    free = [i for i, name in enumerate(names) if i not in taken and name.lower() not in KEY_NAMES]
+    free = [
+        i
+        for i, name in enumerate(names)
+        if i not in taken and name.lower() not in KEY_NAMES and not PANDAS_INDEX.fullmatch(name)
+    ]
     if len(free) != 1:
         which = f"one of {_listed([names[i] for i in free])}?" if free else "none is left."
         raise LabelError(
@@ -154,10 +198,13 @@ def _only_column(path: str, names: Sequence[str], taken: set[int | None]) -> int
 
 def _read_rows(path: str, batches: Iterable[Batch], columns: _Columns) -> _Rows:
     rows = _Rows(classes=[ClassColumn() for _ in columns.classes], numbers=[array("d") for _ in columns.numeric])
+    rows.index = None if columns.index is None else RowNumbers()
     for lines, cells in batches:
         rows.lines.extend(lines)
         if columns.key is not None:
             rows.keys.extend(cells[columns.key])
+        if rows.index is not None and columns.index is not None:
+            rows.index = _extended(path, rows.index, lines, cells[columns.index], is_key=columns.key is not None)
         if columns.split is not None:
             rows.splits.extend(stripped(cells[columns.split]))
         for held, column in zip(rows.classes, columns.classes, strict=True):
@@ -167,9 +214,24 @@ def _read_rows(path: str, batches: Iterable[Batch], columns: _Columns) -> _Rows:
             numbers.extend(_number(path, line, name, cell) for line, cell in zip(lines, cells[column], strict=True))
     if not len(rows.lines):
         raise FormatError(f"{path}: no rows below the header")
+    if rows.index is not None and columns.key is not None:
+        rows.keys = [str(number) for number in rows.index.numbers().tolist()]
     if "" in rows.keys:
         raise FormatError(f"{path}: line {rows.lines[rows.keys.index('')]}: an empty key")
     return rows
+
+
+def _extended(
+    path: str, index: RowNumbers, lines: Sequence[int], cells: Sequence[str], *, is_key: bool
+) -> RowNumbers | None:
+    """Return row numbers with those of the next rows; None if some are none and are keys instead."""
+    text = index.add(cells)
+    if text is None or is_key:
+        return index if text is None else None
+    raise LabelError(
+        f"{path}: line {lines[cells.index(text)]}: {text[:40]!r} in the first column, which has no name, is no row "
+        "number: join by it with `key=''`, or by position with `by_row`"
+    )
 
 
 def _number(path: str, line: int, name: str, cell: str) -> float:
@@ -190,20 +252,38 @@ def _class_attribute(path: str, name: str, rows: _Rows, held: ClassColumn) -> At
     trimmed = {cell: cell.strip() for cell in held.cells}
     spaced = [cell for cell, bare in trimmed.items() if cell != bare and bare]
     if spaced:
-        shown = ", ".join(map(repr, spaced[:3]))
+        shown = ", ".join(f"{cell!r} is {trimmed[cell]!r}" for cell in spaced[:3])
         warn(f"{path}: line {line_of(spaced[0])}: spaces around labels in column {name!r} are trimmed ({shown})")
     undecoded = next((cell for cell in held.cells if any("\udc80" <= c <= "\udcff" for c in cell)), None)
     if undecoded is not None:
-        told = ascii(undecoded[:40])
-        raise FormatError(f"{path}: line {line_of(undecoded)}: label {told} is not UTF-8: save the CSV as UTF-8")
+        text = ascii(undecoded[:40])
+        raise FormatError(f"{path}: line {line_of(undecoded)}: label {text} is not UTF-8: save the CSV as UTF-8")
     classes = tuple(sorted({bare for bare in trimmed.values() if bare}))
     if not classes:
         raise LabelError(f"{path}: column {name!r} is empty on all {len(held.codes)} rows")
+    _warn_of_twins(path, name, classes)
     class_codes = {bare: code for code, bare in enumerate(classes)}
     values = held.recoded([class_codes.get(bare, -1) for bare in trimmed.values()])
     if values.min() < 0:
         _tell_empty(path, name, values < 0, rows)
     return Attribute(name, values, classes)
+
+
+def _warn_of_twins(path: str, name: str, classes: Sequence[str]) -> None:
+    """Warn of classes that look like missing labels, and of classes that differ only in case."""
+    missing = [cell for cell in classes if cell.lower() in MISSING_NAMES]
+    if missing:
+        shown = ", ".join(map(repr, missing))
+        are = "is a class like any other" if len(missing) == 1 else "are classes like any others"
+        warn(f"{path}: column {name!r}: {shown} {are}, not missing labels, whose cells are empty")
+    folded: dict[str, list[str]] = {}
+    for cell in classes:
+        folded.setdefault(cell.casefold(), []).append(cell)
+    twins = [cells for text, cells in folded.items() if len(cells) > 1 and text not in MISSING_NAMES]
+    if twins:
+        more = f", and {len(twins) - 1} more such" if len(twins) > 1 else ""
+        shown = " and ".join(map(repr, twins[0]))
+        warn(f"{path}: column {name!r}: the classes {shown} differ only in case{more}; they are kept apart")
 
 
 def _numeric_attribute(path: str, name: str, rows: _Rows, held: "array[float]") -> Attribute:
@@ -228,11 +308,13 @@ def _without_repeats(labels: GuardedLabels, lines: Lines) -> GuardedLabels:
         return labels
     first: dict[str, int] = {}
     kept = []
+    again = None
     for i, key in enumerate(labels.keys):
         j = first.setdefault(key, i)
         if j == i:
             kept.append(i)
             continue
+        again = again or f"{key[:40]!r} on lines {lines[j]} and {lines[i]}"
         for attribute in (*labels.attributes, *([labels.task] if labels.task is not None else [])):
             one, other = attribute.values[j], attribute.values[i]
             if one != other and not (attribute.classes is None and np.isnan(one) and np.isnan(other)):
@@ -245,7 +327,9 @@ def _without_repeats(labels: GuardedLabels, lines: Lines) -> GuardedLabels:
                 f"{labels.path}: key {key!r} is in {labels.splits[j]!r} on line {lines[j]} "
                 f"and in {labels.splits[i]!r} on line {lines[i]}"
             )
-    warn(f"{labels.path}: {len(labels.keys) - len(kept)} keys stand twice with the same label; the first is used")
+    n_again = len(labels.keys) - len(kept)
+    which = again if n_again == 1 else f"{again} among them"
+    warn(f"{labels.path}: {n_again} keys stand twice with the same label ({which}); the first is used")
     index = np.array(kept)
     task = labels.task
     return GuardedLabels(
@@ -256,6 +340,7 @@ def _without_repeats(labels: GuardedLabels, lines: Lines) -> GuardedLabels:
         labels.split_column,
         labels.key_column,
         None if task is None else Attribute(task.name, task.values[index], task.classes),
+        None if labels.index is None else labels.index[index],
     )
 
 
@@ -284,5 +369,5 @@ def write_labels(handle: IO[str], columns: Sequence[str], rows: Iterator[Sequenc
 
 
 def file_name(path: str) -> str:
-    """Give a path's last part: what provenance names, so that a moved folder changes no byte."""
+    """Return a path's last part: provenance names that, so that a moved folder changes no byte."""
     return os.path.basename(path)

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from salcli.data.embeddings import Embeddings, Floats
+from salcli.data.embeddings import Embeddings, Floats, empty_aligned
 from salcli.data.source import partition_rows, require_shape, row_ranges
 from salcli.errors import FormatError, first_line
 from salcli.formats.base import FileReader, Output, Writer
@@ -51,7 +51,7 @@ def read_layout(head: bytes, name: str) -> NpyLayout:
 
 
 def require_float_matrix(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Refuse what is not a 2-D array of floats, saying what it is."""
+    """Check that an array is 2-D and of floats; the message says what it is."""
     if dtype.hasobject:
         raise FormatError(
             f"{name}: an object array (a Python pickle inside), which could run code when loaded: save plain floats"
@@ -97,7 +97,7 @@ class NpyReader(FileReader):
                 f"{self.path}: {fault}: {self.n} x {self.d} {self.dtype} take {layout.n_bytes} bytes, "
                 f"{size - layout.offset} bytes follow the header"
             )
-        self.partition = partition_rows(self.d)
+        self.partition = partition_rows(self.d, options.partition_elements)
         self._rows = options.rows_per_chunk(
             self.d * self.dtype.itemsize, self.partition, fills_buffers=self.fills_buffers
         )
@@ -120,7 +120,7 @@ class NpyReader(FileReader):
         return read_batches(self.file, self._layout.offset, start, stop, memory)
 
     def _memory(self, rows: int) -> Floats:
-        return np.empty((rows, self.d), self.dtype)
+        return empty_aligned(rows, self.d, self.dtype)
 
     def _columns(self, start: int, stop: int) -> Floats:
         item = self.dtype.itemsize
@@ -146,10 +146,10 @@ def read_batches(file: ByteFile, offset: int, start: int, stop: int, memory: Flo
         yield Embeddings.starting_at(first, memory[:n])
 
 
-def npy_header(n: int, d: int, dtype: np.dtype[Any], *, is_fortran: bool) -> bytes:
+def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any], *, is_fortran: bool = False) -> bytes:
     """Return the header that `numpy.save` writes."""
     header = io.BytesIO()
-    fields = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": is_fortran, "shape": (n, d)}
+    fields = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": is_fortran, "shape": shape}
     np.lib.format.write_array_header_1_0(header, fields)
     return header.getvalue()
 
@@ -159,14 +159,14 @@ class NpyWriter(Writer):
 
     def __init__(self, handle: BinaryIO, *, n: int, d: int, dtype: np.dtype[Any], is_fortran: bool = False) -> None:
         self._handle, self._n, self._dtype, self._is_fortran = handle, n, dtype, is_fortran
-        header = npy_header(n, d, dtype, is_fortran=is_fortran)
+        header = npy_header((n, d), dtype, is_fortran=is_fortran)
         self._offset, self._row, self.takes_places = len(header), 0, not is_fortran
         self._turn = threading.Lock()  # the system lets one write at a time into a file, and others spin until then
         handle.write(header)
 
     @classmethod
     def create(cls, output: Output) -> "NpyWriter":
-        """Begin an output, in the order of the input."""
+        """Start an output, in the order of the input."""
         is_fortran = getattr(output.model, "is_fortran", False)
         return cls(output.open(), n=output.n, d=output.d, dtype=output.dtype, is_fortran=is_fortran)
 
@@ -197,6 +197,7 @@ class NpyWriter(Writer):
 
 MAGIC = b"\x93NUMPY"
 LENGTH_BYTES = {(1, 0): 2, (2, 0): 4, (3, 0): 4}
+STRINGS_AT_ONCE = 1 << 20  # bytes
 MAX_HEADER = 10_000  # as numpy does: longer ones can only be there to exhaust a parser
 FIELDS = {"descr", "fortran_order", "shape"}
 PLAIN_DTYPE = re.compile(r"[<>=|]?(?:[?bBhHiIlLqQefdgFDG]|[biufcSUVOmM][0-9]{0,10}(?:\[[0-9A-Za-z]{1,8}\])?)")
@@ -243,8 +244,8 @@ def read_header(head: bytes, name: str) -> NpyHeader:
         raise FormatError(f"{name}: damaged npy header: it begins with {head[:6]!r}, expected {MAGIC!r}")
     version = tuple(head[6:8])
     if version not in LENGTH_BYTES:
-        told = ".".join(map(str, version)) or "missing"
-        raise FormatError(f"{name}: npy format version {told}, expected 1.0, 2.0 or 3.0")
+        found = ".".join(map(str, version)) or "missing"
+        raise FormatError(f"{name}: npy format version {found}, expected 1.0, 2.0 or 3.0")
     start = 8 + LENGTH_BYTES[version]
     length = int.from_bytes(head[8:start], "little")
     if length > MAX_HEADER:
@@ -260,6 +261,20 @@ def read_header(head: bytes, name: str) -> NpyHeader:
     if not isinstance(order, bool):
         raise FormatError(f"{name}: damaged npy header: fortran_order is neither True nor False")
     return NpyHeader(shape, _dtype(fields["descr"], name), order, start + length)
+
+
+def read_strings(file: ByteFile, header: NpyHeader, name: str) -> tuple[str, ...]:
+    """Read a list of strings, in memory that follows the sum of their lengths.
+
+    Raises
+    ------
+    FormatError : as `strings`
+    """
+    stream, width = file.stream(), header.dtype.itemsize
+    stream.read(header.offset)
+    sizes = (stop - start for start, stop in row_ranges(header.n_items, max(1, STRINGS_AT_ONCE // width)))
+    pieces = (strings(stream.read(size * width), header.dtype, name) for size in sizes)
+    return tuple(key for piece in pieces for key in piece)
 
 
 def strings(data: bytes, dtype: np.dtype[Any], name: str) -> list[str]:
@@ -288,8 +303,8 @@ def _fields(text: bytes, encoding: str, name: str) -> dict[str, Any]:
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
         raise FormatError(f"{name}: damaged npy header: {first_line(error)}") from error
     if not isinstance(fields, dict) or set(fields) != FIELDS:
-        told = "other fields" if isinstance(fields, dict) else f"a {type(fields).__name__}"
-        raise FormatError(f"{name}: damaged npy header: {told}, expected {', '.join(sorted(FIELDS))}")
+        found = "other fields" if isinstance(fields, dict) else f"a {type(fields).__name__}"
+        raise FormatError(f"{name}: damaged npy header: {found}, expected {', '.join(sorted(FIELDS))}")
     return fields
 
 
@@ -300,8 +315,8 @@ def _dtype(descr: object, name: str) -> np.dtype[Any]:
             f"{name}: a structured dtype with the fields {', '.join(named)[:120]}, expected one float dtype"
         )
     if not isinstance(descr, str) or not PLAIN_DTYPE.fullmatch(descr):
-        told = repr(descr[:60]) if isinstance(descr, str) else f"a {type(descr).__name__}"
-        raise FormatError(f"{name}: damaged npy header: dtype {told} is not understood")
+        found = repr(descr[:60]) if isinstance(descr, str) else f"a {type(descr).__name__}"
+        raise FormatError(f"{name}: damaged npy header: dtype {found} is not understood")
     try:
         return np.dtype(descr)
     except (TypeError, ValueError, OverflowError) as error:

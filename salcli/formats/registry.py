@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import numpy as np
 from salcli.data.source import Source
 from salcli.errors import FormatError, ParameterError, UsageError, warn
 from salcli.formats import atomic, sniff
-from salcli.formats.base import Format, Output, Writer, lazy
+from salcli.formats.base import FileReader, Format, Output, Writer, lazy
+from salcli.formats.beside import Beside, require_same_format, warn_of_rest
 from salcli.formats.files import ByteFile
-from salcli.formats.keys import KeyedReader
+from salcli.formats.key_file import KeyedReader
 from salcli.options import ReadOptions
 
 FORMATS = [
@@ -24,13 +26,14 @@ FORMATS = [
         lazy("npy", "NpyWriter.create"),
         title="an npy file",
         has_magic=True,
+        holds_keys=False,
     ),
     Format(
         "npz",
         (".npz",),
         lambda head: head.startswith(sniff.ZIP_MAGIC),
         lazy("npz", "NpzReader"),
-        lazy("npz", "NpzWriter.create"),
+        lazy("npz_writer", "NpzWriter.create"),
         title="an npz file",
         has_magic=True,
         holds_several_arrays=True,
@@ -62,7 +65,7 @@ FORMATS = [
     ),
     Format(
         "glove",
-        (".txt", ".vec"),
+        (".txt", ".tsv"),
         lambda _: True,
         lazy("word2vec_text", "read_glove"),
         lazy("word2vec_text", "write_glove"),
@@ -73,9 +76,10 @@ FORMATS = [
 """All formats, in the order in which a file's content is compared with them; the last one takes what is left."""
 
 COMPRESSED_SUFFIX = ".gz"
+COPIED = Beside()
 READ_ONLY_SUFFIXES = frozenset({".bz2", ".xz"})
 FOREIGN_SUFFIXES = frozenset(  # other programs expect what these promise
-    {".parquet", ".kv", ".csv", ".tsv", ".json", ".jsonl", ".pkl", ".pickle", ".pt", ".pth", ".safetensors", ".mat"}
+    {".parquet", ".kv", ".csv", ".json", ".jsonl", ".pkl", ".pickle", ".pt", ".pth", ".safetensors", ".mat"}
     | {".arrow", ".feather", ".ftz", ".model", ".zip", ".h5ad"}
 )
 
@@ -124,6 +128,9 @@ def open_source(path: str, options: ReadOptions | None = None) -> Source:
     try:
         kind = _kind(file, forced, options)
         reader = kind.reader(file, options)
+        if options.keyed is not None and reader.has_keys != options.keyed:
+            given, fault = ("`keyed`", "has no") if options.keyed else ("`keyed=False`", "always has")
+            raise UsageError(f"{given}: {file.name} is {kind}, which {fault} keys")
         if options.keys_file is not None:
             reader = KeyedReader(reader, options.keys_file)
         return Source([reader], allow_nonfinite=options.allow_nonfinite)
@@ -147,8 +154,32 @@ def _kind(file: ByteFile, forced: Format | None, options: ReadOptions) -> Format
     return wanted
 
 
+def open_beside(source: Source, name: str, options: ReadOptions) -> Source:
+    """Open another matrix of a source's file, of the same rows and width.
+
+    Raises
+    ------
+    ParameterError : it is no such matrix
+    FormatError : it is damaged
+    """
+    main = source.shards[0].reader.innermost
+    assert isinstance(main, FileReader)
+    alone = replace(options, dataset=name, keys_dataset=None, keys_file=None, keyed=False)
+    try:
+        reader = named(source.format).reader(main.container, alone)
+    except FormatError as error:
+        raise ParameterError("erase_also", name, str(error)) from error
+    reader.path = f"{source.path}[{name}]"
+    if (reader.n, reader.d) != (source.n_all, source.d):
+        fault = f"{reader.n} rows of {reader.d} dimensions, but the matrix has {source.n_all} of {source.d}"
+        raise ParameterError("erase_also", name, fault)
+    if source.n_dropped:
+        raise ParameterError("erase_also", name, f"rows with NaN or Inf are dropped from {source.path}, not from it")
+    return Source([reader])
+
+
 def output_format(target: str, source: Source, forced: str | None) -> str:
-    """Choose the output's format: what was asked for, else what the suffix says, else the input's."""
+    """Return the output's format: the requested one, else that of the suffix, else the input's."""
     if Path(target).suffix in READ_ONLY_SUFFIXES:
         raise UsageError(f"{target}: {Path(target).suffix} is read but not written: use .gz")
     if forced is not None:
@@ -164,7 +195,9 @@ def output_format(target: str, source: Source, forced: str | None) -> str:
 
 
 @contextmanager
-def create(target: str, source: Source, *, d: int, dtype: np.dtype[Any], format_name: str) -> Iterator[Writer]:
+def create(
+    target: str, source: Source, *, d: int, dtype: np.dtype[Any], format_name: str, beside: Beside = COPIED
+) -> Iterator[Writer]:
     """Open a writer whose file appears at `target`, whole, when the block ends well.
 
     Parameters
@@ -174,20 +207,25 @@ def create(target: str, source: Source, *, d: int, dtype: np.dtype[Any], format_
     d : width of the output
     dtype : its numbers
     format_name : as `output_format` chose
+    beside : what becomes of the arrays beside the matrix
 
     Raises
     ------
+    UsageError : the format has no place for what is to be written
     OutputError : it cannot be written
     """
     kind = named(format_name)
     if target == atomic.STDOUT and not kind.is_text:
         raise UsageError(f"`output=-`: only text vectors go to stdout, not {format_name}")
+    require_same_format(beside, source, format_name)
     with (
         atomic.replacing(target, compresses=target.endswith(COMPRESSED_SUFFIX)) as temporary,
         ExitStack() as opened,
     ):
-        output = Output(temporary, target, source, d, dtype, opened)
-        _warn_of_companions(output, format_name)
+        if source.has_keys and not kind.holds_keys:
+            warn(f"{target}: {kind.name} holds no keys: those of {source.path} are left behind")
+        output = Output(temporary, target, source, d, dtype, beside, opened)
+        warn_of_rest(target, source, beside, is_same_format=format_name == source.format)
         writer = kind.writer(output)
         try:
             yield writer
@@ -196,19 +234,3 @@ def create(target: str, source: Source, *, d: int, dtype: np.dtype[Any], format_
             with suppress(OSError, ValueError):
                 writer.discard()
             raise
-
-
-def _warn_of_companions(output: Output, format_name: str) -> None:
-    """Warn of arrays beside the matrix that are not copied, or that keep rows which are dropped."""
-    companions = output.model.companions() if output.model is not None else []
-    if not companions:
-        return
-    target, source = output.target, output.source
-    listed = ", ".join(companions[:4]) + (" …" if len(companions) > 4 else "")
-    if format_name != source.format:
-        warn(f"{target}: {format_name} holds the matrix and its keys only; left behind: {listed}")
-    elif source.n_dropped:
-        warn(
-            f"{target}: {source.n_dropped} rows are dropped from the matrix, but not from what is copied beside it: "
-            f"{listed}"
-        )

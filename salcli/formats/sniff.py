@@ -1,4 +1,4 @@
-"""What a file is, told from its first bytes: the formats that are read, and those that are refused by name."""
+"""What a file is, by its first bytes: the formats that are read, and those that are refused by name."""
 
 import codecs
 import re
@@ -12,6 +12,7 @@ COMPRESSIONS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz"}
 GIT_LFS = b"version https://git-lfs"
 NPY_MAGIC = b"\x93NUMPY"
 ZIP_MAGIC = b"PK\x03\x04"
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 
 # Magic bytes, what the file is, and what to do about it.
@@ -25,8 +26,11 @@ REFUSED = (
     (b"PK\x05\x06", "an empty zip archive"),
     (b"%PDF", "a PDF document, not vectors"),
     (b"SQLite format 3", "an SQLite database, not vectors"),
-    (b"\xff\xfe", "UTF-16 text: save it as UTF-8"),
-    (b"\xfe\xff", "UTF-16 text: save it as UTF-8"),
+    *((mark, "UTF-16 text: save it as UTF-8") for mark in UTF16_MARKS),
+    (b"FEA1", "a Feather file, which salcli does not read: write its vectors as .npy or .h5"),
+    (b"Obj\x01", "an Avro file, which salcli does not read: write its vectors as .npy or .h5"),
+    (b"GGUF", "a GGUF model, not vectors: write its embedding matrix as .npy"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an Excel or other Office file: save the sheet as tab-separated text"),
     (
         b"MATLAB 7.3 MAT-file",
         "a MATLAB file, whose matrices lie on their side: write rows as .npy or .h5",
@@ -37,7 +41,17 @@ REFUSED = (
 HTML = re.compile(rb"\s*(<!--.*?-->\s*)?<(!doctype\s+html|html|head|body|\?xml)", re.IGNORECASE | re.DOTALL)
 # The protocol opcode, then what a pickle of an object, dict, list or tuple starts with; before protocol 2, that alone.
 PICKLE = re.compile(
-    rb"\x80[\x02-\x05](\x95|[\}\]\)\(cX\x8c\x8a])|c[A-Za-z_][\w.]*\n[A-Za-z_][\w.]*\n[pq(]|\([dl]p0\n|[\]}]q\x00"
+    rb"\x80[\x02-\x05](\x95|[\}\]\)\(cX\x8c\x8aGJKMNTU])|c[A-Za-z_][\w.]*\n[A-Za-z_][\w.]*\n[pq(]"
+    rb"|\([dl]p\d\n|\(i[A-Za-z_][\w.]*\n|[\]}]q[\x00\x01]"
+)
+# What begins with letters that words may begin with too, and goes on as no word does.
+BINARY = (
+    (re.compile(rb"ORC[^\x00-\x08]{0,500}[\x00-\x08]", re.DOTALL), "an ORC file, which salcli does not read"),
+    (
+        re.compile(rb"I[A-Za-z][A-Za-z0-9]{2}..\x00\x00", re.DOTALL),
+        "a faiss index, which salcli does not read",
+    ),
+    (re.compile(rb".{4}\x00{4}\{\s*[\"}]", re.DOTALL), "a safetensors file, which salcli does not read"),
 )
 TAR_AT = 257
 HEADER = re.compile(rb"[ \t]*(\d{1,18})[ \t]+(\d{1,18})[ \t]*\r?(?:\n|\Z)")
@@ -71,6 +85,9 @@ def refusal(head: bytes) -> str | None:
             "a Python pickle (a gensim model?), which could run code when loaded, so it is never opened: "
             "export it with KeyedVectors.save_word2vec_format"
         )
+    for pattern, kind in BINARY:
+        if pattern.match(head):
+            return f"{kind}: write the vectors as .npy or .h5"
     if head[TAR_AT : TAR_AT + 5] == b"ustar":
         return "a tar archive: extract the vectors first"
     return None
@@ -98,14 +115,14 @@ def _has_header(head: bytes, *, is_binary: bool) -> bool:
 
 
 def looks_like_vectors(line: str) -> bool:
-    """Tell the first line of a text or binary file of vectors: a word and several numbers, or the header `n d`."""
+    """Return whether it is the first line of a text or binary file of vectors: a word and numbers, or `n d`."""
     data = line.encode("utf-8", "surrogateescape")
     fields = data.split()
     return HEADER.match(data) is not None or (len(fields) > 3 and all(map(NUMBER.fullmatch, fields[-3:])))
 
 
 def looks_binary(body: bytes, d: int | None = None) -> bool:
-    """Tell float32 records from rows of text, by what stands in the first row.
+    """Return whether the first row is a float32 record rather than text.
 
     Parameters
     ----------
@@ -127,7 +144,7 @@ def looks_binary(body: bytes, d: int | None = None) -> bool:
 
 
 def _is_utf8(head: bytes) -> bool:
-    """Tell UTF-8 that may be cut within its last character."""
+    """Return whether bytes are UTF-8, but for a last character that may be cut."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:

@@ -2,11 +2,11 @@
 
 A row is a word, then d numbers; fields are separated by runs of space or TAB. The last d fields are the vector and
 whatever stands before them is the word, so words may hold spaces. Only bytes 20 and 09 separate: a no-break space
-belongs to its word.
+belongs to its word. Rows of a file without keys are d numbers and nothing else.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from typing import Any
 
@@ -19,7 +19,9 @@ SPACE, TAB, LF = 0x20, 0x09, 0x0A
 SEPARATORS = b" \t"
 BOM = b"\xef\xbb\xbf"
 FIELD = re.compile(rb"[^ \t]+")
+SPACES = re.compile(rb" +")
 NUMBER = re.compile(rb"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|nan|inf|infinity)", re.IGNORECASE)
+DECIMAL = re.compile(rb"[+-]?(?:(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+)")
 
 MOST_AT_ONCE = 1 << 16  # dimensions; a table of more columns costs more than reading number by number
 
@@ -38,7 +40,7 @@ def count_fields(line: bytes) -> int:
 
 
 def split_row(line: bytes, d: int, where: str) -> tuple[bytes, list[bytes]]:
-    """Cut a row into its word and the d fields of its vector.
+    """Split a row into its word and the d fields of its vector.
 
     Raises
     ------
@@ -75,19 +77,57 @@ def parse_row(line: bytes, d: int, where: str) -> tuple[bytes, list[float]]:
 
 
 def ends_in_number(word: bytes) -> bool:
-    """Tell whether a word holds a space and its last part is a number: the row may be one number too long."""
+    """Return whether a word holds a space and its last part is a number: the row may be one number too long."""
     parts = FIELD.findall(word)
     return len(parts) > 1 and NUMBER.fullmatch(parts[-1]) is not None
+
+
+def parse_numbers(line: bytes, d: int, where: str) -> list[float]:
+    """Read a row without a word, each of its d numbers of a strict spelling.
+
+    Raises
+    ------
+    FormatError : another count of fields, or one that is not a number
+    """
+    fields = FIELD.findall(line)
+    if len(fields) != d:
+        raise FormatError(f"{where}: {len(fields)} fields found, {d} numbers expected (rows of numbers without words)")
+    for position, field in enumerate(fields):
+        if not NUMBER.fullmatch(field):
+            raise FormatError(f"{where}: field {position + 1} of {d} is {shown(field)}, expected a number")
+    return [float(field) for field in fields]
+
+
+WORD, WHOLE, POINTED = "word", "whole number, NaN or Inf", "number with point or exponent"
+
+
+def kind_of_first(line: bytes) -> str:
+    """Return what a row, or a word, begins with: WORD, WHOLE or POINTED."""
+    first = FIELD.search(line)
+    if first is None or not NUMBER.fullmatch(first[0]):
+        return WORD
+    return POINTED if DECIMAL.fullmatch(first[0]) else WHOLE
+
+
+def begins_with_words(kinds: Collection[str]) -> bool | None:
+    """Return whether rows that begin with these kinds of fields have words; None: nobody can tell.
+
+    Numbers with point or exponent at the head of every row are the vectors' first coordinates; whole numbers are
+    words (the ids of a graph's nodes). Where both stand there and nothing else, either may be meant.
+    """
+    return True if WORD in kinds or POINTED not in kinds else None if WHOLE in kinds else False
 
 
 class Lines:
     """Complete lines, LF between them, none behind the last."""
 
-    def __init__(self, data: bytes, *, strips_cr: bool) -> None:
+    def __init__(self, data: bytes, *, strips_cr: bool, has_words: bool = True) -> None:
         data = data.removesuffix(b"\n")
         if strips_cr:
             data = data.replace(b"\r\n", b"\n").removesuffix(b"\r")
-        self._take(data)
+        self._take(data if has_words else data.replace(b"\t", b" "))
+        if not has_words and not self.is_regular:  # right-aligned columns
+            self._take(SPACES.sub(b" ", self.data).replace(b"\n ", b"\n").removeprefix(b" "))
         if not self.is_regular and b" \n" in data:  # fastText ends every row with a space
             self._take(data.replace(b" \n", b"\n").removesuffix(b" "))
 
@@ -97,7 +137,7 @@ class Lines:
         self.is_regular = self._has_single_spaces()
 
     def _has_single_spaces(self) -> bool:
-        """Tell whether fields are parted by exactly one space, with no space at either end and no empty line."""
+        """Return whether fields are separated by exactly one space, with no space at either end and no empty line."""
         if b"\t" in self.data or not self.data or {self.data[0], self.data[-1]} & {SPACE, LF}:
             return False
         is_space, feeds = self._is_space, self._feeds
@@ -105,7 +145,7 @@ class Lines:
         return not bool(np.any(is_space[1:] & is_space[:-1]) or at_ends.any() or np.any(np.diff(feeds) == 1))
 
     def lines(self) -> list[bytes]:
-        """Cut into lines."""
+        """Split into lines."""
         return self.data.split(b"\n")
 
     def field_counts(self) -> list[int]:
@@ -155,8 +195,22 @@ class Lines:
                 return parted
         return _stacked([parse_row(line, d, place(i)) for i, line in enumerate(self.lines())], d)
 
+    def numbers(self, d: int, place: Place) -> NDArray[np.float64]:
+        """Read vectors `[n, d]` of rows without words.
+
+        Raises
+        ------
+        FormatError : a row is not d numbers
+        """
+        if self.is_regular and b"\r" not in self.data and d <= MOST_AT_ONCE:
+            whole = _parsed(self.data, d, has_words=False)
+            if whole is not None:
+                return whole[1]
+        rows = [parse_numbers(line, d, place(i)) for i, line in enumerate(self.lines())]
+        return np.array(rows, dtype=np.float64).reshape(len(rows), d)
+
     def _rows_apart(self, d: int) -> tuple[list[bytes], NDArray[np.float64]] | None:
-        """Cut words that hold spaces from their rows, and read the numbers at once; None if a row is too short."""
+        """Return words that hold spaces, and the numbers parsed in one call; None if a row is too short."""
         data, words, numbers = self.data, [], []
         for (start, end), count in zip(self._extents(), self.field_counts(), strict=True):
             if count <= d:
@@ -215,11 +269,13 @@ def _parsed(data: bytes, d: int, *, has_words: bool = True) -> tuple[list[bytes]
     return words, matrix
 
 
-def to_text(vectors: NDArray[Any]) -> list[memoryview]:
-    """Write rows `[n, d]` as the shortest decimals that read back the same, with a space between two."""
+def to_text(vectors: NDArray[Any], separator: bytes = b" ") -> list[memoryview]:
+    """Write rows `[n, d]` as the shortest decimals that read back the same, with a separator between two."""
     import orjson
 
-    held = np.frombuffer(orjson.dumps(vectors, option=orjson.OPT_SERIALIZE_NUMPY), np.uint8)  # [[1.5,2.0],[0.5,3.0]]
-    ends = np.flatnonzero(held == ord("]"))[:-1].tolist()
-    spaced = (held - (held == ord(",")) * np.uint8(ord(",") - ord(" "))).data
+    characters = np.frombuffer(
+        orjson.dumps(vectors, option=orjson.OPT_SERIALIZE_NUMPY), np.uint8
+    )  # [[1.5,2.0],[0.5,3.0]]
+    ends = np.flatnonzero(characters == ord("]"))[:-1].tolist()
+    spaced = (characters - (characters == ord(",")) * np.uint8(ord(",") - ord(separator))).data
     return [spaced[start:end] for start, end in zip([2, *(end + 3 for end in ends)], ends, strict=False)]

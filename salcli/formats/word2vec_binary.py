@@ -51,7 +51,7 @@ class Word2vecBinaryReader(SpanReader):
                 f"{self.path}: truncated, or not float32: {self.n} records of {self.d} float32 take at least {least} "
                 f"bytes, {n_bytes} bytes {'at most ' if file.size is None else ''}follow the header"
             )
-        self.partition = partition_rows(self.d)
+        self.partition = partition_rows(self.d, options.partition_elements)
         self._rows_per_span = options.rows_per_chunk(self.d * FLOAT32.itemsize, self.partition)
         self._header_bytes = header.n_bytes
         self._words_ahead: dict[int, list[bytes]] = {}
@@ -117,7 +117,7 @@ class Word2vecBinaryReader(SpanReader):
         return record.findall(buffer, position, records.end())
 
     def _cut(self, words: list[bytes], row: int) -> Iterator[list[bytes]]:
-        """Cut the words of rows `row`… into those of spans."""
+        """Split the words of rows `row`… into those of spans."""
         start = 0
         while start < len(words):
             stop = start + min(self._rows_per_span, self.partition - (row + start) % self.partition)
@@ -147,7 +147,7 @@ class Word2vecBinaryReader(SpanReader):
         return fill
 
     def _require_word(self, buffer: bytearray, position: int, have: int, record: int) -> None:
-        """Refuse a word that is empty or has no end, as far as can be seen."""
+        """Check that a word is not empty and has an end within the bytes read so far."""
         end = buffer.find(b" ", position, have)
         fault = ""
         if end == position:
@@ -217,7 +217,7 @@ class Word2vecBinaryWriter(Writer):
 
     @classmethod
     def create(cls, output: Output) -> "Word2vecBinaryWriter":
-        """Begin an output."""
+        """Start an output."""
         return cls(output.open(), n=output.n, d=output.d, dtype=output.dtype, target=output.target)
 
     def encode(self, batch: Embeddings) -> bytes:

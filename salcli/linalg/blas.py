@@ -21,7 +21,7 @@ Dgemm = Callable[..., None]
 
 
 def subtract_product(x: Array, c: Array, l_t: Array, *, times: float = 1.0) -> None:
-    """Take λ c l_t from x, in place; other threads may work meanwhile.
+    """Subtract λ c l_t from x in place; the GIL is released meanwhile.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def blas_product() -> Dgemm | None:
     """Find BLAS's function where scipy gives it to compiled code; None if its integers are not C's.
 
     scipy's function for Python (`scipy.linalg.blas.dgemm`) lets no other thread work. The library comes with the first
-    call: where BLAS is to be held to one thread, that should be before.
+    call: where BLAS is to be limited to one thread, set the limit first.
     """
     capsule = scipy_module("linalg", "cython_blas").__pyx_capi__["dgemm"]
     name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,23 +31,26 @@ class RowSums:
     measures_all = True
     _kind: type[np.floating[Any]] = np.float64
 
-    def __init__(self, d: int, width: int, *, n_one_hot: int = 0, anchor: Array | None = None) -> None:
-        """Begin with nothing.
+    def __init__(
+        self, d: int, width: int, *, n_one_hot: int = 0, anchor: Array | None = None, rows: int | None = None
+    ) -> None:
+        """Start from zero.
 
         Parameters
         ----------
         d, width : columns of X and Z
         n_one_hot : leading columns of Z that hold exactly one 1 in each row
         anchor : `[d]` what rows are measured from
+        rows : how many are added up at once; default: `best_rows`
         """
         # Σ x comes with the classes' sums, if every row has a class; else a column of ones is added to Z.
         self._width, self._n_one_hot = width, n_one_hot
         self._sums = np.zeros((width + (n_one_hot == 0), d))
-        self._anchor, self._rows = anchor, self.best_rows(d)
+        self._anchor, self._rows = anchor, rows or self.best_rows(d)
         self._n, self._n_measured, self._root_x, self._root_z = 0, 0, 0.0, 0.0
         self._sum_z = np.zeros(len(self._sums))
-        # Rows wait here, widened, and their rows of Z, until there are enough of them.
-        self._room: NDArray[Any] | None = None
+        # Rows wait here as float64, and their rows of Z, until there are enough for a block.
+        self._buffer: NDArray[Any] | None = None
         self._waiting: list[LabelMatrix] = []
         self._n_waiting = 0
 
@@ -57,12 +61,12 @@ class RowSums:
 
     @property
     def _block(self) -> NDArray[Any]:
-        if self._room is None:
-            self._room = np.empty((self._rows, self._sums.shape[1]), self._kind)
-        return self._room
+        if self._buffer is None:
+            self._buffer = np.empty((self._rows, self._sums.shape[1]), self._kind)
+        return self._buffer
 
     def add(self, x: NDArray[Any], z: LabelMatrix) -> None:
-        """Add rows x `[n, d]` of any float dtype, which may be gone afterwards, and their labels."""
+        """Add rows x `[n, d]` of any float dtype, which are copied if they are needed later, and their labels."""
         with np.errstate(over="ignore", invalid="ignore"):  # sums that are not finite are refused in the end
             self._n += len(z)
             self._root_z = math.hypot(self._root_z, z.norm)
@@ -105,7 +109,7 @@ class RowSums:
         z.add_products_to(self._sums, x)
 
     def _measure(self, x: NDArray[Any]) -> None:
-        """Add ‖x‖², in float32 if that will do: it only tells how large rounding may be."""
+        """Add ‖x‖², in float32 where that suffices: it only bounds rounding."""
         flat = x.reshape(-1)
         power = float(flat @ flat) if x.dtype == np.float32 else 0.0
         is_sure = LEAST_NARROW_POWER < power < math.inf
@@ -113,16 +117,16 @@ class RowSums:
         self._root_x, self._n_measured = math.hypot(self._root_x, root), self._n_measured + len(x)
 
     def _finish(self) -> None:
-        """Put everything that was added into the sums, which may be kept long before they join others."""
+        """Add the rows that still wait in the buffer, and free it."""
         with np.errstate(over="ignore", invalid="ignore"):
             self._sum_up_waiting()
-        self._room = None
+        self._buffer = None
 
     def __len__(self) -> int:
         return self._n
 
     def totals(self) -> "Totals":
-        """Give the sums over all rows added so far."""
+        """Return the sums over all rows added so far."""
         self._finish()
         of_z = self._sums[: self._width]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -137,7 +141,7 @@ class ScatterSums(RowSums):
     """Σ (x − anchor)(x − anchor)ᵀ beside the class sums, in blocks large enough for BLAS (numpy calls dsyrk)."""
 
     def __init__(self, d: int, width: int, *, n_one_hot: int = 0, anchor: Array | None = None) -> None:
-        """Begin with nothing (see `RowSums`)."""
+        """Start from zero (see `RowSums`)."""
         super().__init__(d, width, n_one_hot=n_one_hot, anchor=anchor)
         self._scatter, self._d = np.zeros((d, d)), d
 
@@ -177,17 +181,33 @@ class Totals(NamedTuple):
 
 
 GROUP = 64  # about so many rows of a class are added up in float32 before float64 takes over
-BLOCK_ELEMENTS = 1 << 21  # numbers added up at once: few enough for a cache, many beside what Python does for them
 BLOCK_ROWS = 1 << 16  # rows, at most: their places take memory too
-GROUPS_ELEMENTS = 1 << 18  # of groups' sums, before they are added up
-LEAST_ELEMENTS = 1 << 25  # fewer numbers take no time in float64 either, and leave it more to lose
 MOST_SUMS = 1 << 19  # more sums than that take longer to join than their rows to add up
-MEASURED = 32  # of so many rows one is measured
 
 
-def may_group(n: int, d: int, width: int, n_one_hot: int, dtype: np.dtype[Any]) -> bool:
-    """Tell whether n rows are many enough, and of the kind, to be added up by groups."""
-    return dtype == np.float32 and n_one_hot == width and n * d >= LEAST_ELEMENTS and width * d <= MOST_SUMS
+@dataclass(frozen=True)
+class Grouping:
+    """Which rows are added up in small float32 groups first, and how many at once."""
+
+    least_elements: int = 1 << 25
+    """Fewer numbers take no time in float64 either."""
+    block_elements: int = 1 << 21
+    """Numbers added up at once: few enough for a cache, many beside what Python does for them."""
+    sums_elements: int = 1 << 18
+    """Numbers of the groups' sums that wait to be added up in float64."""
+    measured: int = 32
+    """The norm of one row in so many is taken, to judge rounding."""
+    partitions: int = 8
+    """Partitions of a file that one piece of work adds up: with fewer, Python's share of the time would be felt."""
+
+    def suits(self, n: int, d: int, z: LabelMatrix, dtype: np.dtype[Any]) -> bool:
+        """Return whether n rows are enough, and of the kind, to be added up in groups."""
+        is_one_hot = z.n_one_hot == z.width and z.width * d <= MOST_SUMS
+        return bool(dtype == np.float32 and is_one_hot and n * d >= self.least_elements)
+
+    def block_rows(self, d: int) -> int:
+        """Return how many rows are added up at once: batches of so many are not copied first."""
+        return max(GROUP, power_of_two(min(self.block_elements // max(1, d), BLOCK_ROWS)))
 
 
 class GroupedSums(RowSums):
@@ -200,21 +220,18 @@ class GroupedSums(RowSums):
     measures_all = False
     _kind = np.float32
 
-    def __init__(self, d: int, width: int) -> None:
-        """Begin with nothing; d, width : columns of X and Z."""
-        super().__init__(d, width, n_one_hot=width)
+    def __init__(self, d: int, width: int, grouping: Grouping) -> None:
+        """Start from zero; d, width : columns of X and Z."""
+        super().__init__(d, width, n_one_hot=width, rows=grouping.block_rows(d))
+        self._measured = grouping.measured
         rows = self._rows
         # A group has so many rows that each class gets about half of `GROUP` of them.
         self._n_rows_group = min(rows, max(GROUP, power_of_two(width * GROUP * 3 // 4)))
         at_once = rows // self._n_rows_group
-        self._groups = np.zeros((at_once * max(1, GROUPS_ELEMENTS // (at_once * width * d)), width, d), np.float32)
+        n_groups = at_once * max(1, grouping.sums_elements // (at_once * width * d))
+        self._groups = np.zeros((n_groups, width, d), np.float32)
         self._at_once, self._n_full, self._n_open, self._n_rows = at_once, 0, 0, 0
         self._starts, self._ones = _single_ones(rows)
-
-    @staticmethod
-    def best_rows(d: int) -> int:
-        """Return how many rows are added up at once: batches of so many are not gathered first."""
-        return max(GROUP, power_of_two(min(BLOCK_ELEMENTS // max(1, d), BLOCK_ROWS)))
 
     def _add(self, x: NDArray[Any], z: LabelMatrix) -> None:
         if len(x) == self._rows and not self._n_waiting:
@@ -225,7 +242,7 @@ class GroupedSums(RowSums):
     def _sum_up(self, x: NDArray[Any], z: LabelMatrix) -> None:
         """Add each row to the sum of its class in its group."""
         n, codes = len(x), z.columns[:, 0]
-        self._measure(x[: -(-n // MEASURED)])
+        self._measure(x[: -(-n // self._measured)])
         places = codes + _first_places(n, self._n_rows_group, z.width)
         n_groups = -(-n // self._n_rows_group)
         n_in_sums = np.bincount(places, minlength=n_groups * z.width)
@@ -239,7 +256,7 @@ class GroupedSums(RowSums):
         self.most_grouped = max(self.most_grouped, self._n_rows)
 
     def _begin_groups(self) -> None:
-        """Leave the groups that rows were added to last, and make room for others."""
+        """Close the groups that rows were added to last, and start others."""
         self._n_full, self._n_open, self._n_rows = self._n_full + self._n_open, 0, 0
         if self._n_full + self._at_once > len(self._groups):
             self._add_groups()
@@ -261,7 +278,7 @@ class GroupedSums(RowSums):
 
 @functools.lru_cache(maxsize=4)
 def _single_ones(n: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Give where the entries of n rows with a single 1 begin, and the ones."""
+    """Return index pointers and data of a sparse matrix of n rows with a single 1 each."""
     return np.arange(n + 1, dtype=np.int32), np.ones(n, np.float32)
 
 

@@ -36,7 +36,7 @@ def thin_svd(matrix: Array) -> ThinSVD:
 
 
 def singular_values(matrix: Array) -> Array:
-    """Give the singular values alone, falling: the same to rounding, several times sooner."""
+    """Return the singular values alone, in descending order: equal to rounding, several times faster."""
     exponent = int(np.frexp(np.max(np.abs(matrix), initial=0.0))[1])
     return np.ldexp(np.linalg.svd(np.ldexp(matrix, -exponent), compute_uv=False), exponent)
 
@@ -88,7 +88,7 @@ def completing_reflections(u: Array) -> Reflections:
 
 
 def all_finite(x: NDArray[Any]) -> bool:
-    """Tell whether no number is NaN or Inf, which never leave a sum: one pass, and a second only if that overflows."""
+    """Return whether all elements are finite; the sum is checked first: NaN and Inf propagate."""
     with np.errstate(over="ignore", invalid="ignore"):
         if x.flags.c_contiguous and x.dtype in (np.float32, np.float64):
             total = x.reshape(-1) @ x.reshape(-1)
@@ -98,12 +98,12 @@ def all_finite(x: NDArray[Any]) -> bool:
 
 
 def power_of_two(n: int) -> int:
-    """Give the largest one up to n (at least 1): what is cut at its multiples can be cut in halves."""
+    """Return the largest power of two up to n (at least 1)."""
     return 1 << (max(1, n).bit_length() - 1)
 
 
 def whole_tiles(n: int) -> int:
-    """Give the largest of 1, 2, 4 … times `TILE` up to n (at least one): rows of a block, always as many.
+    """Return the largest of 1, 2, 4 … times `TILE` that is at most n (at least one `TILE`), as rows of a block.
 
     Files are cut into powers of two of rows, of which such blocks leave less over than other multiples do.
     """

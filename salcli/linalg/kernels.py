@@ -64,7 +64,7 @@ class Kernel:
         return squares if self.name == "linear" else (float(self.gamma or 0) * squares + self.coef0) ** self.degree
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the kernel as plain values, those it uses."""
+        """Return the kernel's name and the parameters that it uses."""
         return {"name": self.name, **{name: getattr(self, name) for name in PARAMETERS[self.name]}}
 
 
@@ -128,12 +128,12 @@ def _squares(x: Array) -> Array:
 
 
 def block_rows(n_columns: int) -> int:
-    """Choose how many rows of a Gram matrix with so many columns are worked on at once: about 32 MiB, at most."""
+    """Return how many rows of a Gram matrix with `n_columns` columns are computed at once: about 32 MiB, at most."""
     return whole_tiles(min(MAX_BLOCK_ROWS, BLOCK_BYTES // (8 * max(1, n_columns))))
 
 
 def blocks(n: int, n_columns: int) -> Iterator[slice]:
-    """Cut the n rows of a Gram matrix into such blocks."""
+    """Return slices of `block_rows(n_columns)` rows that cover the n rows of a Gram matrix."""
     size = block_rows(n_columns)
     return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
@@ -144,7 +144,7 @@ def counted_from(start: int) -> Iterator[None]:
     try:
         yield
     except RowRangeError as error:
-        raise RowRangeError(start + error.row, error.told) from error
+        raise RowRangeError(start + error.row, error.why) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +180,7 @@ class NystromMap:
 
     @classmethod
     def spanning(cls, kernel: Kernel, rows: NDArray[Any]) -> "NystromMap":
-        """Choose, of many rows, as many as span all their kernel functions to rounding, and whiten those.
+        """Return a map by landmarks chosen among many rows: as many as span all their kernel functions to rounding.
 
         A pivoted Cholesky factor of the `[n, n]` Gram matrix does it in n³/3 steps and in the matrix's own memory;
         the features are those of `of` with all rows as landmarks, rotated.

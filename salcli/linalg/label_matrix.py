@@ -30,7 +30,7 @@ class LabelMatrix:
 
     @classmethod
     def of(cls, z: NDArray[Any]) -> Self:
-        """Take a dense Z `[n, c]`, noticing if it is one-hot.
+        """Return the label matrix of a dense Z `[n, c]`, which may be one-hot.
 
         Raises
         ------
@@ -63,7 +63,7 @@ class LabelMatrix:
         return type(self)(columns, values, self.width + 1, self.n_one_hot)
 
     def to_dense(self) -> Self:
-        """Give every row an entry in every column, most of them 0."""
+        """Return the dense matrix `[n, c]`."""
         every = np.arange(self.width, dtype=np.int32)
         if self.values is None and self.columns.shape[1] == 1:
             values = np.eye(self.width).take(self.columns[:, 0], axis=0)
@@ -74,7 +74,7 @@ class LabelMatrix:
 
     @classmethod
     def concatenated(cls, parts: "Sequence[LabelMatrix]") -> "LabelMatrix":
-        """Put rows of designs that differ in nothing else one after the other."""
+        """Return the rows of several matrices of the same columns, one after the other."""
         if len(parts) == 1:
             return parts[0]
         every = [part.values for part in parts if part.values is not None]

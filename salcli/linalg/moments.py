@@ -4,13 +4,13 @@ import io
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from salcli.errors import RangeError, ShapeError
-from salcli.linalg.class_sums import GroupedSums, RowSums, ScatterSums, may_group
+from salcli.linalg.class_sums import GroupedSums, Grouping, RowSums, ScatterSums
 from salcli.linalg.decompositions import norm, singular_values
 from salcli.linalg.label_matrix import LabelMatrix
 
@@ -23,6 +23,9 @@ EPS, HALF_EPS32 = float(np.finfo(np.float64).eps), 2.0**-24
 class Statistics(Protocol):
     """What a method needs to know of rows x and their labels z: a monoid, so that any split of the rows will do."""
 
+    may_group: ClassVar[bool]
+    """Whether float32 rows may be added up in groups first (see `Grouping`)."""
+
     @property
     def n(self) -> int:
         """Rows added so far."""
@@ -32,7 +35,7 @@ class Statistics(Protocol):
         """Return the neutral element of `+`, for rows of d dimensions and c columns of labels."""
 
     @classmethod
-    def of_batches(cls, read: Read, d: int, c: int, *, is_grouped: bool = False) -> Self:
+    def of_batches(cls, read: Read, d: int, c: int, *, grouping: Grouping | None = None) -> Self:
         """Return the statistics of rows that come in batches, the same to the last bit for any batch sizes.
 
         Parameters
@@ -40,12 +43,8 @@ class Statistics(Protocol):
         read : called with the most rows a batch should have; returns batches x `[b, d]` (which may share one buffer),
             each with the labels of its rows
         d, c : columns of x and of the labels
-        is_grouped : add up in float32 groups first (see `may_group`)
+        grouping : add up in such float32 groups first ; None: float64 throughout
         """
-
-    @classmethod
-    def may_group(cls, n: int, d: int, z: LabelMatrix, dtype: np.dtype[Any]) -> bool:
-        """Return whether n rows may be added up in float32 groups first (`is_grouped`)."""
 
     def add(self, x: NDArray[Any], z: NDArray[Any]) -> Self:
         """Return the statistics with further rows x `[n, d]`, z `[n, c]`."""
@@ -81,6 +80,7 @@ def _leg(hypotenuse: float, other: float) -> float:
 class CrossMoments:
     """Count, means and centred co-moments of rows x ∈ ℝᵈ and z ∈ ℝᶜ, in float64."""
 
+    may_group: ClassVar[bool] = True
     n: int
     """Rows folded in so far."""
     mean_x: Array
@@ -98,7 +98,7 @@ class CrossMoments:
 
     @classmethod
     def zero(cls, d: int, c: int) -> Self:
-        """Give the neutral element of `+`."""
+        """Return the neutral element of `+`."""
         return cls(0, np.zeros(d), np.zeros(c), np.zeros((d, c)), 0.0, 0.0)
 
     @classmethod
@@ -118,19 +118,15 @@ class CrossMoments:
         return cls.of_batches(in_memory(x, labels), x.shape[1], labels.width)
 
     @classmethod
-    def of_batches(cls, read: Read, d: int, c: int, *, is_grouped: bool = False) -> Self:
+    def of_batches(cls, read: Read, d: int, c: int, *, grouping: Grouping | None = None) -> Self:
         """Return the moments of rows that come in batches (see `Statistics`)."""
         sums: RowSums | None = None
-        for x, z in read(RowSums.best_rows(d) if not is_grouped else GroupedSums.best_rows(d)):
+        for x, z in read(grouping.block_rows(d) if grouping else RowSums.best_rows(d)):
             if sums is None:
-                sums = GroupedSums(d, c) if is_grouped else RowSums(d, c, n_one_hot=z.n_one_hot, anchor=_anchor(x))
+                plain = RowSums(d, c, n_one_hot=z.n_one_hot, anchor=_anchor(x))
+                sums = GroupedSums(d, c, grouping) if grouping else plain
             sums.add(x, z)
         return cls.zero(d, c) if sums is None else cls.of_sums(sums)
-
-    @classmethod
-    def may_group(cls, n: int, d: int, z: LabelMatrix, dtype: np.dtype[Any]) -> bool:
-        """Return whether n rows of this dtype are enough, and of the kind, to be added up in float32 groups first."""
-        return may_group(n, d, z.width, z.n_one_hot, dtype)
 
     def add(self, x: NDArray[Any], z: NDArray[Any]) -> Self:
         """Return the moments with further rows (see `of`)."""
@@ -160,7 +156,7 @@ class CrossMoments:
 
     @classmethod
     def of_sums(cls, sums: RowSums) -> Self:
-        """Take the moments of all rows that were added up."""
+        """Return the moments of all rows that were added to `sums`."""
         n, anchor, sum_x, sum_z, sum_zx, root_x, root_z, most_grouped = sums.totals()
         if n == 0:
             return cls.zero(len(sum_x), len(sum_z))
@@ -196,11 +192,11 @@ class CrossMoments:
         )
 
     def require_finite(self) -> None:
-        """Refuse moments whose sums of squares have passed float64.
+        """Check that the sums of squares are finite in float64.
 
         Raises
         ------
-        RangeError : they have
+        RangeError : they are not
         """
         roots = (self.root_x, self.root_z, norm(self.mean_x), norm(self.mean_z))
         if not math.isfinite(sum(root * root for root in roots)):
@@ -248,6 +244,7 @@ class CrossMoments:
 class SecondMoments:
     """`CrossMoments` and the scatter matrix of x: all that whitening methods (LEACE) need."""
 
+    may_group: ClassVar[bool] = False  # squares of rows lose too much in float32
     cross: CrossMoments
     scatter: Array
     """`[d, d]` Σ (x − mean_x)(x − mean_x)ᵀ"""
@@ -269,9 +266,9 @@ class SecondMoments:
         return cls.of_batches(in_memory(x, labels), x.shape[1], labels.width)
 
     @classmethod
-    def of_batches(cls, read: Read, d: int, c: int, *, is_grouped: bool = False) -> Self:
+    def of_batches(cls, read: Read, d: int, c: int, *, grouping: Grouping | None = None) -> Self:
         """Return the moments of rows that come in batches, always in float64 (see `Statistics`)."""
-        assert not is_grouped
+        assert grouping is None
         sums: ScatterSums | None = None
         anchor = np.zeros(d)
         for x, z in read(ScatterSums.best_rows(d)):
@@ -285,11 +282,6 @@ class SecondMoments:
         off = cross.mean_x - anchor
         with np.errstate(over="ignore", invalid="ignore"):
             return cls(cross, sums.scatter() - cross.n * np.outer(off, off))
-
-    @classmethod
-    def may_group(cls, n: int, d: int, z: LabelMatrix, dtype: np.dtype[Any]) -> bool:  # noqa: ARG003 (the protocol has them)
-        """Return False: squares of rows lose too much in float32."""
-        return False
 
     def add(self, x: NDArray[Any], z: NDArray[Any]) -> Self:
         """Return the moments with further rows."""
@@ -356,7 +348,7 @@ def _anchor(x: NDArray[Any]) -> Array | None:
     """Return what rows are measured from: the first of them, or None where float64 is exact enough without.
 
     Means may be far larger than the signal: a sum of float64 values then loses the signal's digits, unless they are
-    measured from a value near the mean. Values of 32 bits and fewer leave 29 bits of room in a float64.
+    measured from a value near the mean. Values of 32 bits and fewer leave 29 of float64's bits unused.
     """
     return x[0].astype(np.float64) if x.dtype.itemsize > 4 else None
 
@@ -368,6 +360,6 @@ def _packed(values: dict[str, Any]) -> bytes:
 
 
 def _unpacked(data: bytes) -> dict[str, Any]:
-    with np.load(io.BytesIO(data), allow_pickle=False) as held:
+    with np.load(io.BytesIO(data), allow_pickle=False) as file:
         names = (*(field.name for field in fields(CrossMoments)), "scatter")
-        return {name: held[name] for name in names if name in held.files}
+        return {name: file[name] for name in names if name in file.files}

@@ -71,7 +71,7 @@ class Canvas:
         return self.figure.add_axes(box, facecolor="none")
 
     def legend(self, handles: Sequence[Any], labels: Sequence[str], *, columns: int, **look: Any) -> None:
-        """Put a legend at the top."""
+        """Draw a legend at the top."""
         # matplotlib leaves out labels that begin with an underscore
         shown = [f" {label}" if label.startswith("_") else label for label in labels]
         place = {"loc": "upper left", "bbox_to_anchor": (0.1 / WIDTH, 1 - 0.05 / self.height)}

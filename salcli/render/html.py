@@ -13,7 +13,7 @@ from salcli.render.style import STYLE
 from salcli.render.verdict import facts, findings, verdict_sentence
 
 MIDDLING, LONG = 20, 60
-"""Columns with cells of more letters get room, so that they do not wrap letter by letter."""
+"""Columns with cells of more letters get a least width, so that they do not wrap letter by letter."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
@@ -54,7 +54,7 @@ def _escaped(text: str) -> str:
 
 
 def _title(report: Report) -> str:
-    return {"pass": "passed", "fail": "failed", "none": "no limit set"}[report.verdict]
+    return {"pass": "passed", "fail": "failed", "undecided": "undecided", "none": "no limit set"}[report.verdict]
 
 
 def _head(report: Report) -> str:

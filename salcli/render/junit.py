@@ -13,20 +13,26 @@ def junit(report: Report) -> str:
     """Return one test suite, in which each gate is a test case.
 
     A report without gates is one skipped case, because an empty suite is an error to some services and a success to
-    others.
+    others. A gate that is undecided is a failure of that type, or a skipped case where that is allowed.
 
     Returns
     -------
     XML without characters that XML forbids; it holds no time stamp, so the same report gives the same text
     """
     gates = report.gates
-    failures = [gate for gate in gates if not gate.passed]
-    counts = {"tests": len(gates) or 1, "failures": len(failures), "errors": 0, "skipped": 0 if gates else 1}
+    allowed = [gate for gate in gates if gate.status == "undecided" and report.allows_undecided]
+    n_failures = sum(not gate.passed for gate in gates) - len(allowed)
+    counts = {
+        "tests": len(gates) or 1,
+        "failures": n_failures,
+        "errors": 0,
+        "skipped": len(allowed) if gates else 1,
+    }
     totals = {name: str(n) for name, n in counts.items()}
     root = ElementTree.Element("testsuites", {"name": "salcli", **totals})
     suite = ElementTree.SubElement(root, "testsuite", {"name": "salcli evaluate", **totals})
     for gate in gates:
-        _add_case(suite, gate)
+        _add_case(suite, gate, is_allowed=gate in allowed)
     if not gates:
         case = ElementTree.SubElement(suite, "testcase", {"classname": CLASS_NAME, "name": "gates"})
         ElementTree.SubElement(case, "skipped", {"message": "no limit was set, so nothing was judged"})
@@ -37,13 +43,17 @@ def junit(report: Report) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
 
 
-def _add_case(suite: ElementTree.Element, gate: Gate) -> None:
+def _add_case(suite: ElementTree.Element, gate: Gate, *, is_allowed: bool) -> None:
     case = ElementTree.SubElement(
         suite, "testcase", {"classname": CLASS_NAME, "name": f"{visible(gate.name)} {limit_in_words(gate)}"}
     )
     if gate.passed:
         return
-    message = {"message": f"{visible(gate.name)} {gate_message(gate)}", "type": "gate"}
+    said = f"{visible(gate.name)} {gate_message(gate)}"
+    if is_allowed:
+        ElementTree.SubElement(case, "skipped", {"message": f"undecided: {said}"})
+        return
+    message = {"message": said, "type": "undecided" if gate.status == "undecided" else "gate"}
     failure = ElementTree.SubElement(case, "failure", message)
     lines = [f"gate:  {visible(gate.name)}", f"limit: {general(gate.limit)}"]
     lines.append(f"value: {'none' if gate.value is None else repr(gate.value)}")

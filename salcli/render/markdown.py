@@ -9,7 +9,7 @@ from salcli.render.sections import sections
 from salcli.render.verdict import facts, findings, verdict_sentence
 
 LONGEST_CELL = 400
-MARKS = {"pass": "✅", "fail": "❌", "none": "ℹ️"}
+MARKS = {"pass": "✅", "fail": "❌", "undecided": "⚠️", "none": "ℹ️"}
 
 _ESCAPES = {ord(c): f"\\{c}" for c in "\\`*_{}[]|~!"}
 _IN_HTML = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord("$"): "<span>$</span>"}

@@ -18,7 +18,7 @@ MOST_DESCRIBED = 12
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture that is drawn when asked for, and its content in words."""
+    """A picture that is drawn when it is needed, and its content in words."""
 
     title: str
     description: str

@@ -94,7 +94,7 @@ def gap_plot(rates: Sequence[ClassRates], groups: tuple[str, ...], *, salt: str 
 
 
 def widest_gaps(rates: Sequence[ClassRates], groups: tuple[str, ...]) -> list[ClassRates]:
-    """Return the classes that a picture has room for: those whose gap, at either stage, is widest."""
+    """Return the classes that fit into a picture: those whose gap, at either stage, is widest."""
     widths = [
         (max((abs(g) for s in ("before", "after") if (g := of.gap(s, groups)) is not None), default=None), of)
         for of in rates
@@ -202,7 +202,7 @@ def _name_rows(axes: Any, labels: Sequence[str]) -> None:
 
 
 def _widen(axes: Any) -> None:
-    """Leave room at both ends, and do not blow a difference in the third decimal up to the whole width."""
+    """Set limits with a margin at both ends, so that a difference in the third decimal does not fill the width."""
     low, high = axes.get_xlim()
-    room = max(0.0, 0.1 - (high - low)) / 2
-    axes.set_xlim(low - room, high + room)
+    margin = max(0.0, 0.1 - (high - low)) / 2
+    axes.set_xlim(low - margin, high + margin)

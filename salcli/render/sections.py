@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from salcli.data.hashes import FileHash
 from salcli.evaluation.measures import recorded
 from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile, Report
 from salcli.evaluation.section import Section, Table, filled, merged, names, numbers
@@ -56,16 +57,20 @@ def inputs_section(report: Report) -> Section | None:
         rows.append(_file("erased elsewhere", eraser))
     elif eraser is not None:
         rows.append(
-            ("eraser", visible(eraser.path), visible(eraser.sha256)[:HASH_DIGITS], count(None), count(eraser.d))
+            ("eraser", visible(eraser.path), _hash(FileHash("sha256", eraser.sha256)), count(None), count(eraser.d))
         )
-    columns = (*names("input", "path", "SHA-256"), *numbers("n", "d"))
+    columns = (*names("input", "path", "hash"), *numbers("n", "d"))
     table = Table(f"Files (the first {HASH_DIGITS} digits of their hash)", columns, tuple(rows))
     found = Section("inputs", "Inputs", () if eraser is None else (_eraser_sentence(eraser),), filled([table]))
     return found if rows else None
 
 
 def _file(name: str, file: InputFile | ErasedFile) -> tuple[str, ...]:
-    return name, visible(file.path), visible(file.sha256 or "")[:HASH_DIGITS], count(file.n), count(file.d)
+    return name, visible(file.path), _hash(file.hash), count(file.n), count(file.d)
+
+
+def _hash(of: FileHash) -> str:
+    return f"{of.algorithm} {visible(of.digest)[:HASH_DIGITS]}"
 
 
 def _space(eraser: EraserSummary) -> str:

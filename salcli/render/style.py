@@ -2,12 +2,14 @@
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6573; --ground: #f6f7f9; --card: #fff; --line: #dfe3e8;
-  --pass: #0b7a4b; --fail: #b3261e; --none: #4a5568; --pass-ground: #e7f5ee; --fail-ground: #fcecea;
-  --none-ground: #eceff3 }
+  --pass: #0b7a4b; --fail: #b3261e; --none: #4a5568;
+  --undecided: #8a5a00; --pass-ground: #e7f5ee; --fail-ground: #fcecea;
+  --none-ground: #eceff3; --undecided-ground: #fdf3dc }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e6e9ee; --soft: #a3adba; --ground: #14181e; --card: #1c222a; --line: #333c47;
-    --pass: #5fd39c; --fail: #ff8a80; --none: #b8c1cc; --pass-ground: #12301f; --fail-ground: #3a1a18;
-    --none-ground: #262d36 } }
+    --pass: #5fd39c; --fail: #ff8a80; --none: #b8c1cc;
+    --undecided: #f2c14e; --pass-ground: #12301f; --fail-ground: #3a1a18;
+    --none-ground: #262d36; --undecided-ground: #33290f } }
 * { box-sizing: border-box }
 html { -webkit-text-size-adjust: 100%; text-size-adjust: 100% }
 body { margin: 0; background: var(--ground); color: var(--ink); overflow-wrap: anywhere;
@@ -23,6 +25,7 @@ p { max-width: 46rem; margin: .5rem 0 }
 .verdict p { max-width: 56rem }
 .pass { --tone: var(--pass); --tone-ground: var(--pass-ground) }
 .fail { --tone: var(--fail); --tone-ground: var(--fail-ground) }
+.undecided { --tone: var(--undecided); --tone-ground: var(--undecided-ground) }
 .none { --tone: var(--none); --tone-ground: var(--none-ground) }
 .facts { display: grid; grid-template-columns: repeat(auto-fill, minmax(12.5rem, 1fr)); gap: .75rem; margin: 1rem 0;
   max-width: none; padding: 0; list-style: none }
@@ -73,7 +76,8 @@ ul { max-width: 46rem; padding-left: 1.25rem }
   thead .number { min-width: 3.25rem } }
 @media print {
   :root { color-scheme: light; --ink: #000; --soft: #444; --ground: #fff; --card: #fff; --line: #bbb;
-    --pass: #0b7a4b; --fail: #b3261e; --none: #4a5568; --pass-ground: #fff; --fail-ground: #fff; --none-ground: #fff }
+    --pass: #0b7a4b; --fail: #b3261e; --none: #4a5568;
+    --undecided: #8a5a00; --undecided-ground: #fff; --pass-ground: #fff; --fail-ground: #fff; --none-ground: #fff }
   @page { margin: 15mm }
   body { font-size: 10pt }
   main { max-width: none; padding: 0 }

@@ -10,10 +10,11 @@ from salcli.evaluation.section import Section
 from salcli.evaluation.text import beside, visible
 from salcli.render.attackers import flipped
 from salcli.render.sections import sections
+from salcli.render.verdict import STATUSES
 
 LISTED = ("gates", "attackers", "notes", "inputs")
 """Sections that are printed in another form, or not at all."""
-WIDE = 90  # columns of a terminal on which all figures of an attacker have room
+WIDE = 90  # columns of a terminal that all figures of an attacker need
 MANY = 8  # rows above which a detailed table is left to reports
 SHORT = 12  # letters that are not folded
 UNSHOWN = ("policy",)  # the same in every row
@@ -51,7 +52,7 @@ def _gate(gate: Gate) -> str:
     value = "nothing valid" if gate.value is None else beside(gate.value, gate.limit)
     why = f" ({visible(gate.reason)})" if gate.reason else ""
     side = "≥" if gate.name.startswith("min") else "≤"
-    return f"gate {gate.name} {side} {gate.limit:g}: {value} {'passed' if gate.passed else 'FAILED'}{why}"
+    return f"gate {gate.name} {side} {gate.limit:g}: {value} {STATUSES[gate.status]}{why}"
 
 
 def _probes(probes: Sequence[ProbeResult], console: Console) -> str:

@@ -1,13 +1,15 @@
 """The verdict in a sentence, the gates behind it, and the figures at a glance."""
 
 from salcli.evaluation.measures import recorded
-from salcli.evaluation.report import Gate, Report
+from salcli.evaluation.report import Gate, Report, Status
 from salcli.evaluation.section import Fact, Section, Table, names, numbers
 from salcli.evaluation.text import ABSENT, beside, decimal, general, percent, shortened, visible
 from salcli.render.attackers import best_attacker, by_attribute, probe_pairs
 
+STATUSES = {"passed": "passed", "failed": "FAILED", "undecided": "UNDECIDED"}
+TONES = {"passed": "pass", "failed": "fail", "undecided": "undecided"}
 MOST_TOLD = 3
-"""Broken limits that the verdict's sentence names."""
+"""Broken or undecided limits that the verdict's sentence names."""
 
 
 def _is_upper(gate: Gate) -> bool:
@@ -22,9 +24,9 @@ def limit_in_words(gate: Gate) -> str:
 def gate_message(gate: Gate) -> str:
     """Return the result of a gate, as the rest of a sentence that begins with its name."""
     value = "had nothing valid to judge" if gate.value is None else f"is {beside(gate.value, gate.limit)}"
-    asked = "is allowed" if _is_upper(gate) else "is asked for"
+    rule = "is allowed" if _is_upper(gate) else "is required"
     reason = f", {shortened(gate.reason, 200)}" if gate.reason else ""
-    return f"{value}, {limit_in_words(gate)} {asked}{reason}"
+    return f"{value}, {limit_in_words(gate)} {rule}{reason}"
 
 
 def verdict_sentence(report: Report) -> str:
@@ -38,15 +40,17 @@ def verdict_sentence(report: Report) -> str:
             if len(gates) == 1
             else f"Passed: all {len(gates)} limits are kept."
         )
-    failed = [gate for gate in gates if not gate.passed]
-    broken = "; ".join(f"{shortened(gate.name, 60)} {gate_message(gate)}" for gate in failed[:MOST_TOLD])
-    more = f"; and {len(failed) - MOST_TOLD} more" if len(failed) > MOST_TOLD else ""
+    status: Status = "failed" if report.verdict == "fail" else "undecided"
+    told = [gate for gate in gates if gate.status == status]
+    named = "; ".join(f"{shortened(gate.name, 60)} {gate_message(gate)}" for gate in told[:MOST_TOLD])
+    more = f"; and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
+    state = "broken" if status == "failed" else "neither kept nor broken for certain"
     which = (
-        "the limit that was set is broken"
+        f"the limit that was set is {state}"
         if len(gates) == 1
-        else f"{len(failed)} of {len(gates)} limits {'is' if len(failed) == 1 else 'are'} broken"
+        else f"{len(told)} of {len(gates)} limits {'is' if len(told) == 1 else 'are'} {state}"
     )
-    return f"Failed: {which} ({broken}{more})."
+    return f"{status.capitalize()}: {which} ({named}{more})."
 
 
 def findings(report: Report) -> tuple[str, ...]:
@@ -93,13 +97,13 @@ def gates_section(report: Report) -> Section | None:
     rows = tuple(
         (
             gate.name,
-            "passed" if gate.passed else "FAILED",
+            STATUSES[gate.status],
             "nothing valid" if gate.value is None else beside(gate.value, gate.limit),
             limit_in_words(gate),
             visible(gate.reason),
         )
         for gate in report.gates
     )
-    tones = tuple("pass" if gate.passed else "fail" for gate in report.gates)
+    tones = tuple(TONES[gate.status] for gate in report.gates)
     columns = (*names("gate", "result"), *numbers("value", "limit"), *names("reason"))
     return Section("gates", "Gates", (), (Table("Limits, and whether they were kept", columns, rows, tones),))

@@ -29,7 +29,7 @@ class Engine(Protocol):
     """Where work runs. An engine never changes a result: `map` keeps the order, `fold` is a tree in item order."""
 
     n_workers: int
-    """Items that run at the same time; memory is asked for as many."""
+    """Items that run at the same time; memory is reserved for as many."""
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Return `work` of each item, in item order."""

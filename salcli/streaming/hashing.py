@@ -1,4 +1,4 @@
-"""SHA-256 of the inputs, on a thread while they are worked on."""
+"""Hashes of the inputs, on a thread while they are worked on."""
 
 import os
 import threading
@@ -6,15 +6,30 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 
+from salcli.data.hashes import FileHash
 from salcli.data.source import Source
 from salcli.errors import LabelError
 from salcli.formats.files import ByteFile
 
 
 @contextmanager
-def hashing(source: Source | None, *others: str) -> Iterator[list[Future[str | None]]]:
-    """Hash the embeddings (None: leave them out), and other inputs by name, on a thread while they are worked on."""
-    for path in others:
+def hashing(embeddings: dict[Source, str], *labels: str) -> Iterator[list[Future[FileHash]]]:
+    """Hash files on a thread while they are worked on: one thread, for more are no faster.
+
+    Parameters
+    ----------
+    embeddings : open sources, and by which algorithm each is hashed
+    labels : paths of files of labels, which are hashed by SHA-256
+
+    Yields
+    ------
+    the hash of each, in that order
+
+    Raises
+    ------
+    LabelError : a file of labels is none
+    """
+    for path in labels:
         if not os.path.isfile(path):
             raise LabelError(f"{path}: is no regular file: labels are read more than once, so they cannot be a pipe")
     is_over = threading.Event()
@@ -23,13 +38,14 @@ def hashing(source: Source | None, *others: str) -> Iterator[list[Future[str | N
         return not is_over.is_set()
 
     with ExitStack() as opened, ThreadPoolExecutor(1) as pool:
-        files = [opened.enter_context(closing(ByteFile.open(path))) for path in others]
+        files: dict[Source | ByteFile, str] = dict(embeddings.items())
+        files |= {opened.enter_context(closing(ByteFile.open(path, may_be_wide=True))): "sha256" for path in labels}
         try:
-            yield [pool.submit(_sha256, file, is_wanted) for file in (source, *files)]
+            yield [pool.submit(_hashed, *each, is_wanted) for each in files.items()]
         finally:
-            is_over.set()  # what failed is told now, and not when a large file has been hashed
+            is_over.set()  # raise at once, not when a large file has been hashed
             pool.shutdown(cancel_futures=True)
 
 
-def _sha256(file: Source | ByteFile | None, is_wanted: Callable[[], bool]) -> str | None:
-    return None if file is None else file.sha256(is_wanted)
+def _hashed(file: Source | ByteFile, algorithm: str, is_wanted: Callable[[], bool]) -> FileHash:
+    return FileHash(algorithm, file.digest(algorithm, is_wanted))

@@ -1,4 +1,4 @@
-"""How much memory work may take, asked before it starts rather than found out when it fails."""
+"""How much memory is available: checked before work starts, so that it does not fail midway."""
 
 import functools
 import os
@@ -23,8 +23,8 @@ def available_bytes(cgroup: Path = CGROUP, meminfo: Path = MEMINFO) -> int | Non
     return min((n for n in _answers(cgroup, meminfo) if n >= 0), default=None)
 
 
-def require_room(n_bytes: int, purpose: str, remedy: str) -> None:
-    """Refuse work that would not fit.
+def require_memory(n_bytes: int, purpose: str, remedy: str) -> None:
+    """Check that work fits into memory.
 
     Raises
     ------
@@ -65,10 +65,10 @@ def _lines(path: Path) -> list[str]:
 
 @functools.cache
 def keep_freed_memory() -> None:
-    """Let glibc keep blocks of up to 32 MiB that are freed, for the next slab, instead of handing them back.
+    """Make glibc keep freed blocks of up to 32 MiB for the next chunk, instead of returning them to the system.
 
-    Memory that comes fresh from the system is paid for page by page, which costs more than what a pass does with it.
-    Elsewhere than under glibc nothing happens.
+    Fresh memory costs a page fault for each page, which takes longer than what a pass does with it.
+    Without glibc nothing happens.
     """
     import ctypes
 

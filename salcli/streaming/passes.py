@@ -1,6 +1,7 @@
 """Passes over a source: joining labels, folding moments, gathering rows."""
 
 import itertools
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
@@ -8,30 +9,46 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.data.embeddings import empty_aligned
 from salcli.data.join import Join, LabelledRows
 from salcli.data.labels import GuardedLabels, Index, Selection, as_index, as_subscript
-from salcli.data.source import PARTITION_ELEMENTS, Chunk, Source
+from salcli.data.source import Chunk, Source
 from salcli.errors import AlignmentError
+from salcli.formats.csv_records import LEAST_BYTES
 from salcli.formats.keys import KeyCensus
+from salcli.formats.label_table import read_labels
+from salcli.linalg.class_sums import Grouping
 from salcli.linalg.kernels import NystromMap
 from salcli.linalg.label_matrix import LabelMatrix
 from salcli.linalg.moments import Statistics
-from salcli.options import block_rows
+from salcli.options import LabelOptions, block_rows
 from salcli.streaming.engine import Engine, ordered_map
-from salcli.streaming.progress import Progress
+from salcli.streaming.progress import Advance, Progress, Silent
 
+MANY_KEYS = 100_000  # whose join takes long enough to be announced
 JOINING = 8  # a group of partitions has at least so many numbers for each number of its sums
-GROUPED_PARTITIONS = 8  # where adding up is fast, what Python does for each piece of work would be felt
 GROUPED_ROWS = 1 << 17  # of which the design is held at once
+GROUPING = Grouping()
 
 
-def join_labels(source: Source, labels: GuardedLabels) -> Join:
-    """Find the row of each label, by key if the CSV has keys, else by position; tell of duplicate keys.
+def read_table(path: str, options: LabelOptions, progress: Progress) -> GuardedLabels:
+    """Read a label CSV (see `read_labels`), as a stage of its own if it is large."""
+    n_bytes = os.path.getsize(path) if os.path.isfile(path) else 0
+    if n_bytes < LEAST_BYTES:
+        return read_labels(path, options)
+    with progress.stage("labels", n_bytes, "bytes") as advance:
+        return read_labels(path, options, advance)
+
+
+def join_labels(source: Source, labels: GuardedLabels, progress: Progress | None = None) -> Join:
+    """Find the row of each label, by key or row number if the CSV has them, else by position; warn of duplicate keys.
 
     Raises
     ------
     AlignmentError : they do not meet
     """
+    if labels.key_column == "" and labels.index is not None:
+        return Join.by_number(labels, source.n_all, source.path).without_rows(source.dropped)
     if labels.keys is None:
         by_position = Join.by_position(labels, source.n_all, source.path)
         return by_position.without_rows(source.dropped)
@@ -41,14 +58,17 @@ def join_labels(source: Source, labels: GuardedLabels) -> Join:
             "give `keys_file=FILE`, or `by_row` if row i of one is row i of the other"
         )
     census = KeyCensus()
+    progress = progress if progress is not None and len(labels) >= MANY_KEYS else Silent()
 
-    def counted() -> Any:
+    def counted(advance: Advance) -> Any:
         for keys in source.key_batches():
             census.add(keys)
             yield keys
+            advance(len(keys))
 
-    join = Join.by_key(labels, counted(), source.path)
-    census.tell(source.path, source.key_batches, source.place)
+    with progress.stage("join", source.n_all, "keys") as advance:
+        join = Join.by_key(labels, counted(advance), source.path)
+    census.warn(source.path, source.key_batches, source.place)
     return join.without_rows(source.dropped)
 
 
@@ -97,6 +117,8 @@ def fold(
     features: NystromMap | None = None,
     *,
     is_centred: bool = True,
+    grouping: Grouping = GROUPING,
+    joining: int = JOINING,
 ) -> S:
     """Return the statistics of all rows: each partition's on the engine, added up as a tree in file order.
 
@@ -106,14 +128,16 @@ def fold(
     features : map rows through these first
     is_centred : which Ω is wanted: many float32 rows are added up in small groups first, and once more in float64
         throughout if that leaves a doubt about it
+    grouping : which rows are many, and how large the groups are
+    joining : rows that are added up before `+` have at least so many numbers for each number of a sum
     """
     source = rows.source
-    may_group = statistics.may_group(len(rows), source.d, rows.label_matrix(range(0)), source.dtype)
-    if features is None and may_group:
-        found = _folded(rows, statistics, engine, progress, None, is_grouped=True)
+    suits = grouping.suits(len(rows), source.d, rows.label_matrix(range(0)), source.dtype)
+    if features is None and suits and statistics.may_group:
+        found = _folded(rows, statistics, engine, progress, None, grouping, joining)
         if found.is_accurate_enough(is_centred=is_centred):
             return found
-    return _folded(rows, statistics, engine, progress, features, is_grouped=False)
+    return _folded(rows, statistics, engine, progress, features, None, joining)
 
 
 def _folded(
@@ -122,8 +146,8 @@ def _folded(
     engine: Engine,
     progress: Progress,
     features: NystromMap | None,
-    *,
-    is_grouped: bool,
+    grouping: Grouping | None,
+    joining: int,
 ) -> S:
     source, c = rows.source, rows.labels.n_columns
     d = source.d if features is None else features.width
@@ -133,13 +157,13 @@ def _folded(
         def read(n: int) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
             return _labelled_batches(rows, chunks, n) if features is None else _features_of(rows, chunks, features)
 
-        found = statistics.of_batches(read, d, c, is_grouped=is_grouped)
+        found = statistics.of_batches(read, d, c, grouping=grouping)
         if not found.is_finite:
             for chunk in chunks:
                 chunk.read()  # names the row
         return found
 
-    items = _partitions(rows, zero.n_sums, is_grouped=is_grouped)
+    items = _partitions(rows, joining * zero.n_sums, grouping)
     with progress.stage("fit", len(rows)) as advance:
         return engine.fold(of_partitions, items, zero, lambda part: advance(part.n))
 
@@ -147,11 +171,14 @@ def _folded(
 def _labelled_batches(rows: LabelledSource, chunks: list[Chunk], n: int) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
     """Read the rows that have a label, at most n at a time, and their labels.
 
-    Where all rows of a chunk have one, the sums tell whether they are finite; others are checked as they are read.
+    Where all rows of a chunk have one, the sums show whether they are finite; others are checked as they are read.
     """
+    source, memory = rows.source, None
+    if source.fills_buffers:
+        memory = empty_aligned(min(n, max(chunk.n_rows for chunk in chunks)), source.d, source.dtype)
     for chunk in chunks:
         is_whole = rows.rows.all_of(chunk.start, chunk.n_rows) is not None
-        for batch in chunk.batches(n, is_checked=not is_whole):
+        for batch in chunk.batches(n, out=memory, is_checked=not is_whole):
             x, index = rows.rows.within(batch)
             if len(x):
                 yield x, rows.label_matrix(index)
@@ -169,15 +196,15 @@ def _features_of(
         yield features(x[part]), rows.label_matrix(index[part])
 
 
-def _partitions(rows: LabelledSource, n_sums: int, *, is_grouped: bool) -> Iterator[list[Chunk]]:
+def _partitions(rows: LabelledSource, least_elements: int, grouping: Grouping | None) -> Iterator[list[Chunk]]:
     """Yield the chunks that hold labelled rows, in groups of partitions: the sums of a group are complete before `+`.
 
     Adding sums takes time, so with many of them a group is several of the source's partitions.
     """
     source = rows.source
-    size = 1 + JOINING * n_sums // PARTITION_ELEMENTS
-    if is_grouped and source.fills_buffers:
-        size = max(size, min(GROUPED_PARTITIONS, GROUPED_ROWS // source.partition))
+    size = 1 + least_elements // (source.partition * source.d)
+    if grouping is not None and source.fills_buffers:
+        size = max(size, min(grouping.partitions, GROUPED_ROWS // source.partition))
     touched = (chunk for chunk in source.chunks() if rows.rows.touch(chunk.start, chunk.n_rows))
     for _, chunks in itertools.groupby(touched, lambda chunk: chunk.partition(size)):
         yield list(chunks)
@@ -191,19 +218,19 @@ def gather_rows(source: Source, rows: NDArray[np.int64], progress: Progress) -> 
     vectors `[m, d]`, and which of `rows` they belong to `[m]` (fewer, if rows with NaN were dropped)
     """
     chosen = LabelledRows.of(rows)
-    x, is_held = np.empty((len(rows), source.d), source.dtype), np.zeros(len(rows), np.bool_)
+    x, is_read = np.empty((len(rows), source.d), source.dtype), np.zeros(len(rows), np.bool_)
     chunks = (chunk for chunk in source.chunks() if chosen.touch(chunk.start, chunk.n_rows))
 
     def placed(chunk: Chunk) -> int:
         part, index = chosen.within(chunk.read())
         at = as_subscript(index)
-        x[at], is_held[at] = part, True
+        x[at], is_read[at] = part, True
         return len(part)
 
     with progress.stage("read", len(chosen)) as advance:
         for n in ordered_map(placed, chunks):
             advance(n)
-    return (x if is_held.all() else x[is_held]), np.flatnonzero(is_held)
+    return (x if is_read.all() else x[is_read]), np.flatnonzero(is_read)
 
 
 def gather_keys(source: Source, wanted: set[str]) -> tuple[Mapping[str, NDArray[Any]], Mapping[str, int]]:

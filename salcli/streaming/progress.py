@@ -1,4 +1,4 @@
-"""`Progress`: how long work tells where it is, without knowing who listens."""
+"""`Progress`: how long work reports where it is; the command line shows it as a bar."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -13,7 +13,7 @@ class Progress(Protocol):
     def stage(self, name: str, total: int, unit: str = "rows") -> AbstractContextManager[Advance]:
         """Open a stage of so many rows, or other units; the value is called with how many each step has done."""
 
-    def tell(self, message: str) -> None:
+    def say(self, message: str) -> None:
         """Say what a reader should know before waiting."""
 
 
@@ -25,5 +25,5 @@ class Silent:
         """Open a stage that nobody watches."""
         yield lambda _: None
 
-    def tell(self, message: str) -> None:
+    def say(self, message: str) -> None:
         """Say nothing."""

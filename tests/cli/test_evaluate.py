@@ -131,7 +131,7 @@ def test_a_gate_passes_up_to_its_limit_and_no_further(folder: Path, report: dict
     above = [value, float(np.nextafter(value, 1)), *np.random.default_rng(2).uniform(value, 1, 5).tolist(), 1.0]
     for limits, code, verdict in ((above, 0, "pass"), (above + below, 1, "fail")):
         options = [option for limit in limits for option in ("--max-accuracy", repr(limit))]
-        done = run("evaluate", *inputs(folder), "--json", *options)
+        done = run("evaluate", *inputs(folder), "--json", "--judge", "point", *options)
         assert done.code == code, done
         found = done.json()
         assert found["verdict"] == verdict
@@ -139,6 +139,45 @@ def test_a_gate_passes_up_to_its_limit_and_no_further(folder: Path, report: dict
         assert [gate["passed"] for gate in found["gates"]] == [limit >= value for limit in limits]
         assert {gate["value"] for gate in found["gates"]} == {value}
         assert {**found, "gates": [], "verdict": "none"} == report  # complete, whatever the gate says
+
+
+def test_a_gate_is_undecided_between_its_bounds_and_says_what_would_decide(
+    folder: Path, report: dict[str, Any]
+) -> None:
+    value = worst(report)
+    args = ["evaluate", *inputs(folder), "--max-accuracy", repr(value + 0.001)]
+    done = run(*args, "--json")
+    (gate,) = done.json()["gates"]
+    assert (done.code, done.json()["verdict"]) == (1, "undecided")
+    assert (gate["status"], gate["passed"], gate["value"]) == ("undecided", False, value)
+    assert gate["rows_needed"] > 10_000
+    assert f"about {gate['rows_needed']:,} test rows would decide" in gate["reason"]
+    allowed = run(*args, "--allow-undecided", "--quiet")
+    assert (allowed.code, allowed.out.splitlines()[-1]) == (0, "verdict: undecided")
+    assert " UNDECIDED (" in allowed.out
+    wide = succeed("evaluate", *inputs(folder), "--max-accuracy", repr(value + 0.1), "--confidence", "0.6", "--json")
+    assert wide.json()["gates"][0]["status"] == "passed"
+    failing = run("evaluate", *inputs(folder), "--max-accuracy", repr(value - 0.2), "--allow-undecided", "--json")
+    assert (failing.code, failing.json()["verdict"]) == (1, "fail")
+
+
+def test_copies_of_fitted_rows_are_left_out_and_pass_no_gate_if_they_are_many(tmp_path: Path) -> None:
+    x, labels = planted(400, 20)
+    splits = np.array(["train", "dev", "test", "test"])[np.arange(400) % 4]
+    args = ["evaluate", tmp_path / "x.npy", tmp_path / "y.csv", "--probes", "linear", "--max-accuracy", "1", "--json"]
+    write_csv(tmp_path / "y.csv", ["y", "split"], [[label, split] for label, split in zip(labels, splits, strict=True)])
+    train, test = np.flatnonzero(splits == "train"), np.flatnonzero(splits == "test")
+    for n, code in ((20, 0), (21, 1)):
+        copied = x.copy()
+        copied[test[:n]] = x[train[:n]] * (1 + 1e-6)
+        save_npy(tmp_path / "x.npy", copied)
+        done = run(*args)
+        assert done.code == code
+        found = done.json()
+        assert found["duplicates"]["test"]["n"] == n
+        assert {p["n_test"] for p in found["probes"]} == {200 - n}
+        assert any(f"test: {n} of 200 rows are left out, copies of rows that train" in note for note in found["notes"])
+    assert "21 of 200 test rows are copies" in found["gates"][0]["reason"]
 
 
 def test_a_gate_may_name_its_probe(folder: Path) -> None:
@@ -206,7 +245,7 @@ def test_an_eraser_of_rows_of_another_size_is_refused_and_not_attacked_for_ever(
     x, labels = planted(200, 4)
     y = write_csv(tmp_path / "y.csv", ["y"], [[label] for label in labels])
     large, small = save_npy(tmp_path / "large.npy", x), save_npy(tmp_path / "small.npy", x * np.float32(1e-40))
-    succeed("fit", large, y, "-o", tmp_path / "e.npz")
+    succeed("fit", large, y, "--keep-mean", "-o", tmp_path / "e.npz")
     done = refuse(3, "evaluate", small, y, "--eraser", tmp_path / "e.npz", "--probes", "linear", says="of another size")
     assert "as they lie apart" in done.err
 
@@ -288,7 +327,7 @@ def test_fresh_and_test_rows_of_a_holdout_took_no_part_in_the_fit(tmp_path: Path
     n, rule = 200, ["--no-split", "--holdout", "0.5", "--seed", "4"]
     (tmp_path / "unit.txt").write_bytes(text_of([b"w%d" % i for i in range(n)], np.eye(n), has_header=True))
     write_csv(tmp_path / "any.csv", ["word", "y"], [[f"w{i}", i % 2] for i in range(n)])
-    succeed("fit", tmp_path / "unit.txt", tmp_path / "any.csv", "-o", tmp_path / "unit.npz", *rule)
+    succeed("fit", tmp_path / "unit.txt", tmp_path / "any.csv", "-o", tmp_path / "unit.npz", "--keep-mean", *rule)
     held_out = np.flatnonzero(load_eraser(tmp_path / "unit.npz")["mean"] == 0).tolist()
     write_secret(tmp_path, held_out, n)
     given = [tmp_path / "secret.txt", tmp_path / "secret.csv"]

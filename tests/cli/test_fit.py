@@ -1,11 +1,13 @@
 """`salcli fit` in a process of its own: what lies in the artifact, and which rows made it."""
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from blake3 import blake3
 
 from .helpers import (
     SAMPLE,
@@ -61,11 +63,11 @@ def rows_of(folder: Path) -> Array:
 
 def assert_fitted(path: Path, x: Array, z: Array, k: int, *, centres: bool = True) -> None:
     """Hold an artifact against the dense oracle."""
-    mean, u, s = dense_directions(x, z, centres=centres)
+    _, u, s = dense_directions(x, z, centres=centres)
     held = load_eraser(path)
     assert held["left"].shape == (x.shape[1], k)
     np.testing.assert_allclose(projector(path), u[:, :k] @ u[:, :k].T, atol=EXACT)
-    np.testing.assert_allclose(held["mean"], mean, atol=1e-12)
+    assert not held["mean"].any()  # what is subtracted: removed directions are set to zero
     np.testing.assert_allclose(held["singular_values"], s, atol=1e-13)
 
 
@@ -84,6 +86,22 @@ def test_the_artifact_holds_the_directions_of_the_dense_svd(folder: Path, tmp_pa
     assert told["schema"] == "salcli.fit/1"
     assert told["k"] == 2
     assert told["singular_values"] == load_eraser(tmp_path / "e.npz")["singular_values"].tolist()
+
+
+def test_keep_mean_gives_removed_directions_their_mean(folder: Path, tmp_path: Path) -> None:
+    mean, u, _ = dense_directions(rows_of(folder), one_hot(wide(folder, "group")))
+    succeed("fit", folder / "x.npy", folder / "rows.csv", "-o", tmp_path / "e.npz", "--keep-mean")
+    np.testing.assert_allclose(load_eraser(tmp_path / "e.npz")["mean"], mean, atol=1e-12)
+    np.testing.assert_allclose(projector(tmp_path / "e.npz"), u[:, :2] @ u[:, :2].T, atol=EXACT)
+    assert succeed("inspect", tmp_path / "e.npz", "--json").json()["parameters"]["keep_mean"] is True
+    assert "sal, centred, mean kept" in succeed("inspect", tmp_path / "e.npz").out
+
+
+@pytest.mark.parametrize("command", ["fit", "kfit"])
+def test_a_mean_that_was_not_taken_off_cannot_be_kept(folder: Path, tmp_path: Path, command: str) -> None:
+    files = (folder / "x.npy", folder / "rows.csv", "-o", tmp_path / "e.npz")
+    refuse(2, command, *files, "--keep-mean", "--no-center", says="--keep-mean keeps what centring takes off")
+    assert not (tmp_path / "e.npz").exists()
 
 
 def test_without_centring_the_mean_stays_and_is_among_the_directions(folder: Path, tmp_path: Path) -> None:
@@ -248,20 +266,59 @@ def test_the_sample_word_vectors_fit_as_the_oracle_says(tmp_path: Path) -> None:
     assert_fitted(tmp_path / "e.npz", x, one_hot(list(sex.values())), 1)
 
 
-def test_without_its_hash_a_file_is_fitted_the_same_and_evaluate_says_that_it_cannot_tell(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "algorithm"),
+    [
+        ((), "blake3"),
+        (("--hash", "sha256"), "sha256"),
+        (("--sha256",), "sha256"),
+        (("--hash", "none"), None),
+        (("--no-sha256",), None),
+        (("--hash", "none", "--no-sha256"), None),
+    ],
+)
+def test_evaluate_tells_another_file_by_the_hash_that_the_eraser_has(
+    tmp_path: Path, options: tuple[str, ...], algorithm: str | None
+) -> None:
     x, labels = planted(400, 6)
-    path = save_npy(tmp_path / "x.npy", x)
+    path, data = save_npy(tmp_path / "x.npy", x), (tmp_path / "x.npy").read_bytes()
     parts = [("train", "dev", "test", "test")[i % 4] for i in range(400)]
     given = write_csv(tmp_path / "y.csv", ["y", "split"], zip(labels, parts, strict=True))
-    succeed("fit", path, given, "-o", tmp_path / "with.npz")
-    succeed("fit", path, given, "-o", tmp_path / "without.npz", "--no-sha256")
-    one, other = load_eraser(tmp_path / "with.npz"), load_eraser(tmp_path / "without.npz")
-    assert all(np.array_equal(one[name], other[name]) for name in ("mean", "left", "right", "singular_values"))
-    hashes = [header_of(tmp_path / name)["inputs"]["embeddings"]["sha256"] for name in ("with.npz", "without.npz")]
-    assert hashes == [hashlib.sha256(path.read_bytes()).hexdigest(), None]
-    for name, is_told in (("with.npz", False), ("without.npz", True)):
-        done = succeed("evaluate", path, given, "--eraser", tmp_path / name, "--probes", "linear", "--json")
-        assert ("--no-sha256" in done.out + done.err) is is_told
+    succeed("fit", path, given, "-o", tmp_path / "e.npz", *options)
+    digests = {"blake3": blake3(data).hexdigest(), "sha256": hashlib.sha256(data).hexdigest()}
+    of_file = {"hash": None if algorithm is None else {"algorithm": algorithm, "digest": digests[algorithm]}}
+    of_file |= {"sha256": digests["sha256"]} if algorithm == "sha256" else {}
+    recorded = header_of(tmp_path / "e.npz")["inputs"]["embeddings"]
+    assert {name: recorded[name] for name in ("hash", "sha256") if name in recorded} == of_file
+    save_npy(tmp_path / "other.npy", x * 2)
+    for name, is_other in (("x.npy", False), ("other.npy", True)):
+        command = ("evaluate", tmp_path / name, given, "--eraser", tmp_path / "e.npz", "--probes", "linear")
+        report = json.loads(succeed(*command, "--json", "--quiet").out)
+        found, notes = report["inputs"]["embeddings"], " ".join(report["notes"])
+        assert found["hash"]["algorithm"] == (algorithm or "blake3")
+        assert found.get("sha256") == (found["hash"]["digest"] if algorithm == "sha256" else None)
+        assert (found["hash"] == of_file["hash"]) is (algorithm is not None and not is_other)
+        assert ("--hash none" in notes) is (algorithm is None)
+        title = {"blake3": "BLAKE3", "sha256": "SHA-256", None: None}[algorithm]
+        assert (f"not the file that the eraser was fitted on (another {title})" in notes) is (
+            is_other and algorithm is not None
+        )
+
+
+def test_an_eraser_fits_the_same_without_a_hash(tmp_path: Path) -> None:
+    x, labels = planted(100, 6)
+    path = save_npy(tmp_path / "x.npy", x)
+    given = write_csv(tmp_path / "y.csv", ["y"], [[label] for label in labels])
+    erasers = []
+    for algorithm in ("blake3", "none"):
+        succeed("fit", path, given, "-o", tmp_path / "e.npz", "--hash", algorithm)
+        erasers.append(load_eraser(tmp_path / "e.npz"))
+    assert all(np.array_equal(erasers[0][name], erasers[1][name]) for name in ("mean", "left", "singular_values"))
+
+
+def test_hashes_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
+    says = "--no-sha256 and --hash sha256 contradict each other"
+    refuse(2, "fit", "x", "y", "-o", tmp_path / "e.npz", "--hash", "sha256", "--no-sha256", says=says)
 
 
 def test_names_of_columns_are_utf8_in_any_locale(tmp_path: Path) -> None:

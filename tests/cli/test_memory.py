@@ -46,7 +46,7 @@ def test_short_rows_take_no_more_memory_though_there_are_millions_in_a_piece(tmp
     n = 1 << 24
     sparse_npy(tmp_path / "x.npy", n, 4)
     (tmp_path / "y.csv").write_text("y\n" + "a\nb\n" * (n // 2), encoding="ascii")
-    held = peak("fit", tmp_path / "x.npy", tmp_path / "y.csv", "-o", tmp_path / "e.npz", "--no-sha256", "--quiet")
+    held = peak("fit", tmp_path / "x.npy", tmp_path / "y.csv", "-o", tmp_path / "e.npz", "--hash", "none", "--quiet")
     assert held - peak("--help") < MOST
 
 
@@ -58,7 +58,7 @@ def test_fit_and_apply_hold_little_of_a_file_of_six_gigabytes(tmp_path: Path, d:
         pytest.skip("this file system keeps no sparse files")
     (tmp_path / "y.csv").write_text("y\n" + "a\nb\n" * (n // 2) + "a\n" * (n % 2), encoding="ascii")
     idle = peak("--help")
-    held = peak("fit", tmp_path / "x.npy", tmp_path / "y.csv", "-o", tmp_path / "e.npz", "--no-sha256", "--quiet")
+    held = peak("fit", tmp_path / "x.npy", tmp_path / "y.csv", "-o", tmp_path / "e.npz", "--hash", "none", "--quiet")
     assert held - idle < MOST
     (tmp_path / "x.npy").unlink()
     sparse_npy(tmp_path / "x.npy", n_written, d)

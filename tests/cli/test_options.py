@@ -71,7 +71,7 @@ def test_the_search_for_flags_can_fail(tmp_path: Path) -> None:
     ("text", "shown"),
     [
         ("give `keys_file=FILE`, or `by_row`", "give --keys FILE, or --by-row"),
-        ("(`hashes_embeddings=False`)", "(--no-sha256)"),
+        ("(`hash_algorithm=none`)", "(--hash none)"),
         ("fit with `landmarks=M` or `center=False`", "fit with --landmarks M or --no-center"),
         ("missing `output=OUT` (or `in_place`)", "missing -o OUT (or --in-place)"),
         ("`k=3` of `attributes=a b`", "-k 3 of --attribute a b"),
@@ -114,7 +114,7 @@ def test_warnings_show_flags_too(tmp_path: Path) -> None:
 
 
 def test_notes_and_reasons_of_a_report_are_worded_for_its_reader() -> None:
-    gate = Gate("max-accuracy", 0.5, None, False, "name the others alone (`attributes`)")
+    gate = Gate("max-accuracy", 0.5, None, "failed", ("name the others alone (`attributes`)",))
     report = Report(gates=(gate,), notes=("3 of 5 used (`probe_rows`)",)).worded(in_flags)
     assert report.notes == ("3 of 5 used (--probe-rows)",)
     assert report.gates[0].reason == "name the others alone (--attribute)"
@@ -227,3 +227,7 @@ def test_defaults_of_help_are_those_of_the_records() -> None:
     assert "[default: 10000]" in shown
     assert "[default: 0.49,0.21,0.3]" in salcli_run("label", "--help").output
     assert FitOptions().method == "sal"
+
+
+def test_an_eraser_as_third_argument_of_evaluate_is_told_its_flag() -> None:
+    assert "an eraser is given by --eraser" in salcli_run("evaluate", "x", "y", "e.npz").output

@@ -234,7 +234,59 @@ def test_no_command_asks_the_network(folder: Path, tmp_path: Path) -> None:
         (("apply", "e.npz", "x.npy", "-o", "-", "--json"), "both write to stdout"),
         (("label", "x.npy", "--direction", "a:b", "-o", "-", "--json"), "both write to stdout"),
         (("fit", "x.npy", "y.csv", "-o", "-"), "give its name"),
+        (("apply", "e.npz", "x.npy", "-o", "/dev/stdout", "--json"), "both write to stdout"),
+        (("fit", "x.npy", "y.csv", "-o", "/dev/fd/1"), "give its name"),
     ],
 )
 def test_stdout_is_not_asked_for_two_things(arguments: tuple[str, ...], says: str) -> None:
     refuse(2, *arguments, says=says)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "opened"),
+    [
+        ("/dev/stdout", "ab"),
+        ("/dev/stdout", "wb"),
+        ("/dev/fd/1", "ab"),
+        ("/proc/thread-self/fd/1", "ab"),
+        ("link", "ab"),
+    ],
+)
+def test_every_name_of_stdout_gets_nothing_but_data_and_what_a_file_holds_stays(
+    tmp_path: Path, name: str, opened: str
+) -> None:
+    (tmp_path / "link").symlink_to("/dev/stdout")
+    target = name if name.startswith("/") else tmp_path / name
+    (tmp_path / "v.txt").write_bytes(b"a 1 2\nb 3 4.5\n")
+    label = ("label", tmp_path / "v.txt", "--direction", "a:b", "--top", 1, "--split", "none")
+    expected = succeed(*label, "-o", "-").stdout
+    assert expected.startswith(b"word,label")
+    (tmp_path / "log").write_bytes(b"before\n")
+    with open(tmp_path / "log", opened) as log:
+        log.write(b"first\n")
+        log.flush()
+        subprocess.run([*MODULE, *map(str, label), "-o", target], stdout=log, check=True, stderr=subprocess.PIPE)
+        log.write(b"last\n")
+    before = b"before\nfirst\n" if opened == "ab" else b"first\n"
+    assert (tmp_path / "log").read_bytes() == before + expected + b"last\n"
+    assert succeed(*label, "-o", target).stdout == expected
+
+
+@pytest.mark.slow
+def test_an_inherited_descriptor_is_written_to_and_one_that_is_closed_is_refused(tmp_path: Path) -> None:
+    label = ("label", SAMPLE / "glove-sample.txt", "--direction", "he:she", "--top", "3")
+    refuse(4, *label, "-o", "/dev/fd/87", says="/dev/fd/87: could not be written")
+    with open(tmp_path / "log", "ab") as log:
+        log.write(b"first\n")
+        log.flush()
+        output = f"/dev/fd/{log.fileno()}"
+        subprocess.run([*MODULE, *map(str, label), "-o", output], pass_fds=[log.fileno()], check=True)
+    assert (tmp_path / "log").read_bytes().startswith(b"first\nword,label")
+
+
+@pytest.mark.slow
+def test_a_deleted_working_directory_is_one_line(folder: Path, tmp_path: Path) -> None:
+    (gone := tmp_path / "gone").mkdir()
+    line = f"cd {gone}; rmdir {gone}; {sys.executable} -m salcli apply {folder / 'e.npz'} {folder / 'x.txt'} -o out.txt"
+    refuse(4, "-c", line, command=("bash",), says="working directory was deleted")

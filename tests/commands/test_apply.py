@@ -1,18 +1,14 @@
 """Rows through an eraser into a file: the same ones however they are read."""
 
 import itertools
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from salcli import options
 from salcli.commands.apply import stream_through
-from salcli.data import source as rows_of
 from salcli.erasers.linear import LinearEraser
 from salcli.formats.registry import create, open_source
 from salcli.options import ReadOptions
@@ -21,13 +17,6 @@ from salcli.streaming.progress import Silent
 from ..cli.helpers import read_embeddings, write_embeddings
 
 N, D = 157, 5
-
-
-@pytest.fixture(autouse=True)
-def _small_partitions() -> Iterator[None]:
-    """Make a partition 32 rows and a block 6, so that little files have many."""
-    with mock.patch.object(rows_of, "PARTITION_ELEMENTS", 33 * D), mock.patch.object(options, "BLOCK_ELEMENTS", 6 * D):
-        yield
 
 
 @pytest.mark.parametrize(
@@ -44,10 +33,12 @@ def test_rows_changed_in_the_memory_they_were_read_into_are_those_changed_at_onc
     path = write_embeddings(tmp_path / name, x, [b"w%d" % i for i in range(N)])
     for batch_rows in (None, 7):
         with (
-            closing(open_source(str(path), ReadOptions(batch_rows=batch_rows))) as source,
+            closing(open_source(str(path), ReadOptions(batch_rows=batch_rows, partition_elements=33 * D))) as source,
             create(str(tmp_path / "o.npy"), source, d=D, dtype=x.dtype, format_name="npy") as writer,
         ):
-            n = stream_through(source, writer, lambda rows, out: eraser(rows, out=out), Silent(), at_once=8)
+            n = stream_through(
+                source, writer, lambda rows, out: eraser(rows, out=out), Silent(), at_once=8, block_elements=6 * D
+            )
         assert n == N
         assert_array_equal(np.load(tmp_path / "o.npy"), eraser(x))
     assert_array_equal(read_embeddings(path, D)[1], x)

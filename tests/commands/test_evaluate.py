@@ -8,14 +8,16 @@ import pytest
 
 from salcli.cli.app import app
 from salcli.commands.evaluate import evaluate, write_reports
-from salcli.errors import SalcliWarning, UsageError
+from salcli.commands.fit import fit
+from salcli.errors import AlignmentError, SalcliWarning, UsageError
 from salcli.evaluation.geometry import GEOMETRY
 from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile, to_json
 from salcli.evaluation.scatter import SCATTER
 from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.task import TASK
-from salcli.options import EvaluateOptions, LabelOptions, Limit
-from tests.cli.helpers import planted, text_of, words, write_csv
+from salcli.options import EvaluateOptions, FitOptions, LabelOptions, Limit
+from tests.cli.helpers import planted, save_npy, text_of, words, write_csv
+from tests.commands.conftest import Files
 from tests.render.reports import full_report
 
 N = 120
@@ -85,7 +87,7 @@ def test_gates_judge_the_file_as_it_is_without_an_eraser(folder: Path) -> None:
 def test_a_file_erased_elsewhere_is_summarised_and_noted(folder: Path) -> None:
     with pytest.warns(SalcliWarning, match="is not known"):
         report = evaluate(f"{folder}/x.txt", f"{folder}/y.csv", None, options(folder, against=f"{folder}/x.txt"))
-    assert report.eraser == ErasedFile(f"{folder}/x.txt", report.inputs["embeddings"].sha256 or "", N, 8)
+    assert report.eraser == ErasedFile(f"{folder}/x.txt", report.inputs["embeddings"].hash, N, 8)
     assert any("was erased with is not known" in note for note in report.notes)
 
 
@@ -93,7 +95,7 @@ def test_other_files_than_those_of_the_fit_are_noted(folder: Path, tmp_path: Pat
     text = (folder / "x.txt").read_bytes()
     (tmp_path / "x.txt").write_bytes(text.replace(b"w7 ", b"w7  "))
     report = evaluate(f"{tmp_path}/x.txt", f"{folder}/y.csv", f"{folder}/e.npz", options(folder))
-    assert report.notes[-1] == "the embeddings are not the file that the eraser was fitted on (another SHA-256)"
+    assert report.notes[-1] == "the embeddings are not the file that the eraser was fitted on (another BLAKE3)"
     assert isinstance(report.inputs["embeddings"], InputFile)
 
 
@@ -112,3 +114,19 @@ def test_each_suffix_has_its_rendering(tmp_path: Path) -> None:
     assert json.loads(of_json) == to_json(report)
     starts = ("## salcli evaluation", "<!DOCTYPE html>", "<?xml")
     assert [text.startswith(start) for text, start in zip(texts, starts, strict=True)] == [True] * 3
+
+
+def test_an_order_that_was_not_checked_is_said(files: Files) -> None:
+    save_npy(files.folder / "erased.npy", files.x)
+    options = EvaluateOptions(against=files.path("erased.npy"), probes=("linear",))
+    with pytest.warns(SalcliWarning, match="whether row i of .*erased.npy is row i of .* was not checked"):
+        report = evaluate(files.embeddings, files.labels, None, options)
+    assert any("was not checked" in note for note in report.notes)
+
+
+def test_a_wrong_width_comes_before_a_missing_column(files: Files) -> None:
+    fit(files.embeddings, files.labels, files.path("e.npz"), FitOptions())
+    save_npy(files.folder / "narrow.npy", files.x[:, :5])
+    (files.folder / "other.csv").write_text("z,split\n" + "a,train\n" * len(files.y))
+    with pytest.raises(AlignmentError, match="has 5 dimensions, but .* erases 8"):
+        evaluate(files.path("narrow.npy"), files.path("other.csv"), files.path("e.npz"), EvaluateOptions())

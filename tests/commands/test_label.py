@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from salcli.commands.label import label
-from salcli.errors import AlignmentError, LabelError
+from salcli.errors import AlignmentError, LabelError, RankError
 from salcli.options import LabelCommandOptions
 
 from ..cli.helpers import read_csv, text_of, words
@@ -67,4 +67,16 @@ def test_too_few_words_and_seeds_without_a_row_are_refused_and_nothing_is_writte
         label(source[0], str(tmp_path / "l.csv"), LabelCommandOptions(directions=("w1:w2",), top=31))
     with pytest.raises(AlignmentError, match="no row for the seed word nobody"):
         label(source[0], str(tmp_path / "l.csv"), LabelCommandOptions(directions=("w1:nobody",), top=5))
+    assert not (tmp_path / "l.csv").exists()
+
+
+@pytest.mark.parametrize("zero", [1, 2])
+def test_a_seed_word_whose_vector_is_zero_is_refused_by_name(tmp_path: Path, zero: int) -> None:
+    x = np.random.default_rng(0).normal(size=(N, 4)).astype(np.float32)
+    x[zero] = 0
+    path = tmp_path / "x.txt"
+    path.write_bytes(text_of([word.encode() for word in words(N)], x, has_header=True))
+    options = LabelCommandOptions(directions=("w1:w2", "w3:w4"), top=TOP)
+    with pytest.raises(RankError, match=f"x.txt: the seed word 'w{zero}' has a vector of zeros"):
+        label(str(path), str(tmp_path / "l.csv"), options)
     assert not (tmp_path / "l.csv").exists()

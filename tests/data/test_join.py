@@ -1,12 +1,17 @@
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from salcli.data.embeddings import Embeddings
-from salcli.data.join import Join, LabelledRows
+from salcli.data.join import Join, LabelledRows, settle_index
 from salcli.data.labels import Attribute, GuardedLabels, as_index
+from salcli.data.source import Source
 from salcli.errors import AlignmentError, SalcliWarning
 
 
@@ -60,3 +65,54 @@ def test_chosen_rows_are_found_in_any_batches_even_when_some_rows_were_dropped(n
         assert len(x) == 0 or chosen.touch(start, size)
         assert chosen.touch(start, size) == any(start <= row < start + size for row in rows)
     assert found == {i: float(row) for i, row in enumerate(rows.tolist()) if kept[row]}
+
+
+def numbered(*numbers: int) -> GuardedLabels:
+    return replace(labels(None, len(numbers)), index=np.array(numbers, np.int64))
+
+
+def rows_of(n: int) -> Source:
+    return cast(Source, SimpleNamespace(n_all=n, path="x"))
+
+
+@pytest.mark.parametrize("numbers", [(0, 1, 2), (1, 2, 3)])
+def test_row_numbers_that_only_count_all_rows_are_left_out(numbers: tuple[int, ...]) -> None:
+    settled = settle_index(numbered(*numbers), rows_of(3))
+    assert (settled.index, settled.keys) == (None, None)
+
+
+@given(st.integers(2, 12), st.data())
+def test_fewer_labels_join_by_their_row_numbers(n: int, data: st.DataObject) -> None:
+    numbers = data.draw(st.permutations(range(n)))[: data.draw(st.integers(1, n - 1))]
+    assume(list(numbers) != list(range(1, len(numbers) + 1)))
+    with pytest.warns(SalcliWarning, match="joined by them to the"):
+        settled = settle_index(numbered(*numbers), rows_of(n))
+    assert settled.keys == tuple(map(str, numbers))
+    assert Join.by_number(settled, n, "x").row_of_label.tolist() == list(numbers)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "n", "message"),
+    [
+        ((2, 0, 1), 3, r"\(2 … 1\) in another order than 0…2.*`key=''`.*`by_row`"),
+        ((0, 1, 0, 1), 4, "in another order.*`key=''`.*`by_row`"),
+        ((1, 2), 3, "that count from 1; .*`key=''`"),
+        ((0, 0), 3, "that repeat, or go beyond the rows"),
+        ((0, 3), 3, "that repeat, or go beyond the rows; x has 3 rows, 0…2"),
+    ],
+)
+def test_row_numbers_that_can_mean_either_are_refused(numbers: tuple[int, ...], n: int, message: str) -> None:
+    with pytest.raises(AlignmentError, match=message):
+        settle_index(numbered(*numbers), rows_of(n))
+
+
+def test_keys_come_before_row_numbers() -> None:
+    keyed = replace(numbered(5, 6), keys=("a", "b"))
+    assert settle_index(keyed, rows_of(1)) is keyed
+
+
+def test_row_numbers_of_all_rows_may_count_from_one_as_r_does() -> None:
+    with pytest.warns(SalcliWarning, match="count from 1 to 3"):
+        assert_array_equal(Join.by_number(numbered(3, 1, 2), 3, "x").row_of_label, [2, 0, 1])
+    with pytest.raises(AlignmentError, match="row 3 in the column without a name, but x has 3 rows"):
+        Join.by_number(numbered(3, 1), 3, "x")

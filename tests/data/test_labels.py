@@ -120,3 +120,15 @@ def test_rows_match_that_have_a_value_for_every_attribute(empty: int | None) -> 
     assert list(matched) == ([0, 1, 2, 3] if empty is None else [0, 1, 3])
     assert [a.n_labelled for a in attributes] == [4 - (i == empty) for i in range(3)]
     assert labels.is_complete == (empty is None)
+
+
+@given(st.integers(1, 40), st.integers(1, 3), st.sampled_from([2, 5, 3_000_000]), st.data())
+def test_strata_are_the_combinations_of_classes_in_their_order(
+    n: int, n_attributes: int, n_classes: int, data: st.DataObject
+) -> None:
+    values = np.array(data.draw(st.lists(st.integers(-1, min(n_classes, 5) - 1), min_size=n * 3, max_size=n * 3)))
+    names = ("a class",) * n_classes
+    columns = values.reshape(3, n)[:n_attributes].astype(np.int32)
+    labels = GuardedLabels("l.csv", tuple(Attribute(f"g{i}", column, names) for i, column in enumerate(columns)), None)
+    expected = np.unique(columns.T, axis=0, return_inverse=True)[1].reshape(-1)
+    assert_array_equal(labels.strata(np.arange(n)), expected)

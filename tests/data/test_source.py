@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from salcli.data import source as source_module
 from salcli.data.source import Chunk, Reader, Source
 from salcli.errors import FormatError, SalcliWarning
 from salcli.formats.registry import open_source
@@ -25,13 +24,13 @@ KEYS = [b"w%d" % i for i in range(N)]
 NAMES = ("x.npy", "x.npz", "x.h5", "x.txt", "x.glove.txt", "x.bin", "x.npy.gz", "x.h5.gz", "x.txt.gz", "x.bin.gz")
 
 
-@pytest.fixture(autouse=True)
-def _small_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_module, "PARTITION_ELEMENTS", 8 * D)
+def small(**arguments: Any) -> ReadOptions:
+    """Read with partitions of 8 rows."""
+    return ReadOptions(partition_elements=8 * D, **arguments)
 
 
 def reader_of(path: Path) -> Reader:
-    return open_source(str(path)).shards[0].reader
+    return open_source(str(path), small()).shards[0].reader
 
 
 def written(path: Path) -> Path:
@@ -47,7 +46,7 @@ def written(path: Path) -> Path:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_chunk_that_was_pickled_is_read_to_the_same_rows(tmp_path: Path, name: str) -> None:
     path = written(tmp_path / name)
-    with closing(open_source(str(path), ReadOptions(batch_rows=5))) as source:
+    with closing(open_source(str(path), small(batch_rows=5))) as source:
         chunks = list(source.chunks())
         sent = [pickle.dumps(chunk) for chunk in chunks]
         restored: list[Chunk] = [pickle.loads(data) for data in sent]
@@ -73,7 +72,7 @@ pickle.dump([(b.vectors, b.rows, b.keys) for b in (chunk.read() for chunk in rev
 def test_another_process_reads_the_same_rows(tmp_path: Path, name: str) -> None:
     (tmp_path / "keys.txt").write_bytes(b"\n".join(KEYS))
     keys_file = str(tmp_path / "keys.txt") if name == "x.npy" else None
-    with closing(open_source(str(written(tmp_path / name)), ReadOptions(batch_rows=7, keys_file=keys_file))) as source:
+    with closing(open_source(str(written(tmp_path / name)), small(batch_rows=7, keys_file=keys_file))) as source:
         chunks = list(source.chunks())
         command = [sys.executable, "-c", READ_ELSEWHERE]
         done = subprocess.run(command, input=pickle.dumps(chunks), capture_output=True, check=True)
@@ -89,7 +88,7 @@ def test_what_came_through_a_pipe_is_not_sent_to_another_process(
 ) -> None:
     with written(tmp_path / "x.txt").open("rb") as handle:
         monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": handle}))
-        with closing(open_source("-")) as source, pytest.raises(FormatError, match="came through a pipe"):
+        with closing(open_source("-", small())) as source, pytest.raises(FormatError, match="came through a pipe"):
             pickle.dumps(next(source.chunks()))
 
 
@@ -114,7 +113,7 @@ def test_rows_of_two_shards_are_numbered_through(tmp_path: Path, names: tuple[st
         assert keys == [key.encode() for some in source.key_batches() for key in some] == KEYS
         assert len({chunk.partition() for chunk in chunks}) == 2 + 2  # of 10 and 13 rows, by 8
         assert source.place(cut) == f"{source.shards[1].reader.place(0)} of {paths[1]}"
-        assert len(source.sha256()) == 64
+        assert len(source.digest("blake3")) == 64
     restored = pickle.loads(pickle.dumps(chunks[-1]))
     with closing(restored.shard.reader):
         assert_array_equal(restored.read().rows, np.arange(chunks[-1].start, N))
@@ -166,7 +165,7 @@ def test_shards_that_differ_are_refused(tmp_path: Path, other: Any, says: str) -
 
 @pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.h5", "x.txt", "x.bin"])
 def test_batches_are_read_into_memory_of_the_caller(tmp_path: Path, name: str) -> None:
-    with closing(open_source(str(written(tmp_path / name)))) as source:
+    with closing(open_source(str(written(tmp_path / name)), small())) as source:
         memory, at = np.empty((3, D), source.dtype), 0
         for chunk in source.chunks():
             for batch in chunk.batches(3, out=memory):
@@ -178,7 +177,7 @@ def test_batches_are_read_into_memory_of_the_caller(tmp_path: Path, name: str) -
 
 @pytest.mark.parametrize("name", ["x.txt", "x.bin", "x.bin.gz"])
 def test_rows_are_read_from_any_place(tmp_path: Path, name: str) -> None:
-    with closing(open_source(str(written(tmp_path / name)), ReadOptions(batch_rows=5))) as source:
+    with closing(open_source(str(written(tmp_path / name)), small(batch_rows=5))) as source:
         for start, stop in ((20, 23), (3, 17), (0, 1), (4, 6)):  # the first of them before any pass over the file
             batch = Chunk(source.shards[0], start, stop).read()
             assert_array_equal(batch.vectors, X[start:stop])

@@ -1,4 +1,5 @@
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from salcli.data.labels import Attribute, GuardedLabels
-from salcli.data.splits import SplitRule, seeded_shares, stratified_parts, stratified_sample
+from salcli.data.splits import FRESH, SplitRule, seeded_shares, stratified_parts, stratified_sample
 from salcli.errors import LabelError, SalcliWarning, UsageError
 
 
@@ -69,7 +70,9 @@ def test_hold_out_follows_the_key_and_not_the_row() -> None:
     kept = {keys[i] for i in rule.fitted(forward, every)}
     assert kept == {keys[::-1][i] for i in rule.fitted(backward, every)}
     assert 0.6 < len(kept) / 500 < 0.8
-    assert kept.isdisjoint({keys[i] for i in rule.held_out(forward, every)})
+    split = rule.divide(forward, every)
+    held_out = [*split.trainers.get(FRESH, ()), *(split.test if split.has_held_out else ())]
+    assert kept.isdisjoint({keys[i] for i in held_out})
     assert kept != {keys[i] for i in SplitRule(holdout=0.3, seed=6).fitted(forward, every)}
 
 
@@ -109,3 +112,10 @@ def test_rules_out_of_range_are_refused(options: dict[str, object]) -> None:
 def test_a_rule_survives_the_way_through_plain_values() -> None:
     rule = SplitRule("train", 0.0, 50, 7)
     assert SplitRule.from_dict(rule.to_dict()) == rule
+
+
+def test_a_part_of_almost_the_name_is_hinted_at() -> None:
+    every = np.arange(4)
+    parts = replace(labels(every % 2), splits=("Train", "test", "test", "Train"), split_column="split")
+    with pytest.raises(LabelError, match=r"no labelled row is marked 'train' .*did you mean Train\?"):
+        SplitRule("train").fitted(parts, every)

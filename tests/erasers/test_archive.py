@@ -18,9 +18,9 @@ SAMPLE = Path(__file__).parent.parent.parent / "sample_data" / "glove-sample.txt
 @pytest.mark.parametrize(
     ("name", "kind", "parameters"),
     [
-        ("sal", "linear", SALParameters()),
-        ("features", "features", KSALParameters(kernel="rbf", gamma=0.1, landmarks=20)),
-        ("exact", "inner products", KSALParameters(kernel="rbf", gamma=0.1, landmarks="all")),
+        ("sal", "linear", SALParameters(keep_mean=True)),
+        ("features", "features", KSALParameters(keep_mean=True, kernel="rbf", gamma=0.1, landmarks=20)),
+        ("exact", "inner products", KSALParameters(keep_mean=True, kernel="rbf", gamma=0.1, landmarks="all")),
     ],
 )
 def test_an_artifact_of_the_first_schema_is_read_with_its_method_and_parameters(

@@ -17,7 +17,7 @@ from salcli.erasers.kernel import FeatureEraser, KernelEraser
 from salcli.erasers.linear import LinearEraser
 from salcli.errors import FormatError
 from salcli.formats.artifact import SCHEMA
-from salcli.formats.npz import is_artifact
+from salcli.formats.npz_archive import is_artifact
 from salcli.linalg.kernels import Kernel, NystromMap
 from salcli.options import LabelOptions
 

@@ -155,12 +155,12 @@ def test_fewer_rows_than_dimensions(n: int, d: int, c: int) -> None:
     require_equal_means(fit.eraser(x), z, 1e-14)
 
 
-@pytest.mark.parametrize("centres", [True, False])
-def test_as_many_directions_as_dimensions_leave_one_point(centres: bool) -> None:
+@pytest.mark.parametrize("keep_mean", [True, False])
+def test_as_many_directions_as_dimensions_leave_one_point(keep_mean: bool) -> None:
     x, z = drawn(80, 3, 8)
-    fit = fitted(x, z, is_centred=centres)
+    fit = fitted(x, z, keep_mean=keep_mean)
     assert fit.eraser.k == 3
-    assert_allclose(fit.eraser(x), np.broadcast_to(x.mean(axis=0) * centres, x.shape), atol=1e-13)
+    assert_allclose(fit.eraser(x), np.broadcast_to(x.mean(axis=0) * keep_mean, x.shape), atol=1e-13)
     with pytest.raises(SalcliError, match="nothing is left"):
         fit.eraser.reduce(x)
 

@@ -13,36 +13,36 @@ from salcli.errors import RangeError, RowRangeError, ShapeError
 from salcli.linalg.kernels import Kernel, NystromMap
 from salcli.linalg.moments import CrossMoments
 
-from .test_ksal import KERNELS, Array, planted
+from .test_ksal import FORMS, KERNELS, Array, Form, planted
 
 
-def by_landmarks(x: Array, z: Array, kernel: Kernel, m: int, *, is_centred: bool = True) -> FeatureEraser:
+def by_landmarks(x: Array, z: Array, kernel: Kernel, m: int, **form: bool) -> FeatureEraser:
     features = NystromMap.of(kernel, x[:m])
-    return FeatureEraser(features, fit_sal(CrossMoments.of(features(x), z), is_centred=is_centred).eraser)
+    return FeatureEraser(features, fit_sal(CrossMoments.of(features(x), z), **form).eraser)
 
 
 def close(found: NDArray[np.floating], expected: Array, digits: int) -> None:
     assert_allclose(found, expected, rtol=0, atol=10.0**-digits * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("is_centred", [True, False])
+@pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_vectors_written_with_all_rows_as_landmarks_have_the_reduced_kernel_as_inner_products(
-    kernel: Kernel, is_centred: bool
+    kernel: Kernel, form: Form
 ) -> None:
     x, z = planted(150, 5)
-    eraser = fit_ksal(x, z, kernel, is_centred=is_centred).eraser
+    eraser = fit_ksal(x, z, kernel, **form).eraser
     written = eraser.explicit()
     for strength in (1.0, 0.4):
         rows = written(x, strength=strength)
         close(rows @ rows.T, eraser.erased_gram(x, x, strength=strength), 8)
 
 
-@pytest.mark.parametrize("is_centred", [True, False])
+@pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
-def test_reduced_vectors_have_the_inner_products_of_the_papers_null_space(kernel: Kernel, is_centred: bool) -> None:
+def test_reduced_vectors_have_the_inner_products_of_the_papers_null_space(kernel: Kernel, form: Form) -> None:
     x, z = planted(120, 4)
-    written = fit_ksal(x, z, kernel, is_centred=is_centred).eraser.explicit()
+    written = fit_ksal(x, z, kernel, **form).eraser.explicit()
     rows, reduced = written(x), written.reduce(x)
     assert reduced.shape[1] == written.d_out - written.k
     mean = written.linear.mean
@@ -66,10 +66,10 @@ def test_both_routes_give_new_rows_the_kernel_of_the_joint_dense_formula(kernel:
 
 
 @pytest.mark.slow
-@given(st.integers(5, 60), st.booleans())
-def test_inner_products_and_features_of_a_few_landmarks_take_off_the_same_directions(m: int, is_centred: bool) -> None:
+@given(st.integers(5, 60), st.sampled_from(FORMS))
+def test_inner_products_and_features_of_a_few_landmarks_take_off_the_same_directions(m: int, form: Form) -> None:
     x, z = planted(100, 4)
-    eraser = by_landmarks(x, z, Kernel("rbf"), m, is_centred=is_centred)
+    eraser = by_landmarks(x, z, Kernel("rbf"), m, **form)
     rows = x[:m]  # the landmarks: there the features' inner products are the kernel's
     close(eraser(rows) @ eraser(rows).T, eraser.by_inner_products().erased_gram(rows, rows), 7)
 

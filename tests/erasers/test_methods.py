@@ -16,6 +16,7 @@ from salcli.erasers.artifact import read_artifact
 from salcli.erasers.base import ERASERS, METHODS, Eraser, Fit, Registry
 from salcli.erasers.linear import LinearEraser
 from salcli.evaluation.report import to_json
+from salcli.linalg.class_sums import Grouping
 from salcli.linalg.moments import CrossMoments, Read
 from salcli.options import ApplyOptions, EvaluateOptions, FitOptions, InspectOptions, Sweep, option
 from salcli.streaming.engine import LOCAL, running_on, tree_sum
@@ -42,12 +43,10 @@ class Sums:
     def zero(cls, d: int, c: int) -> Self:
         return cls(0, np.zeros(d))
 
-    @classmethod
-    def may_group(cls, *_: Any) -> bool:
-        return False
+    may_group = False
 
     @classmethod
-    def of_batches(cls, read: Read, d: int, c: int, *, is_grouped: bool = False) -> Self:
+    def of_batches(cls, read: Read, d: int, c: int, *, grouping: Grouping | None = None) -> Self:
         parts = [(len(x), x.sum(0, dtype=np.float64)) for x, _ in read(7)]
         return cls(sum(n for n, _ in parts), np.sum([x for _, x in parts], axis=0))
 

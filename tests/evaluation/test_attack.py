@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -127,7 +128,9 @@ def test_what_cannot_be_attacked_or_says_little_is_noted() -> None:
     unseen = y.copy()
     unseen[-3:] = 2
     _, notes = measured(stages(x), labels(unseen), "linear")
-    assert notes[0].startswith("g0: 3 of 200 test rows are of classes that the in-sample attacker")
+    assert notes[0] == (
+        "g0: 3 of 200 test rows are left out, of classes that the in-sample attacker was not trained on: c (3)"
+    )
     _, notes = measured(stages(x), labels(np.where(np.arange(N) < N // 2, y, 0).astype(np.int32)), "linear")
     assert "the test rows are all of one class" in notes[0]
 
@@ -187,3 +190,18 @@ def test_vectors_are_needed_unless_nothing_but_a_kernel_is_read(options: dict[st
 def test_without_a_kernel_the_attackers_are_those_that_read_vectors() -> None:
     assert chosen_probes(None, EvaluateOptions()) == ("linear", "poly", "rbf")
     assert chosen_probes(None, EvaluateOptions(probes=("rbf", "linear"))) == ("rbf", "linear")
+
+
+def test_test_rows_of_classes_without_training_rows_change_no_figure_and_are_counted() -> None:
+    x, y = rows(1.0)
+    strange = y.copy()
+    strange[-50:] = 2
+    train, test = np.arange(N // 2), np.arange(N // 2, N - 50)
+    without = EvaluationSplit.of(train, {"in-sample": train, "fresh": train[::2]}, test, has_held_out=True)
+    found, _ = measured(stages(x), labels(strange), "linear")
+    for one, other in zip(found, measured(stages(x), labels(y), "linear", part=without)[0], strict=True):
+        assert one == replace(other, n_left_out=50, untrained_classes=("c",))
+        assert one.usable == 0.75
+    none, notes = measured(stages(x), labels(np.where(np.arange(N) < N // 2, y, 2).astype(np.int32)), "linear")
+    assert none == ()
+    assert "200 of 200 test rows are left out" in notes[0]

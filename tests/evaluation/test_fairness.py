@@ -2,11 +2,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from salcli.evaluation.fairness import Outcomes, excluded
+from salcli.evaluation.gaps import mean, root_mean_square
 
 ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 2)), max_size=60)
 
@@ -44,27 +45,6 @@ def test_rates_and_gaps_are_those_counted_row_by_row(rows: list[tuple[int, int, 
         assert outcomes.rms_gap() is None
 
 
-@settings(max_examples=40)
-@given(ROWS)
-def test_intervals_contain_the_estimate_and_are_the_same_again(rows: list[tuple[int, int, int]]) -> None:
-    outcomes = counted(rows)
-    found = outcomes.intervals(7)
-    assert found == outcomes.intervals(7)
-    for value, interval in zip((outcomes.gap(), outcomes.rms_gap()), found, strict=True):
-        if value is not None and interval is not None:
-            assert 0 <= interval[0] <= value <= interval[1] <= 1
-        assert (value is None) == (interval is None) or not rows
-
-
-@pytest.mark.parametrize("n_classes", [2, 20])
-def test_intervals_contain_a_gap_that_is_nothing_but_noise(n_classes: int) -> None:
-    equal = Outcomes(np.full((n_classes, n_classes, 2), 10))
-    for interval in equal.intervals(0):
-        assert interval is not None
-        assert interval[0] == 0
-        assert interval[1] > 0
-
-
 def test_a_table_by_hand_gives_its_gap() -> None:
     rows = [(0, 0, 0)] * 8 + [(0, 1, 0)] * 2 + [(0, 0, 1)] * 5 + [(0, 1, 1)] * 5  # TPR 0.8 and 0.5
     rows += [(1, 1, 0)] * 6 + [(1, 0, 0)] * 4 + [(1, 1, 1)] * 7 + [(1, 0, 1)] * 3  # 0.6 and 0.7
@@ -85,7 +65,7 @@ def test_a_class_without_positives_in_a_group_is_named_and_left_out_and_no_gap_o
 @pytest.mark.parametrize("rows", [[], [(0, 0, 0)], [(0, 0, 0), (1, 1, 1)], [(0, 0, 1), (1, 0, 1), (2, 2, 1)]])
 def test_no_class_in_two_groups_means_no_gap(rows: list[tuple[int, int, int]]) -> None:
     outcomes = counted(rows)
-    assert (outcomes.gap(), outcomes.rms_gap(), outcomes.intervals(0)) == (None, None, (None, None))
+    assert (outcomes.gap(), outcomes.rms_gap(), outcomes.test(mean, 0)) == (None, None, None)
 
 
 def test_counting_takes_small_integer_types_and_many_classes() -> None:
@@ -102,10 +82,18 @@ def test_a_gap_is_the_float_that_a_limit_would_be_written_as() -> None:
     assert Outcomes(tables).gap() == 0.05
 
 
-def test_intervals_are_percentiles_of_a_thousand_resamples() -> None:
-    counts = np.array([[[30, 20], [10, 20]], [[15, 5], [25, 35]]])
-    draws = np.random.default_rng(3).multinomial(160, counts.reshape(-1) / 160, size=1_000).reshape(-1, 2, 2, 2)
-    gaps = np.array([Outcomes(draw).gap() for draw in draws])
-    rms = np.array([Outcomes(draw).rms_gap() for draw in draws])
-    found = Outcomes(counts).intervals(3)
-    assert_allclose(found, [np.quantile(values, [0.025, 0.975]) for values in (gaps, rms)])
+def test_what_is_tested_is_the_gap_of_the_classes_with_positives_in_every_group() -> None:
+    counts = np.zeros((3, 3, 3), np.int64)  # the third group is empty, the third class lacks the second group
+    counts[0, 0], counts[0, 1], counts[1, 1], counts[1, 2], counts[2, 2] = (
+        (8, 5, 0),
+        (2, 5, 0),
+        (6, 7, 0),
+        (4, 3, 0),
+        (9, 0, 0),
+    )
+    outcomes = Outcomes(counts)
+    for statistic, value in ((mean, outcomes.gap()), (root_mean_square, outcomes.rms_gap())):
+        tested = outcomes.test(statistic, 0)
+        assert tested is not None
+        assert tested.n.tolist() == [[10, 10], [10, 10]]
+        assert tested.value == pytest.approx(value)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -5,9 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salcli.evaluation.gates import Asked, accuracy_gate, gain_gate, similarity_gate, tpr_gap_gate
+from salcli.evaluation import gates
+from salcli.evaluation.gaps import GapTest, mean
+from salcli.evaluation.gates import Asked, Judge
+from salcli.evaluation.main_task import Accuracy, Gap, GroupRates, Task
+from salcli.evaluation.neighbors import Neighbors
 from salcli.evaluation.report import Gate, ProbeResult, to_json
-from salcli.evaluation.task import Accuracy, Gap, GroupRates, Task
 from tests.render.reports import similarity
 
 from .results import result
@@ -15,6 +20,11 @@ from .results import result
 WANTED = Asked((("g", "fresh", "linear"), ("g", "fresh", "rbf")))
 LINEAR = Asked(WANTED.attackers[:1])
 SHARES = st.floats(0, 1)
+POINT = Judge(None)
+accuracy_gate, gain_gate, tpr_gap_gate, similarity_gate = (
+    partial(gate, judge=POINT)
+    for gate in (gates.accuracy_gate, gates.gain_gate, gates.tpr_gap_gate, gates.similarity_gate)
+)
 
 
 @given(SHARES, SHARES, SHARES, st.floats(0.25, 0.99), st.sampled_from([2, 4]))
@@ -155,7 +165,7 @@ def test_the_json_has_a_reason_only_where_there_is_one() -> None:
 
 def test_a_gate_without_a_value_cannot_have_passed() -> None:
     with pytest.raises(AssertionError, match="without a value"):
-        Gate("max-accuracy", 0.5, None, passed=True)
+        Gate("max-accuracy", 0.5, None, "passed")
 
 
 def test_an_attribute_that_no_attacker_reads_passes_no_gate() -> None:
@@ -182,3 +192,108 @@ def test_one_undefined_gap_fails_the_gap_gate() -> None:
     gate = tpr_gap_gate(1.0, task((gap(0.0, 0.0), None), (None, None)), "after")
     assert (gate.passed, gate.value) == (False, None)
     assert "groups of g1" in gate.reason
+
+
+@pytest.mark.parametrize(("n_left_out", "is_usable"), [(25, True), (26, False)])
+def test_a_gate_needs_four_fifths_of_the_test_rows_in_classes_that_were_trained_on(
+    n_left_out: int, is_usable: bool
+) -> None:
+    one = result(n_test=100, n_left_out=n_left_out, untrained_classes=("Clerk",))
+    gate = accuracy_gate(1.0, None, LINEAR, (one,), "after")
+    assert gate.passed == is_usable
+    assert is_usable or "26 of 126 test rows" in gate.reason
+    assert is_usable or "Clerk" in gate.reason
+
+
+def kept_task(before: Any, after: Any, **changes: Any) -> Task:
+    """A task of two classes, half and half, whose answers before and after are right or not."""
+    accuracy = Accuracy(float(np.mean(before)), float(np.mean(after)), None)
+    fields = dict.fromkeys(("tpr_gap", "tpr_gap_rms"))
+    both = float(np.mean(before & after))
+    of = Task("job", (), 0.5, 9, len(before), accuracy, True, GroupRates("g", (), (), **fields, excluded=()), ())
+    return replace(of, both_right=both, **changes)
+
+
+def test_what_is_kept_of_the_task_has_the_error_of_a_bootstrap() -> None:
+    rng = np.random.default_rng(0)
+    before = rng.random(2_000) < 0.85
+    after = np.where(rng.random(2_000) < 0.9, before, rng.random(2_000) < 0.5)
+    gate = gates.task_kept_gate(0.8, kept_task(before, after), POINT)
+    assert gate.value == pytest.approx((after.mean() - 0.5) / (before.mean() - 0.5))
+    drawn = rng.integers(0, 2_000, (4_000, 2_000))
+    shares = np.sort((after[drawn].mean(axis=1) - 0.5) / (before[drawn].mean(axis=1) - 0.5))
+    low, high = shares[200], shares[-200]
+    for limit, status in (
+        (low - 0.003, "passed"),
+        (low + 0.003, "undecided"),
+        (high - 0.003, "undecided"),
+        (high + 0.003, "failed"),
+    ):
+        assert gates.task_kept_gate(limit, kept_task(before, after), Judge()).status == status
+
+
+def test_the_task_gates_judge_accuracy_from_below_and_need_a_task_that_was_measured() -> None:
+    right = np.arange(400) < 320
+    good = kept_task(right, right)
+    assert [gates.task_accuracy_gate(x, good, "after", Judge()).status for x in (0.75, 0.79, 0.81, 0.85)] == [
+        "passed", "undecided", "undecided", "failed",
+    ]  # fmt: skip
+    assert gates.task_kept_gate(0.97, good, Judge()).passed  # every answer is the same
+    assert not gates.task_kept_gate(0.97, kept_task(right[200:], right[200:]), Judge()).passed
+    for bad, why in (
+        (None, "was not measured"),
+        (replace(good, converged=False), "did not converge"),
+        (replace(good, untrained={"Clerk": 101}), "101 of 501 test rows are of classes of job that the main task"),
+    ):
+        for gate in (gates.task_accuracy_gate(0.0, bad, "after", Judge()), gates.task_kept_gate(0.0, bad, Judge())):
+            assert gate.status == "failed"
+            assert why in gate.reason
+    nothing = gates.task_kept_gate(0.0, replace(good, undefined={"before": "at the majority"}), Judge())
+    assert (nothing.status, nothing.reason) == ("failed", "there is nothing to keep: at the majority")
+    copied = gates.task_accuracy_gate(0.0, good, "after", Judge(), Asked(doubts=("copies",)))
+    assert (copied.status, copied.reason) == ("failed", "copies")
+
+
+def test_a_gap_where_the_task_is_at_its_majority_fails_the_gap_gate() -> None:
+    of = replace(task((gap(0.1, 0.0), None)), undefined={"after": "the task is lost"})
+    assert tpr_gap_gate(1.0, of, "after").reason == "the TPR gap is undefined: the task is lost"
+    assert tpr_gap_gate(1.0, of, "before").passed
+
+
+def test_the_gap_gate_asks_the_bounds_of_the_gap() -> None:
+    test = GapTest(np.array([[60, 45], [50, 62]]), np.array([[80, 80], [80, 80]]), mean, 0)
+    of = task((replace(gap(test.value, None), tests={"before": test}), None))
+    low, high = test.lower(0.05), test.upper(0.05)
+    for limit, status in (
+        (low - 0.01, "failed"),
+        (low + 0.01, "undecided"),
+        (high - 0.01, "undecided"),
+        (high + 0.01, "passed"),
+    ):
+        assert gates.tpr_gap_gate(limit, of, "before", Judge()).status == status
+
+
+@pytest.mark.parametrize(
+    ("used", "total", "least", "is_enough"),
+    [(30, 60, 30, True), (29, 58, 30, False), (30, 61, 30, False), (29, 40, 20, True), (100, 199, 101, False)],
+)
+def test_a_similarity_set_needs_half_of_its_pairs_and_a_number_of_them(
+    used: int, total: int, least: int, is_enough: bool
+) -> None:
+    change = replace(similarity("gold", 0.5, 0.5), pairs_used=used, pairs_total=total, kept_error=0.01)
+    gate = gates.similarity_gate(0.9, [change], Judge(min_pairs=least))
+    assert gate.passed == is_enough
+    assert is_enough or f"gold: only {used} of {total} pairs" in gate.reason
+    assert gates.similarity_gate(0.99, [change], Judge(min_pairs=2)).status == (
+        "undecided" if 2 * used >= total else "failed"
+    )
+
+
+def test_the_neighbours_that_are_kept_are_judged_by_their_mean() -> None:
+    found = Neighbors((), 0.8, 400, 0.01)
+    assert [gates.neighbors_gate(x, found, Judge()).status for x in (0.7, 0.79, 0.9)] == [
+        "passed",
+        "undecided",
+        "failed",
+    ]
+    assert gates.neighbors_gate(0.0, Neighbors((), None, 0), Judge()).status == "failed"

@@ -10,9 +10,9 @@ from numpy.testing import assert_array_equal
 
 from salcli.commands.fit import fit
 from salcli.data.labels import Attribute, GuardedLabels
-from salcli.data.splits import SplitRule
+from salcli.data.splits import DEV_NAMES, SplitRule
 from salcli.errors import AlignmentError, UsageError
-from salcli.evaluation.plan import notes_on, require_same_labels, split_rows
+from salcli.evaluation.plan import note_on_splits, notes_on, require_same_labels, split_rows
 from salcli.options import EvaluateOptions, FitOptions, LabelOptions
 
 from ..cli.helpers import save_npy, write_csv
@@ -87,3 +87,23 @@ def test_an_erasers_rule_holds_and_its_rows_and_labels_are_checked(tmp_path: Pat
         split_rows(replace(labels(PARTS), attributes=(swapped,)), np.arange(N), artifact, EvaluateOptions())
     other_attribute = replace(labels(PARTS), attributes=(replace(swapped, name="h"),))
     require_same_labels(artifact, other_attribute, found.fitted)  # nothing is known of it
+
+
+@pytest.mark.parametrize("name", DEV_NAMES)
+def test_rows_for_development_train_the_fresh_attacker_under_any_of_their_names(name: str) -> None:
+    parts = tuple(name if part == "dev" else part for part in PARTS)
+    found = split_rows(labels(parts), np.arange(N), None, EvaluateOptions())
+    expected = split_rows(labels(PARTS), np.arange(N), None, EvaluateOptions())
+    assert_array_equal(found.trainers["fresh"], expected.trainers["fresh"])
+    assert_array_equal(found.test, expected.test)
+    assert note_on_splits(labels(parts), np.arange(N), SplitRule("train")) == ()
+
+
+def test_names_of_the_split_that_have_no_part_are_said() -> None:
+    parts = (*PARTS[:-4], "holdout", "Test", "Test", "")
+    (note,) = note_on_splits(labels(parts), np.arange(N), SplitRule("train"))
+    assert "rows marked '' (1 rows), 'Test' (2 rows), 'holdout' (1 rows) are not used" in note
+    assert note_on_splits(labels(parts), np.arange(N - 4), SplitRule("train")) == ()
+    assert note_on_splits(labels(), np.arange(N), SplitRule()) == ()
+    many = tuple(f"p{i:03}" for i in range(N))
+    assert "and 194 more are not used" in note_on_splits(labels(many), np.arange(N), SplitRule("train"))[0]

@@ -1,19 +1,23 @@
 import dataclasses
 import json
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from salcli.evaluation.gates import Asked, accuracy_gate
+from salcli.data.hashes import FileHash
+from salcli.evaluation import gates
+from salcli.evaluation.gates import Asked, Judge
 from salcli.evaluation.report import (
     INLINE,
     OPTIONAL,
     UNWRITTEN,
     ErasedFile,
     EraserSummary,
+    Gate,
     ProbeResult,
     Report,
     named,
@@ -23,6 +27,7 @@ from tests.render.reports import ERASER, reports
 
 from .results import result
 
+accuracy_gate = partial(gates.accuracy_gate, judge=Judge(None))
 FRESH = Asked((("g", "fresh", "linear"),))
 BOTH = Asked((("g", "in-sample", "linear"), *FRESH.attackers))
 
@@ -71,10 +76,20 @@ def test_nothing_to_judge_fails() -> None:
 
 
 def test_one_failed_gate_fails_the_report_and_no_gate_gives_no_verdict() -> None:
-    gates = tuple(accuracy_gate(limit, None, FRESH, (result(0.7),), "after") for limit in (0.8, 0.6))
-    assert Report(gates=gates).verdict == "fail"
-    assert Report(gates=gates[:1]).verdict == "pass"
+    found = tuple(accuracy_gate(limit, None, FRESH, (result(0.7),), "after") for limit in (0.8, 0.6))
+    assert Report(gates=found).verdict == "fail"
+    assert Report(gates=found[:1]).verdict == "pass"
     assert Report().verdict == "none"
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_an_undecided_gate_keeps_a_release_back_unless_that_is_allowed(allowed: bool) -> None:
+    open_, bad = Gate("max-gain", 0.1, 0.09, "undecided"), Gate("max-gain", 0.1, 0.3, "failed")
+    report = Report(gates=(open_, Gate("max-gain", 0.2, 0.09, "passed")), allows_undecided=allowed)
+    assert (report.verdict, report.is_refused) == ("undecided", not allowed)
+    worse = Report(gates=(open_, bad), allows_undecided=allowed)
+    assert (worse.verdict, worse.is_refused) == ("fail", True)
+    assert [gate["status"] for gate in to_json(worse)["gates"]] == ["undecided", "failed"]
 
 
 def test_the_json_has_the_fields_that_other_programs_rely_on() -> None:
@@ -139,7 +154,9 @@ def test_the_verdict_follows_the_gates_when_they_are_replaced() -> None:
 
 
 def test_gates_judge_the_file_as_it_is_where_nothing_was_erased() -> None:
-    assert [Report(eraser=eraser).judged_stage for eraser in (None, ERASER, ErasedFile("o", "", 1, 1))] == [
+    assert [
+        Report(eraser=eraser).judged_stage for eraser in (None, ERASER, ErasedFile("o", FileHash("blake3", ""), 1, 1))
+    ] == [
         "before",
         "after",
         "after",

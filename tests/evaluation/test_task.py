@@ -4,14 +4,22 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sklearn.svm import LinearSVC
+from sklearn.linear_model import LogisticRegression
 
-from salcli.evaluation.attackers import LinearClassifier, LinearSVM, Scaling
+from salcli.evaluation import gaps
+from salcli.evaluation import main_task as module
+from salcli.evaluation.attackers import Scaling, wilson
+from salcli.evaluation.logistic import Logistic, fit_logistic
+from salcli.evaluation.main_task import Guarded, Task, main_task
 from salcli.evaluation.report import to_json
-from salcli.evaluation.task import Guarded, Task, main_task
 
 TRAIN, TEST = np.arange(300), np.arange(300, 600)
 Rows = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gaps, "DRAWS", 100)
 
 
 def planted(n_classes: int = 2, n_groups: int = 2, seed: int = 0) -> Rows:
@@ -41,14 +49,17 @@ def test_accuracies_and_rates_are_those_of_scikit_learns_classifier(n_classes: i
     x, y, groups = planted(n_classes)
     after = x * [1, 1, 1, 0, 0, 0] + 0.5
     scale = Scaling.of(x[TRAIN])
+    found = told(x, after, y, groups, n_classes=n_classes)
     machines = {
-        stage: LinearSVC(dual=False, tol=1e-2).fit(scale(side[TRAIN]), y[TRAIN])
+        stage: LogisticRegression(C=found["C"][stage], tol=1e-8, max_iter=9_999).fit(scale(side[TRAIN]), y[TRAIN])
         for stage, side in (("before", x), ("after", after))
     }
-    found = told(x, after, y, groups, n_classes=n_classes)
     for stage, side in (("before", x), ("after", after)):
         predicted = machines[stage].predict(scale(side[TEST]))
         assert found["accuracy"][stage] == np.mean(predicted == y[TEST])
+        of_classes = [np.mean(predicted[y[TEST] == c] == c) for c in range(n_classes)]
+        assert found["balanced_accuracy"][stage] == pytest.approx(np.mean(of_classes))
+        assert found["accuracy_ci95"][stage] == list(wilson(int(np.sum(predicted == y[TEST])), 300))
         rates = {(row["class"], row["group"]): row for row in found["tpr"] if row["stage"] == stage}
         gaps = []
         for c in range(n_classes):
@@ -63,6 +74,8 @@ def test_accuracies_and_rates_are_those_of_scikit_learns_classifier(n_classes: i
             assert found["tpr_gap"][stage] == pytest.approx(np.mean(gaps))
     stale = machines["before"].predict(scale(after[TEST]))
     assert found["accuracy"]["not_retrained"] == np.mean(stale == y[TEST])
+    both = [machines[stage].predict(scale(side[TEST])) == y[TEST] for stage, side in (("before", x), ("after", after))]
+    assert found["both_right"] == np.mean(both[0] & both[1])
     assert (found["tpr_gap"] is None) == (n_classes > 2)
     assert found["majority"] == np.bincount(y[TEST]).max() / 300
     assert found["converged"]
@@ -90,10 +103,10 @@ def test_rows_without_a_class_are_left_out_and_those_without_a_group_count_for_a
 
 def test_a_class_without_positives_in_a_group_is_named_and_is_no_gap_of_zero() -> None:
     x, y, groups = planted()
-    x = x[:, :1]
+    x = x[:, :1] + 1.2 * y[:, None]  # some rows of either class are missed
     groups[y == 1] = 0
     found = told(x, x, y, groups)
-    assert found["excluded"] == [{"class": "c1", "group": "g1"}]
+    assert found["excluded"] == [{"class": "c1", "group": "g1", "why": "no test row"}]
     rates = {(row["class"], row["group"]): row["tpr"] for row in found["tpr"] if row["stage"] == "after"}
     assert ("c1", "g1") not in rates
     assert found["tpr_gap"]["after"] == pytest.approx(abs(rates["c0", "g0"] - rates["c0", "g1"]))
@@ -123,13 +136,36 @@ def test_rows_of_another_width_are_learnt_anew_only() -> None:
     assert found["accuracy"]["after"] > 0.5
 
 
-def test_erased_rows_leave_the_majority_and_equal_rates_in_both_groups() -> None:
+def test_erased_rows_leave_the_majority_and_then_a_gap_is_undefined() -> None:
     x, y, groups = planted()
     found = told(x, np.zeros_like(x), y, groups)
     majority = np.bincount(y[TRAIN]).argmax()
     assert found["accuracy"]["after"] == np.mean(y[TEST] == majority)
-    assert found["tpr_gap"]["after"] == 0
-    assert not found["excluded"]
+    assert (found["tpr_gap"]["after"], found["tpr_gap"]["ci95"]) == (None, None)
+    assert found["tpr_gap"]["before"] == told(x, x, y, groups)["tpr_gap"]["before"]
+    assert list(found["undefined"]) == ["after"]
+    assert "not above the majority" in found["undefined"]["after"]
+    nowhere = told(np.zeros_like(x), np.zeros_like(x), y, groups)
+    assert nowhere["tpr_gap"] is nowhere["tpr_gap_rms"] is None
+    assert list(nowhere["undefined"]) == ["before", "after"]
+
+
+def test_a_class_that_was_never_trained_on_is_left_out_counted_and_named() -> None:
+    x, y, groups = planted(3)
+    y[TRAIN] %= 2
+    found = told(x, x, y, groups, n_classes=3)
+    n = int(np.sum(y[TEST] == 2))
+    assert found["untrained"] == {"c2": n}
+    assert found["n_test"] == 300 - n
+    assert found["excluded"] == [
+        {"class": "c2", "group": "g0", "why": "no training row"},
+        {"class": "c2", "group": "g1", "why": "no training row"},
+    ]
+    alone = main_task(
+        x, x, y, [Guarded("g", groups, ["g0", "g1"])], TRAIN, TEST[y[TEST] < 2],
+        column="job", class_names=["c0", "c1", "c2"], seed=0,
+    )  # fmt: skip
+    assert to_json(alone) | {"excluded": []} == found | {"untrained": {}, "excluded": []}
 
 
 def test_one_class_to_learn_or_no_row_to_test_gives_nothing() -> None:
@@ -176,13 +212,13 @@ def test_what_is_not_retrained_sees_the_rows_as_another_tool_scaled_them() -> No
 @pytest.mark.parametrize("doubtful", [0, 1], ids=["before", "after"])
 def test_a_doubt_about_either_classifier_is_one_about_the_task(monkeypatch: pytest.MonkeyPatch, doubtful: int) -> None:
     x, y, groups = planted()
-    train, trained = LinearSVM.fit, []
+    trained: list[Logistic] = []
 
-    def watched(*args: Any, **options: Any) -> LinearClassifier:
-        trained.append(dataclasses.replace(train(*args, **options), converged=len(trained) != doubtful))
+    def watched(*args: Any) -> Logistic:
+        trained.append(dataclasses.replace(fit_logistic(*args), converged=len(trained) != doubtful))
         return trained[-1]
 
     assert told(x, x, y, groups)["converged"]
-    monkeypatch.setattr(LinearSVM, "fit", watched)
+    monkeypatch.setattr(module, "fit_logistic", watched)
     assert not told(x, x, y, groups)["converged"]
     assert len(trained) == 2

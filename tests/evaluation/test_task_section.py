@@ -2,9 +2,10 @@
 
 import dataclasses
 
+from salcli.evaluation.main_task import Accuracy, Cell, Gap, GroupRates, Rate, Task
 from salcli.evaluation.report import Report
 from salcli.evaluation.section import Section
-from salcli.evaluation.task import TASK, Accuracy, Cell, Gap, GroupRates, Rate, Task
+from salcli.evaluation.task import TASK
 from salcli.render.pictures import pictures
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from blake3 import blake3
 
 from salcli.errors import FormatError
 from salcli.formats.files import ByteFile
@@ -46,7 +47,7 @@ def test_a_pipe_that_fails_is_no_fault_of_the_temporary_folder(monkeypatch: pyte
     assert str(caught.value) == "<stdin>: cannot be read: Input/output error"
 
 
-@pytest.mark.parametrize("name", ["read_at", "read_into", "fill", "stream", "sha256"])
+@pytest.mark.parametrize("name", ["read_at", "read_into", "fill", "stream", "digest"])
 def test_a_disk_that_fails_is_told_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     def fail(*_: Any) -> Any:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -60,7 +61,7 @@ def test_a_disk_that_fails_is_told_of_the_file(tmp_path: Path, monkeypatch: pyte
             "read_into": lambda: file.read_into(memoryview(bytearray(3)), 0),
             "fill": lambda: file.fill(memoryview(bytearray(3)), 0),
             "stream": lambda: file.stream().read(3),
-            "sha256": file.sha256,
+            "digest": lambda: file.digest("blake3"),
         }
         with pytest.raises(FormatError) as caught:
             works[name]()
@@ -71,9 +72,25 @@ def test_hashing_ends_when_it_is_no_longer_wanted(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(bytes(8 << 20))
     answers = iter([True, True, False])
     with closing(ByteFile.open(tmp_path / "x")) as file:
-        file.sha256(lambda: next(answers))
+        file.digest("blake3", lambda: next(answers))
         assert next(answers, None) is None
-        assert file.sha256(lambda: True) == file.sha256() == hashlib.sha256(bytes(8 << 20)).hexdigest()
+
+
+@pytest.mark.parametrize("has_preadv", [True, False])
+@pytest.mark.parametrize("n", [1, 2 << 20, (5 << 20) + 7])
+def test_digests_are_those_of_the_bytes_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n: int, has_preadv: bool
+) -> None:
+    if not has_preadv:
+        monkeypatch.delattr(os, "preadv", raising=False)
+    data = np.random.default_rng(0).bytes(n)
+    (tmp_path / "x").write_bytes(data)
+    with closing(ByteFile.open(tmp_path / "x")) as file:
+        assert file.digest("sha256", lambda: True) == hashlib.sha256(data).hexdigest()
+        assert file.digest("blake3") == blake3(data).hexdigest()
+        found = bytearray(n)
+        file.read_into(memoryview(found), 0)
+        assert found == data
 
 
 def test_a_failure_is_told_before_a_large_file_is_hashed(tmp_path: Path) -> None:
@@ -84,7 +101,7 @@ def test_a_failure_is_told_before_a_large_file_is_hashed(tmp_path: Path) -> None
 
         is_stopped = False
 
-        def sha256(self, is_wanted: Callable[[], bool]) -> str:
+        def digest(self, algorithm: str, is_wanted: Callable[[], bool]) -> str:
             for _ in range(5_000):
                 if not is_wanted():
                     self.is_stopped = True
@@ -93,7 +110,7 @@ def test_a_failure_is_told_before_a_large_file_is_hashed(tmp_path: Path) -> None
             return ""
 
     source = Endless()
-    with pytest.raises(ValueError, match="no such label"), hashing(source, str(tmp_path / "x")):  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no such label"), hashing({source: "blake3"}, str(tmp_path / "x")):  # type: ignore[dict-item]
         raise ValueError("no such label")
     assert source.is_stopped
 

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import h5py
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
-from salcli.data import source as rows_of
 from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError
 from salcli.formats import registry
@@ -256,7 +255,7 @@ def test_a_compressed_file_is_read_and_hashed_as_it_lies_on_disk(tmp_path: Path,
     assert found.keys == tuple(KEYS)
     with closing(open_source(str(path))) as source:
         # fails for gzip: the unpacked copy is hashed, and the file itself is left open
-        assert source.sha256() == hashlib.sha256(path.read_bytes()).hexdigest()
+        assert source.digest("sha256") == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f8", ">f8", "<f2"])
@@ -271,6 +270,36 @@ def test_a_matrix_in_one_piece_is_read_from_its_place(tmp_path: Path, dtype: str
     assert max(len(x) for x, _ in batches) == 3
     assert b"".join(x.tobytes() for x, _ in batches) == X.astype(dtype).tobytes()
     assert [key for _, keys in batches for key in keys or ()] == KEYS
+
+
+def small_float(exponent: int, mantissa: int) -> h5py.h5t.TypeID:
+    """A float that numpy has no name for, such as bfloat16; h5py reads it as a wider one."""
+    kind = h5py.h5t.IEEE_F32LE.copy()
+    kind.set_fields(exponent + mantissa, mantissa, exponent, 0, mantissa)
+    kind.set_precision(1 + exponent + mantissa)
+    kind.set_size((1 + exponent + mantissa) // 8)
+    kind.set_ebias(2 ** (exponent - 1) - 1)
+    return kind
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+@pytest.mark.parametrize(("exponent", "mantissa"), [(8, 7), (4, 3), (5, 2), (8, 15)])
+@pytest.mark.parametrize("x", [np.float32([[1, -0.5], [0.25, 2], [0, -1.5]]), np.eye(20, 2, -10, np.float32)])
+def test_floats_that_numpy_has_no_name_for_are_read_as_wider_ones_in_any_storage(
+    tmp_path: Path, is_chunked: bool, exponent: int, mantissa: int, x: np.ndarray
+) -> None:
+    with h5py.File(tmp_path / "v.h5", "w") as file:
+        create = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        if is_chunked:
+            create.set_chunk((2, 2))
+        space = h5py.h5s.create_simple(x.shape)
+        h5py.Dataset(h5py.h5d.create(file.id, b"x", small_float(exponent, mantissa), space, create))[:] = x
+        file["zeros"] = np.zeros(100)  # behind the matrix, where a wider one would end
+    assert_array_equal(read_whole(tmp_path / "v.h5").vectors, x)
+    with closing(open_source(str(tmp_path / "v.h5"))) as source:
+        batches = [np.array(batch.vectors) for chunk in source.chunks() for batch in chunk.batches(3)]
+    assert_array_equal(np.concatenate(batches), x)
+    assert_array_equal(read_whole(rewritten(tmp_path / "v.h5", tmp_path / "w.h5")).vectors, 2 * x)
 
 
 # --- writing ------------------------------------------------------------------------------------------------------
@@ -372,10 +401,8 @@ def test_no_packed_chunk_is_read_twice(tmp_path: Path) -> None:
     def build(file: h5py.File) -> None:
         file.create_dataset("x", data=np.ones((n, 6)), chunks=(step, 6), compression="gzip")
 
-    with (
-        mock.patch.object(rows_of, "PARTITION_ELEMENTS", 64 * 6),
-        closing(open_source(str(file_with(tmp_path, build)))) as source,
-    ):
+    small = ReadOptions(partition_elements=64 * 6)
+    with closing(open_source(str(file_with(tmp_path, build)), small)) as source:
         starts = [chunk.start for chunk in source.chunks()]
         assert len(starts) > 5
         assert source.partition % step == 0

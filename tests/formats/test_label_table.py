@@ -176,7 +176,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_column_is_asked_for_once() -> None:
-    with pytest.raises(UsageError, match="column 'g' is asked for twice"):
+    with pytest.raises(UsageError, match="column 'g' is requested twice"):
         read("g,h\nF,1\n", attributes=("g",), numeric=("g",))
 
 
@@ -257,3 +257,145 @@ def test_a_column_that_is_named_may_be_called_like_vectors() -> None:
     assert classes_of(read("2024 2025\na\nb\n", attributes=("2024 2025",))) == ["a", "b"]
     assert classes_of(read("the 1 2 3,g\na,x\nb,x\n", attributes=("the 1 2 3",))) == ["a", "b"]
     assert classes_of(read("word,the 1 2 3\nw0,a\nw1,b\n")) == ["a", "b"]
+
+
+PLAIN_TABLE = "word,label\nbolta,F\nkirun,M\nzoë,F\n"
+
+
+def pair(labels: GuardedLabels) -> tuple[object, list[str | None]]:
+    return labels.keys, classes_of(labels)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        PLAIN_TABLE.replace("\n", "\r").encode(),
+        PLAIN_TABLE.replace("\n", "\r").removesuffix("\r").encode(),
+        b"\xef\xbb\xbf" + PLAIN_TABLE.replace("\n", "\r").encode(),
+        ("sep=,\r\n" + PLAIN_TABLE).encode(),
+        ('"sep=;"\n' + PLAIN_TABLE.replace(",", ";")).encode(),
+        ("sep=\t\n" + PLAIN_TABLE.replace(",", "\t")).encode(),
+        PLAIN_TABLE.encode("utf-16"),
+        PLAIN_TABLE.replace(",", "\t").replace("\n", "\r\n").encode("utf-16"),
+        PLAIN_TABLE.encode("utf-16-le"),
+        PLAIN_TABLE.encode("utf-16-be"),
+        b"\xfe\xff" + PLAIN_TABLE.replace("\n", "\r").encode("utf-16-be"),
+        PLAIN_TABLE.encode("utf-32"),
+    ],
+)
+def test_what_spreadsheets_write_reads_as_plain_csv(content: bytes) -> None:
+    assert pair(read(content)) == pair(read(PLAIN_TABLE))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf16_without_a_mark_is_known_in_other_scripts_and_in_large_files(encoding: str) -> None:
+    text = "слово;метка\n" + "".join(f"слово{i};{'мж'[i % 2]}\n" for i in range(200_000))
+    labels = read(text.encode(encoding), key="слово")
+    assert (len(labels), labels.attributes[0].classes, (labels.keys or ())[-1]) == (200_000, ("ж", "м"), "слово199999")
+
+
+def test_utf16_that_is_cut_is_refused() -> None:
+    with pytest.raises(FormatError, match="UTF-16-LE text but does not go on so near byte 39"):
+        read("word,label\na,F\nb,M\n".encode("utf-16")[:-1])
+
+
+def test_line_ends_within_quotes_stay_as_they_are_in_a_file_whose_lines_end_in_cr() -> None:
+    labels = read(b'"wo\nrd",label\r"a\nb",F\r"c\rd","x\n\ry"\r', key="wo\nrd")
+    assert pair(labels) == (("a\nb", "c\rd"), ["F", "x\n\ry"])
+
+
+def test_a_line_feed_in_a_file_whose_lines_end_in_cr_is_refused_with_its_line() -> None:
+    with pytest.raises(FormatError, match="line 3: broken CSV"):
+        read(b"word,label\ra,F\rb,M\nc,F\r")
+
+
+def test_a_declared_separator_counts_as_a_line() -> None:
+    with pytest.raises(FormatError, match="line 4: 1 fields, the header has 2"):
+        read("sep=;\nword;label\na;F\nb\n")
+    with pytest.raises(FormatError, match=r"line 1: the separator is '\|', expected"):
+        read("sep=|\nword|label\na|F\n")
+    with pytest.raises(FormatError, match="no header line"):
+        read("sep=;\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('word,label\na,F\n"b,M\nc,F\nd,M\n', "line 3: .*opens here and is not closed to the end"),
+        ('word,label\na,F\n"b\nc","M\nc,F\nd,M\n', "line 4: .*opens here and is not closed to the end"),
+        ('sep=,\nword,label\na,F\n"b,M\nc,F\nd,M\n', "line 4: .*opens here and is not closed to the end"),
+        ('word,label\na,"F\nb,F\nc,"M"\nd,M\n', "line 2: .*opens here and closes on line 4 where no cell ends"),
+        ('word,label\na,F\nb,"M\n' + "c,F\n" * 600_000, "line 3: .*is not closed within 2 MiB"),
+        ('word,label\nx,F\n"b,M\n' + "c,F\n" * 300_000, "line 3: .*is not closed to the end"),
+    ],
+)
+def test_a_quote_that_is_not_closed_is_refused_with_the_line_where_it_opened(text: str, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        read(text)
+
+
+def test_a_first_column_without_a_name_is_no_label(recwarn: pytest.WarningsRecorder) -> None:
+    labels = read(",gender,city\n0,F,x\n1,M,y\n", attributes=("gender",))
+    assert (labels.keys, labels.key_column, classes_of(labels)) == (None, None, ["F", "M"])
+    assert labels.index is not None
+    assert labels.index.tolist() == [0, 1]
+    assert classes_of(read('"","gender"\n"1","F"\n"2","M"\n')) == ["F", "M"]
+    assert classes_of(read("Unnamed: 0,Unnamed: 0.1,gender\n0,0,F\n1,1,M\n")) == ["F", "M"]
+    assert read(",word,g\n7,a,F\n9,b,M\n").keys == ("a", "b")
+    assert read(",word,g\n7,a,F\n9,b,M\n").index is None
+    assert read(",g\n7,F\n9,M\n", by_row=True).index is None
+    assert not recwarn.list
+
+
+def test_a_column_without_a_name_joins_as_rows_or_keys() -> None:
+    labels = read(",g\n7,F\n009,M\n3.0,M\n", key="")
+    assert (labels.keys, labels.key_column) == (("7", "9", "3"), "")
+    assert labels.index is not None
+    assert labels.index.tolist() == [7, 9, 3]
+    labels = read(",g\n7,F\nhe,M\n", key="")
+    assert (labels.keys, labels.key_column, labels.index) == (("7", "he"), "", None)
+    with pytest.warns(SalcliWarning, match=r"1 keys stand twice .*\('7' on lines 2 and 3\)"):
+        assert read(",g\n7,F\n7.0,F\n8,M\n", key="").index.tolist() == [7, 8]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        (",g\n0,F\nhe,M\n", {}, "line 3: 'he' in the first column, which has no name.*`key=''`.*`by_row`"),
+        (",g\n0,F\n,M\n", {}, "line 3: '' in the first column"),
+        ("word,g\na,F\n", {"key": ""}, "`key=''` joins by a first column without a name"),
+        (",g\n7,F\n7,M\n", {"key": ""}, "key '7' is 'F' on line 2 and 'M' on line 3"),
+        ("word,gender\na,F\n", {"attributes": ("gendr",)}, r"no column 'gendr' .*did you mean gender\?"),
+        ("word,gender\na,F\n", {"attributes": ("Gender",)}, r"did you mean gender\?"),
+        ("word,a,b\nx,F,M\n", {"attributes": ("a,b",)}, "each is named by itself: repeat the option"),
+        ("word,a\nx,F\n", {"key": "wrd"}, r"no column 'wrd' .*did you mean word\?"),
+    ],
+)
+def test_an_index_or_a_name_that_does_not_fit_is_refused(text: str, options: dict[str, object], message: str) -> None:
+    with pytest.raises(LabelError, match=message):
+        read(text, **options)
+
+
+def test_a_second_column_without_a_name_is_refused() -> None:
+    with pytest.raises(FormatError, match="a column has no name"):
+        read(",a,\n0,x,y\n")
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (["F", "nan"], "column 'g': 'nan' is a class like any other"),
+        (["F", "NA", "NaN"], "column 'g': 'NA', 'NaN' are classes like any others"),
+        (["Male", "male", "F", "f"], "the classes 'F' and 'f' differ only in case, and 1 more such"),
+        (["F", "F "], "line 3: spaces around labels in column 'g' are trimmed .'F ' is 'F'."),
+    ],
+)
+def test_classes_that_look_alike_or_like_missing_ones_are_named(cells: list[str], message: str) -> None:
+    with pytest.warns(SalcliWarning, match=message) as told:
+        read("g\n" + "\n".join(cells) + "\n")
+    assert len(told) == 1
+
+
+def test_keys_that_stand_twice_are_named() -> None:
+    with pytest.warns(SalcliWarning, match=r"2 keys stand twice .*\('a' on lines 2 and 4 among them\)"):
+        read("word,g\na,F\nb,M\na,F\nb,M\n")

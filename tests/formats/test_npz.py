@@ -1,3 +1,4 @@
+import itertools
 import zipfile
 from contextlib import closing
 from pathlib import Path
@@ -5,12 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError
+from salcli.formats import npz_keys
 from salcli.formats.registry import create, open_source
 from salcli.options import ReadOptions
+
+from .strategies import file_of
 
 X = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
 KEYS = np.array(["a b", "", "ü", "null", "x", "y", "z"])
@@ -122,3 +128,78 @@ def test_the_output_keeps_the_other_arrays_and_has_the_same_bytes_each_time(tmp_
         assert_array_equal(held["words"], KEYS)
         assert_array_equal(held["other"], other)
     assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
+
+
+def rewritten(source_path: Path, target: Path, **options: Any) -> Path:
+    with (
+        closing(open_source(str(source_path), ReadOptions(**options))) as source,
+        create(str(target), source, d=source.d, dtype=source.dtype, format_name="npz") as writer,
+    ):
+        for chunk in source.chunks():
+            writer.write(writer.encode(chunk.read()))
+    return target
+
+
+def test_keys_take_what_their_letters_take_where_one_is_long(tmp_path: Path) -> None:
+    keys = [f"w{i}" for i in range(2000)] + ["ü" * 4000]
+    (tmp_path / "v.txt").write_text("".join(f"{key} 1.5 2\n" for key in keys), "utf-8")
+    rewritten(tmp_path / "v.txt", tmp_path / "x.npz")
+    assert (tmp_path / "x.npz").stat().st_size < 100_000
+    with np.load(tmp_path / "x.npz", allow_pickle=False) as z:
+        text = z["keys_utf8"].tobytes()
+        assert [text[a:b].decode() for a, b in itertools.pairwise(z["keys_offsets"])] == keys
+        assert sorted(z.files) == ["keys_offsets", "keys_utf8", "vectors"]
+    assert list(read(tmp_path / "x.npz").keys or ()) == keys
+    again = rewritten(tmp_path / "x.npz", tmp_path / "y.npz")
+    assert again.read_bytes() == (tmp_path / "x.npz").read_bytes()
+
+
+def test_keys_of_ordinary_length_are_the_array_that_numpy_makes_of_them(tmp_path: Path) -> None:
+    keys = [f"w{i}" for i in range(50_000)] + ["x" * 60]
+    (tmp_path / "v.txt").write_text("".join(f"{key} 1.5 2\n" for key in keys), "utf-8")
+    with np.load(rewritten(tmp_path / "v.txt", tmp_path / "x.npz"), allow_pickle=False) as z:
+        assert_array_equal(z["keys"], np.array(keys))
+        assert z["keys"].dtype == np.array(keys).dtype
+
+
+letters = st.characters(exclude_categories=()).filter(lambda c: not "\ud800" <= c <= "\udc7f" and c <= "\udcff")
+
+
+@given(st.lists(st.text(letters, max_size=5), min_size=1, max_size=9), st.sampled_from([1, 3, 1 << 20]))
+def test_keys_of_any_letters_come_back_from_the_joined_layout(keys: list[str], piece: int) -> None:
+    with file_of(b"", "x.npz") as path, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(npz_keys, "PADDED_BYTES", -1)
+        patch.setattr(npz_keys, "PIECE", piece * 64)
+        with zipfile.ZipFile(path, "w") as archive:
+            npz_keys.write_keys(lambda name: archive.open(f"{name}.npy", "w"), "words", keys, -1, "x.npz")
+            with archive.open("x.npy", "w") as member:
+                np.save(member, np.ones((len(keys), 2)))
+        expected = [key.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape") for key in keys]
+        assert list(read(path).keys or ()) == expected
+        assert list(read(path, keys_dataset="words").keys or ()) == expected
+
+
+@pytest.mark.parametrize(
+    "offsets", [[0, 2, 9], [1, 2, 6], [0, 7, 6], [0, -1, 6], [-(2**63), 0, 6], [0, 2**62, 6], [0, 0, 5]]
+)
+def test_offsets_that_do_not_cut_the_text_are_refused(tmp_path: Path, offsets: list[int]) -> None:
+    np.savez(tmp_path / "x.npz", x=X[:2], keys_utf8=np.frombuffer(b"abcdef", np.uint8), keys_offsets=np.array(offsets))
+    with pytest.raises(FormatError, match=r"x\.npz\[keys_offsets\]: does not cut the 6 bytes of keys_utf8"):
+        read(tmp_path / "x.npz")
+
+
+def test_an_array_of_objects_is_in_nobodys_way_once_the_keys_are_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", allow_pickle=True, x=X, words=np.array([*KEYS], object), names=KEYS, more=KEYS)
+    with pytest.raises(FormatError, match="choose one with `keys_dataset`"):
+        read(tmp_path / "x.npz")
+    np.savez(tmp_path / "y.npz", allow_pickle=True, x=X, words=np.array([*KEYS], object), names=KEYS)
+    with pytest.raises(FormatError, match=r"y\.npz\[words\].*`keys_dataset`, or give `keys_file=FILE`"):
+        read(tmp_path / "y.npz")
+    assert read(tmp_path / "y.npz", keys_dataset="names").keys == tuple(KEYS)
+    assert read(tmp_path / "y.npz", keyed=False).keys is None
+    (tmp_path / "keys.txt").write_text("".join(f"k{i}\n" for i in range(7)))
+    assert (read(tmp_path / "x.npz", keys_file=str(tmp_path / "keys.txt")).keys or ())[6] == "k6"
+    kept = rewritten(tmp_path / "x.npz", tmp_path / "z.npz", keys_file=str(tmp_path / "keys.txt"))
+    assert (read(kept).keys or ())[6] == "k6"
+    with np.load(kept, allow_pickle=True) as z:
+        assert_array_equal(z["words"], KEYS)

@@ -1,9 +1,13 @@
+import io
 import pickle
+import zipfile
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import orc
 
 from salcli.errors import FormatError
 from salcli.formats.registry import open_source, recognised
@@ -16,6 +20,24 @@ from salcli.formats.sniff import (
 )
 
 from .strategies import file_of
+
+
+def orc_file() -> bytes:
+    handle = io.BytesIO()
+    orc.write_table(pa.table({"x": [1.5, 2.5] * 100, "word": ["a", "b"] * 100}), handle)
+    return handle.getvalue()
+
+
+def safetensors_file(header: bytes) -> bytes:
+    return len(header).to_bytes(8, "little") + header + bytes(16)
+
+
+def zip_of(*names: str) -> bytes:
+    handle = io.BytesIO()
+    with zipfile.ZipFile(handle, "w") as archive:
+        for name in names:
+            archive.writestr(name, "x")
+    return handle.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -35,20 +57,43 @@ from .strategies import file_of
         (pickle.dumps([1], 5), "pickle"),
         (b"\xff\xfea\x00 \x001\x00", "UTF-16"),
         (b"%PDF-1.7", "PDF"),
+        (pickle.dumps((1, 2), 2), "pickle"),
+        (pickle.dumps({"a": [1.5]}, 1), "pickle"),
+        (pickle.dumps([1.5], 0), "pickle"),
+        (b"(lp1\nF1.5\na.", "pickle"),
+        (b"(dp1\nS'a'\np2\nI1\ns.", "pickle"),
+        (orc_file(), "ORC"),
+        (b"IxF2" + (128).to_bytes(4, "little") + (10).to_bytes(8, "little") + bytes(5120), "faiss"),
+        (safetensors_file(b'{"x":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}'), "safetensors"),
+        (safetensors_file(b'{"__metadata__":{}}' + b" " * 70_000), "safetensors"),
+        (zip_of("[Content_Types].xml", "xl/workbook.xml"), "Excel"),
+        (zip_of("content.xml", "mimetype"), "Office"),
+        (zip_of("archive/data.pkl", "archive/data/0"), "PyTorch"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500), "Excel"),
         (b"SQLite format 3\x00", "SQLite"),
         (b"x" * 257 + b"ustar", "tar"),
     ],
 )
 def test_what_is_no_embedding_file_is_named(head: bytes, told: str) -> None:
-    reason = refusal(head)
-    assert reason is not None
-    assert told in reason
-    with file_of(head, "vectors.txt") as path, pytest.raises(FormatError, match=r"vectors\.txt: "):
+    assert head.startswith(b"PK") or told in str(refusal(head))
+    with file_of(head, "vectors.txt") as path, pytest.raises(FormatError, match=rf"vectors\.txt: .*{told}"):
         open_source(str(path))
 
 
 @pytest.mark.parametrize(
-    "head", [b"the 0.1 0.2\n", b"2 3\n", b"<unk> 0.1 0.2\n", b"</s> 1 2\n", b"html 1 2\n", b"\x80 1 2\n"]
+    "head",
+    [
+        b"ORC 0.1 0.2\norc 0.1 0.2",
+        b"IxF2 0.1 0.2\n",
+        b"(lp 0.1 0.2\n",
+        b"GGU 0.1 0.2\n",
+        b"the 0.1 0.2\n",
+        b"2 3\n",
+        b"<unk> 0.1 0.2\n",
+        b"</s> 1 2\n",
+        b"html 1 2\n",
+        b"\x80 1 2\n",
+    ],
 )
 def test_words_that_look_odd_are_not_refused(head: bytes) -> None:
     assert refusal(head) is None

@@ -3,6 +3,7 @@
 import gzip
 import io
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError, RangeError, SalcliWarning
 from salcli.formats import word2vec_text as text
+from salcli.formats.registry import create, open_source, output_format
 from salcli.formats.word2vec_text import TextWriter
 
 from .strategies import (
@@ -31,7 +33,7 @@ from .strategies import (
     words,
 )
 
-Rows = list[tuple[bytes, list[float]]]
+Rows = list[tuple[bytes | None, list[float]]]
 
 
 def number_in(field: bytes) -> float | None:
@@ -57,6 +59,19 @@ def cut_from_the_right(row: bytes, d: int) -> tuple[bytes, list[bytes]] | None:
     return (word, fields) if word else None
 
 
+def fields_of(row: bytes) -> list[bytes]:
+    return [part for part in row.replace(b"\t", b" ").split(b" ") if part]
+
+
+def have_words(rows: list[bytes]) -> bool | None:
+    """Whether rows begin with words, by the first field of each; None where nobody can tell."""
+    firsts = [(*fields_of(row), b"")[0] for row in rows]
+    values = [number_in(first) for first in firsts]
+    pointed = [value is not None and b"n" not in first.lower() and any(mark in first.lower() for mark in (b".", b"e"))
+               for first, value in zip(firsts, values, strict=True)]  # fmt: skip
+    return True if None in values or not any(pointed) else False if all(pointed) else None
+
+
 def plainly_read(data: bytes, *, drops_nonfinite: bool = False) -> Rows | None:
     """Read a text file by the rules, row by row; None where it must be refused."""
     *rows, last = data.removeprefix(BOM).split(b"\n")
@@ -68,16 +83,22 @@ def plainly_read(data: bytes, *, drops_nonfinite: bool = False) -> Rows | None:
     if header and not rows:
         return None
     rows = rows[1:] if header else rows
+    if not last.strip(b" \t\r"):
+        last = b""
+        while rows and not rows[-1].strip(b" \t\r"):
+            rows.pop()
     if all(row.endswith(b"\r") for row in rows):  # a last row may lack its line end altogether
         rows, last = [row[:-1] for row in rows], last.removesuffix(b"\r")
     rows += [last] if last else []
-    counts = Counter(len([part for part in row.replace(b"\t", b" ").split(b" ") if part]) for row in rows)
-    d = header[1] if header else min(counts, key=lambda count: (-counts[count], count), default=0) - 1
-    if not rows or d < 1 or (header and header[0] != len(rows)):
+    counts = Counter(len(fields_of(row)) for row in rows)
+    is_narrow = header and rows and len(fields_of(rows[0])) == header[1] and rows[0][:2].strip(b" \t")
+    keyed = have_words(rows) if not header or is_narrow else True
+    d = header[1] if header else min(counts, key=lambda count: (-counts[count], count), default=0) - bool(keyed)
+    if not rows or d < 1 or (header and header[0] != len(rows)) or keyed is None:
         return None
     found: Rows = []
     for row in rows:
-        cut = cut_from_the_right(row, d)
+        cut: Any = cut_from_the_right(row, d) if keyed else (None, fields_of(row)) if counts == {d: len(rows)} else None
         values = [number_in(field) for field in cut[1]] if cut else [None]
         if cut is None or None in values:
             return None
@@ -91,7 +112,8 @@ def plainly_read(data: bytes, *, drops_nonfinite: bool = False) -> Rows | None:
 @st.composite
 def files(draw: st.DrawFn) -> bytes:
     """Text files of vectors: mostly good ones, each with its own kinds of oddities."""
-    d = draw(st.integers(1, 4))
+    d, is_bare = draw(st.integers(1, 4)), draw(st.integers(0, 5)) == 0
+    firsts = good_numbers.filter(lambda number: b"." in number or draw(st.integers(0, 30)) == 0)
     word = draw(st.sampled_from([words(), words(b" ", b"  ", b"\t", max_pieces=3), words(b" ", min_pieces=0)]))
     spacing = draw(st.sampled_from([[b" "], [b" "], [b"\t"], [b" ", b"  ", b"\t"]]))
     trailing = draw(st.sampled_from([[b""], [b""], [b" "], [b"", b" ", b"\t "]]))
@@ -103,13 +125,14 @@ def files(draw: st.DrawFn) -> bytes:
         fields = [draw(good_numbers) for _ in range(draw(st.sampled_from(widths)))]
         if odd and fields and draw(st.integers(0, 3)) == 0:
             fields[draw(st.integers(0, len(fields) - 1))] = draw(st.sampled_from(odd))
-        parts = [draw(word), *fields]
+        parts = [draw(firsts), *fields[1:]] if is_bare else [draw(word), *fields]
         row = b"".join(part + draw(st.sampled_from(spacing)) for part in parts[:-1]) + parts[-1]
         rows.append(row + draw(st.sampled_from(trailing)) + draw(st.sampled_from(ends)))
     n = len(rows)
     header = draw(st.sampled_from([None, None, (n, d), (n, d), (n, d), (n + 1, d), (max(0, n - 1), d), (n, d + 1)]))
     first = b"" if header is None else b"%d %d" % header + draw(st.sampled_from(ends))
-    data = draw(st.sampled_from([b"", b"", BOM])) + first + b"".join(rows)
+    blanks = draw(st.sampled_from([b"", b"", b"\n", b"\r\n", b"\n \t\n\n", b" "]))
+    data = draw(st.sampled_from([b"", b"", BOM])) + first + b"".join(rows) + blanks
     return data[:-1] if data.endswith(b"\n") and draw(st.integers(0, 3)) == 0 and rows else data
 
 
@@ -144,7 +167,7 @@ def test_any_file_reads_as_the_plain_reader_reads_it_for_any_size_of_batch(
                 read_whole(path, **options)
             return
         found = read_whole(path, **options)
-    assert found.words == [word for word, _ in expected]
+    assert found.words == words_of(expected)
     assert found.vectors.tobytes() == np.array([row for _, row in expected]).tobytes()
 
 
@@ -158,8 +181,12 @@ def test_a_compressed_file_reads_as_the_plain_one(data: bytes) -> None:
                 read_whole(path, text_dtype=np.dtype(np.float64), batch_rows=2)
             return
         found = read_whole(path, text_dtype=np.dtype(np.float64), batch_rows=2)
-    assert found.words == [word for word, _ in expected]
+    assert found.words == words_of(expected)
     assert found.vectors.tobytes() == np.array([row for _, row in expected]).tobytes()
+
+
+def words_of(rows: Rows) -> list[bytes]:
+    return [word for word, _ in rows if word is not None]
 
 
 def test_the_plain_reader_itself_knows_the_rules() -> None:
@@ -300,6 +327,10 @@ def test_what_is_written_without_a_header_reads_back_the_same(held: list[bytes],
     keys = tuple(word.decode("utf-8", "surrogateescape") for word in held)
     vectors = data.draw(matrices(len(keys), np.float32))
     assume(vectors.shape[1] > 1 or not held[0].isdigit())
+    if not have_words(held):
+        with pytest.raises(FormatError, match=r"^out\.txt: every key begins with a number"):
+            written(keys, vectors, has_header=False)
+        return
     with file_of(written(keys, vectors, has_header=False)) as path, unwarned():
         found = read_whole(path)
     assert found.format == "glove"
@@ -354,10 +385,74 @@ def test_a_first_row_that_would_be_taken_for_a_byte_order_mark_is_refused_withou
     assert written(("\ufeffa", "b"), vectors)
 
 
-def test_text_without_keys_is_refused_naming_the_option_that_gives_them() -> None:
-    writer = TextWriter(io.BytesIO(), n=1, d=1, dtype=np.dtype(np.float32), has_header=True, target="out.txt")
-    with pytest.raises(FormatError, match=r"^out\.txt: text needs a key for every row.*`keys_file=FILE`"):
-        writer.encode(Embeddings.starting_at(0, np.ones((1, 1), np.float32)))
+@pytest.mark.parametrize("name", ["out.txt", "out.vec", "out.TSV.gz"])
+def test_text_of_rows_without_keys_is_rows_of_numbers_in_tsv_and_refused_elsewhere(tmp_path: Path, name: str) -> None:
+    np.save(tmp_path / "x.npy", x := np.float32([[1, -2.5], [1e-30, 0]]))
+    target = tmp_path / name
+    with open_source(str(tmp_path / "x.npy")) as source:
+        format_name = output_format(str(target), source, None)
+        with ExitStack() as stack:
+            if "tsv" not in name.lower():
+                stack.enter_context(
+                    pytest.raises(FormatError, match="text needs a key for every row.*`keys_file=FILE`")
+                )
+            with create(str(target), source, d=2, dtype=x.dtype, format_name=format_name) as writer:
+                writer.write(writer.encode(Embeddings.starting_at(0, x)))
+    if target.exists():
+        assert gzip.decompress(target.read_bytes()) == b"1.0\t-2.5\n1e-30\t0.0\n"
+        assert (found := read_whole(target)).keys is None
+        assert found.vectors.tobytes() == x.tobytes()
+
+
+BARE = b"0.5 1 -2\n-1.5e3 0 4\n.25 7 -1\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "keyed", "keys"),
+    [
+        (BARE, None, None),
+        (BARE.replace(b" ", b"\t"), None, None),
+        (b"   0.50  1 -2\n-15.00   0 4  \n  0.25  7 -1", None, None),
+        (b"3 3\n" + BARE, None, None),
+        (b"3 2\n" + BARE, None, ("0.5", "-1.5e3", ".25")),
+        (BARE, True, ("0.5", "-1.5e3", ".25")),
+        (b"7 1 -2\n8 0 4\n9 7 -1\n", None, ("7", "8", "9")),
+        (b"7 1 -2\n8 0 4\n9 7 -1\n", False, None),
+        (b"7 1 -2\n8.5 0 4\n", False, None),
+        (b"7 1 -2\n8.5 0 4\n", True, ("7", "8.5")),
+    ],
+)
+def test_rows_of_numbers_only_have_no_keys_unless_the_first_are_whole(
+    data: bytes, keyed: bool | None, keys: tuple[str, ...] | None
+) -> None:
+    with file_of(data) as path, unwarned():
+        found = read_whole(path, keyed=keyed, text_dtype=np.dtype(np.float64), batch_rows=1)
+    assert found.keys == keys
+    numbers = [[float(field) for field in line.split()] for line in data.splitlines() if line.split() not in HEADERS]
+    np.testing.assert_array_equal(found.vectors, [row[keys is not None :] for row in numbers])
+
+
+HEADERS = ([b"3", b"3"], [b"3", b"2"])
+
+
+@pytest.mark.parametrize("first", [b"8", b"nan", b"-inf"])
+def test_where_nobody_can_tell_words_from_coordinates_both_options_are_named(first: bytes) -> None:
+    with (
+        file_of(BARE + first + b" 1 2\n") as path,
+        pytest.raises(FormatError, match=r"\(line 1\).*\(line 4\).*`keyed` or `keyed=False`"),
+    ):
+        read_whole(path)
+
+
+def test_a_word_after_rows_that_begin_with_numbers_makes_them_words_with_a_warning() -> None:
+    with file_of(BARE + b"the 1 2\n0.75 1 2\n") as path, pytest.warns(SalcliWarning, match="line 4 begins with a word"):
+        assert read_whole(path).keys == ("0.5", "-1.5e3", ".25", "the", "0.75")
+
+
+@pytest.mark.parametrize("last", [b"0.5 1\n", b"0.5 1 2 3\n", b"0.5 1 x\n", b"0.5 1 0,5"])
+def test_a_row_of_numbers_only_that_is_unlike_the_others_is_named(last: bytes) -> None:
+    with file_of(BARE + last) as path, pytest.raises(FormatError, match="line 4: "):
+        read_whole(path)
 
 
 # --- messages -----------------------------------------------------------------------------------------------------
@@ -526,3 +621,43 @@ def test_without_a_header_the_most_frequent_row_decides_never_line_1_alone(
 def test_a_forced_header_that_is_not_there_is_missed_with_its_line_quoted() -> None:
     with file_of(b"a 1 2\nb 1 2\n") as path, pytest.raises(FormatError, match="line 1: 'a 1 2', expected a header"):
         read_whole(path, format="word2vec-text")
+
+
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n \t\r\n", b"  ", b"\n" * 5000])
+@pytest.mark.parametrize("span_bytes", [1, 7, 4 << 20])
+def test_blank_lines_at_the_end_are_no_rows(end: bytes, span_bytes: int) -> None:
+    data = b"2 2\na 1 2\nb 3 4\n" + end
+    with mock.patch.object(text, "SPAN_BYTES", span_bytes), file_of(data) as path:
+        found = read_whole(path)
+    assert found.keys == ("a", "b")
+
+
+def test_a_blank_line_between_rows_is_still_refused() -> None:
+    with file_of(b"a 1 2\n\nb 3 4\n") as path, pytest.raises(FormatError, match="line 2: an empty row"):
+        read_whole(path)
+
+
+def test_blank_lines_without_end_are_refused_in_bounded_memory() -> None:
+    with file_of(b"a 1 2\n" + b"\n" * (17 << 20)) as path, pytest.raises(FormatError, match="nothing but blank lines"):
+        read_whole(path)
+
+
+def test_glove_text_gets_the_header_that_readers_of_vec_need(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_bytes(b"a 1 2\nb 3 4\n")
+    for name, first in (("o.vec", b"2 2\n"), ("o.txt", b"a 1.0 2.0\n"), ("o.vec.gz", b"2 2\n")):
+        with open_source(str(tmp_path / "x.txt")) as source:
+            format_name = output_format(str(tmp_path / name), source, None)
+            with create(str(tmp_path / name), source, d=2, dtype=source.dtype, format_name=format_name) as writer:
+                writer.write(writer.encode(next(source.chunks()).read()))
+        data = (tmp_path / name).read_bytes()
+        assert (gzip.decompress(data) if name.endswith(".gz") else data).startswith(first)
+
+
+def test_keys_that_npy_cannot_hold_are_said_to_be_left_behind(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_bytes(b"a 1 2\nb 3 4\n")
+    with (
+        open_source(str(tmp_path / "x.txt")) as source,
+        pytest.warns(SalcliWarning, match=r"o\.npy: npy holds no keys: those of .*x\.txt are left behind"),
+        create(str(tmp_path / "o.npy"), source, d=2, dtype=source.dtype, format_name="npy") as writer,
+    ):
+        writer.write(writer.encode(next(source.chunks()).read()).astype(source.dtype))

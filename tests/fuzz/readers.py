@@ -57,7 +57,7 @@ def read_source(path: str, **options: Any) -> tuple[tuple[str, ...] | None, np.n
         assert len(keys) == (source.n if source.has_keys else 0)
         assert sum(map(len, batches)) == source.n
         source.place(source.n - 1)
-        source.sha256()
+        source.digest("blake3")
         return (keys if source.has_keys else None), np.concatenate([batch.vectors for batch in batches])
 
 

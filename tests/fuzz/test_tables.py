@@ -1,6 +1,7 @@
 """Any label CSV reads as a plain reader of RFC 4180 reads it; any gold set or changed file is read or refused."""
 
 import csv
+import re
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +21,11 @@ from .seeds import BINARY, BOM, LABELS, PACKERS, SIMILARITY, TEXT
 from .strategies import mutated
 
 Table = list[tuple[str, str | None]]
+SWAPPED = str.maketrans("\r\n", "\n\r")
 
 
 def plain_records(text: str, delimiter: str) -> list[list[str]] | None:  # noqa: C901 (a state machine, plain to read as one)
-    """Part text into fields letter by letter; None where a quote stands wrong or a line ends in CR alone."""
+    """Part text into fields letter by letter; None where a quote stands wrong or some lines end in CR alone."""
     records: list[list[str]] = []
     record, field, state, at = [], "", "start", 0
     while at <= len(text):
@@ -61,8 +63,11 @@ def plain_records(text: str, delimiter: str) -> list[list[str]] | None:  # noqa:
 def plainly_read(data: bytes) -> Table | None:
     """Read keys and labels of a CSV with the columns `word` and one other; None where it must be refused."""
     text = data.removeprefix(BOM).decode("utf-8", "surrogateescape")
+    is_cr = re.match(r"[^\r\n]*\r(?!\n)", text) is not None  # of the first line: then it ends all of them
+    text = text.translate(SWAPPED) if is_cr else text
     first = text.partition("\n")[0]
     records = plain_records(text, max(",;\t", key=first.count))
+    records = [[cell.translate(SWAPPED) for cell in record] for record in records or ()] if is_cr else records
     if not records:
         return None
     while len(records[0]) > 1 and records[-1] == [""]:
@@ -113,7 +118,7 @@ PLAIN = st.sampled_from([b"a", b"b", b"c", b"F", b"M", b"F ", b"", b"null", "é"
 def tables(draw: st.DrawFn) -> bytes:
     """CSV files, most of them good, with something odd in every few cells."""
     delimiter = draw(st.sampled_from([b",", b",", b";", b"\t"]))
-    ends = draw(st.sampled_from([[b"\n"], [b"\n"], [b"\r\n"], [b"\n", b"\r\n"], [b"\n", b"\n\n"]]))
+    ends = draw(st.sampled_from([[b"\n"], [b"\n"], [b"\r\n"], [b"\n", b"\r\n"], [b"\n", b"\n\n"], [b"\r"]]))
     cells = draw(st.sampled_from([PLAIN, PLAIN | QUOTED, PLAIN | QUOTED | CELL]))
     header = draw(
         st.sampled_from([b"word%by", b"word%by", b"y%bword", b'"word"%b"y"', b"word %b y", b"word", b"%b", b"word%bid"])
@@ -152,6 +157,7 @@ def test_any_label_csv_reads_as_the_plain_reader_reads_it_or_is_refused(data: by
 def test_the_plain_reader_itself_knows_the_rules() -> None:
     assert plainly_read(b'word;y\r\n"a;""b";F\r\nc;\r\n') == [('a;"b', "F"), ("c", None)]
     assert plainly_read(BOM + b"y\tword\nF\ta\n") == [("a", "F")]
+    assert plainly_read(b'word,y\ra,"F\nM"\r') == [("a", "F\nM")]
     for refused in (
         b"word,y\n",
         b"word,y\na\n",

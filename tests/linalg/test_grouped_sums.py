@@ -1,18 +1,17 @@
 """Sums by groups: how far float32 may take them from the plain sums, and when that is too far."""
 
 from itertools import pairwise
-from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salcli.linalg import class_sums as grouped_sums
-from salcli.linalg.class_sums import GROUP, NARROW, GroupedSums
+from salcli.linalg.class_sums import GROUP, NARROW, GroupedSums, Grouping
 from salcli.linalg.label_matrix import LabelMatrix
 from salcli.linalg.moments import CrossMoments
 
+GROUPING = Grouping()
 KINDS = ("normal", "shifted", "constant", "outliers", "tiny")
 
 
@@ -31,10 +30,15 @@ def rows_of(kind: str, n: int, d: int, seed: int) -> np.ndarray:
 
 
 def grouped(
-    x: np.ndarray, codes: np.ndarray, c: int, batches: list[int] | None = None, calls: list[int] | None = None
+    x: np.ndarray,
+    codes: np.ndarray,
+    c: int,
+    batches: list[int] | None = None,
+    calls: list[int] | None = None,
+    grouping: Grouping = GROUPING,
 ) -> CrossMoments:
     """Add rows up, cut into batches at `batches` and `calls`."""
-    sums = GroupedSums(x.shape[1], c)
+    sums = GroupedSums(x.shape[1], c, grouping)
     design = LabelMatrix(codes.astype(np.int32)[:, None], None, c, c)
     for a, b in pairwise(sorted({0, *(batches or []), *(calls or []), len(x)})):
         sums.add(x[a:b], design.take(slice(a, b)))
@@ -51,11 +55,7 @@ def test_sums_by_groups_are_as_near_to_the_plain_ones_as_they_say(
     x = rows_of(kind, n, d, seed)
     rng = np.random.default_rng(seed + 1)
     codes = rng.integers(0, c, n) if is_even else np.minimum(rng.geometric(0.8, n) - 1, c - 1)
-    with (
-        patch.object(grouped_sums, "BLOCK_ELEMENTS", at_once * GROUP * d),
-        patch.object(grouped_sums, "MEASURED", 1),
-    ):
-        moments = grouped(x, codes, c)
+    moments = grouped(x, codes, c, grouping=Grouping(block_elements=at_once * GROUP * d, measured=1))
     z, exact = np.eye(c)[codes], x.astype(np.float64)
     assert moments.n == n
     np.testing.assert_array_equal(moments.mean_z, z.mean(0))
@@ -81,15 +81,12 @@ def test_rows_add_up_to_the_same_bits_in_any_batches(
 ) -> None:
     x, codes = rows_of("shifted", n, d, seed), np.random.default_rng(seed).integers(0, c, n)
     batches, calls = (sorted({0, *(cut for cut in some if cut < n), n}) for some in (cuts, calls))
-    with (
-        patch.object(grouped_sums, "BLOCK_ELEMENTS", elements),
-        patch.object(grouped_sums, "GROUPS_ELEMENTS", elements),
-    ):
-        rows = GroupedSums.best_rows(d)
-        if is_fitting:  # as they are read, but that calls do not begin where they do
-            batches = sorted({*range(0, n, rows), n, *range(calls[len(calls) // 2], n, rows)})
-        one, other = grouped(x, codes, c), grouped(x, codes, c, batches, calls)
-        as_read = grouped(x, codes, c, [*range(0, n, rows), n])
+    grouping = Grouping(block_elements=elements, sums_elements=elements)
+    rows = grouping.block_rows(d)
+    if is_fitting:  # as they are read, but that calls do not begin where they do
+        batches = sorted({*range(0, n, rows), n, *range(calls[len(calls) // 2], n, rows)})
+    one, other = grouped(x, codes, c, grouping=grouping), grouped(x, codes, c, batches, calls, grouping)
+    as_read = grouped(x, codes, c, [*range(0, n, rows), n], grouping=grouping)
     for name in ("n", "mean_x", "mean_z", "comoment", "root_x", "most_grouped"):
         assert np.array_equal(getattr(one, name), getattr(other, name)), name
         assert np.array_equal(getattr(one, name), getattr(as_read, name)), name
@@ -102,14 +99,14 @@ def test_rows_add_up_to_the_same_bits_in_any_batches(
 
 @pytest.mark.parametrize("c", [2, 9])
 def test_full_batches_behind_others_are_not_taken_out_of_turn(c: int) -> None:
-    with patch.multiple(grouped_sums, BLOCK_ELEMENTS=128 * 5):
-        rows = GroupedSums.best_rows(5)
-        n = 4 * rows
-        x, codes = rows_of("shifted", n, 5, 1), np.random.default_rng(1).integers(0, c, n)
-        plain = grouped(x, codes, c)
-        behind_five = grouped(x, codes, c, [0, 5, 5 + rows, 5 + 2 * rows, n])
-        behind_a_group = grouped(x, codes, c, [0, GROUP, GROUP + rows, GROUP + 2 * rows, n])
-        in_another_call = grouped(x, codes, c, [0, rows - 5, rows, 2 * rows, n], [0, rows - 5, n])
+    grouping = Grouping(block_elements=128 * 5)
+    rows = grouping.block_rows(5)
+    n = 4 * rows
+    x, codes = rows_of("shifted", n, 5, 1), np.random.default_rng(1).integers(0, c, n)
+    plain = grouped(x, codes, c, grouping=grouping)
+    behind_five = grouped(x, codes, c, [0, 5, 5 + rows, 5 + 2 * rows, n], grouping=grouping)
+    behind_a_group = grouped(x, codes, c, [0, GROUP, GROUP + rows, GROUP + 2 * rows, n], grouping=grouping)
+    in_another_call = grouped(x, codes, c, [0, rows - 5, rows, 2 * rows, n], [0, rows - 5, n], grouping)
     for other in (behind_five, behind_a_group, in_another_call):
         assert np.array_equal(other.comoment, plain.comoment)
         assert np.array_equal(other.mean_x, plain.mean_x)
@@ -117,8 +114,8 @@ def test_full_batches_behind_others_are_not_taken_out_of_turn(c: int) -> None:
 
 def test_groups_of_parts_add_up_to_those_of_all_rows() -> None:
     x, codes = rows_of("normal", 5000, 6, 0), np.arange(5000) % 3
-    with patch.multiple(grouped_sums, BLOCK_ELEMENTS=64 * 6):
-        parts = [grouped(x[a:b], codes[a:b], 3) for a, b in ((0, 1999), (1999, 2000), (2000, 5000))]
+    small = Grouping(block_elements=64 * 6)
+    parts = [grouped(x[a:b], codes[a:b], 3, grouping=small) for a, b in ((0, 1999), (1999, 2000), (2000, 5000))]
     moments, plain = parts[0] + parts[1] + parts[2], CrossMoments.of(x.astype(np.float64), np.eye(3)[codes])
     np.testing.assert_allclose(moments.comoment, plain.comoment, atol=1e-3)
     assert moments.n == 5000
@@ -160,7 +157,7 @@ def test_labels_that_carry_nothing_are_not_settled_by_groups(mean: float) -> Non
 def test_sums_that_float32_cannot_hold_are_not_settled_and_not_taken_for_finite() -> None:
     x = np.full((GROUP, 2), 3e38, np.float32)
     codes = np.arange(GROUP) % 2
-    sums = GroupedSums(2, 2)
+    sums = GroupedSums(2, 2, GROUPING)
     sums.add(x, LabelMatrix(codes.astype(np.int32)[:, None], None, 2, 2))
     assert not CrossMoments.of_sums(sums).is_finite
     assert not (CrossMoments.of_sums(sums)).is_accurate_enough()
@@ -170,8 +167,8 @@ def test_sums_that_float32_cannot_hold_are_not_settled_and_not_taken_for_finite(
 @pytest.mark.parametrize("c", [2, 9])
 def test_a_number_that_is_not_finite_never_leaves_the_sums(value: float, c: int) -> None:
     x = rows_of("normal", 100_000, 8, 0)
-    sums = GroupedSums(8, c)
-    x[GroupedSums.best_rows(8) - 5, 3] = value  # among rows that are not measured
+    sums = GroupedSums(8, c, GROUPING)
+    x[GROUPING.block_rows(8) - 5, 3] = value  # among rows that are not measured
     sums.add(x, LabelMatrix((np.arange(len(x)) % c).astype(np.int32)[:, None], None, c, c))
     assert not CrossMoments.of_sums(sums).is_finite
 
@@ -179,8 +176,7 @@ def test_a_number_that_is_not_finite_never_leaves_the_sums(value: float, c: int)
 def test_a_class_gathers_rows_of_several_blocks_up_to_a_group_before_float64_takes_over() -> None:
     c, n = 40, 40_000
     codes, ones = np.arange(n) % c, np.ones((n, 2), np.float32)
-    with patch.object(grouped_sums, "BLOCK_ELEMENTS", 1 << 11):  # 1,024 rows: 25 or 26 of a class
-        moments = grouped(ones, codes, c)
+    moments = grouped(ones, codes, c, grouping=Grouping(block_elements=1 << 11))  # 1,024 rows: 25 or 26 of a class
     assert GROUP // 2 < moments.most_grouped <= GROUP
     np.testing.assert_allclose(moments.mean_x, 1, rtol=1e-15)
 
@@ -189,7 +185,6 @@ def test_a_class_gathers_rows_of_several_blocks_up_to_a_group_before_float64_tak
 def test_a_last_block_with_fewer_groups_joins_those_before_it_and_loses_none(n: int) -> None:
     c = 42  # classes that take turns: 25 rows at most in a group of 1,024, so that two blocks share their groups
     codes, x = np.arange(n) % c, rows_of("normal", n, 2, 4)
-    with patch.object(grouped_sums, "BLOCK_ELEMENTS", 8192 * 2):
-        moments = grouped(x, codes, c)
+    moments = grouped(x, codes, c, grouping=Grouping(block_elements=8192 * 2))
     assert 25 < moments.most_grouped <= GROUP  # the control: they did
     np.testing.assert_allclose(moments.mean_x, x.astype(np.float64).mean(0), atol=1e-7)

@@ -1,6 +1,5 @@
 from functools import reduce
 from itertools import pairwise
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from salcli.errors import ShapeError
-from salcli.linalg.class_sums import WIDE_ELEMENTS
+from salcli.linalg.class_sums import WIDE_ELEMENTS, RowSums
 from salcli.linalg.label_matrix import LabelMatrix
 from salcli.linalg.moments import CrossMoments
 
@@ -122,15 +121,15 @@ def test_rows_add_up_to_the_same_bits_in_any_batches(
         z = np.eye(n_classes)[codes[:, 0]]
         design = LabelMatrix(codes, None, n_classes, n_classes)
     borders = sorted({0, *(cut for cut in cuts if cut < len(x)), len(x)})
-    with patch("salcli.linalg.class_sums.WIDE_ELEMENTS", at_once):
-        one, other = (
-            CrossMoments.of_batches(
-                lambda _, cuts=cuts: ((x[a:b], design.take(slice(a, b))) for a, b in pairwise(cuts)),
-                x.shape[1],
-                z.shape[1],
-            )
-            for cuts in ([0, len(x)], borders)
-        )
+    anchor, rows = (x[0].astype(np.float64) if x.dtype == np.float64 else None), max(1, at_once // x.shape[1])
+
+    def added(cuts: list[int]) -> CrossMoments:
+        sums = RowSums(x.shape[1], z.shape[1], n_one_hot=design.n_one_hot, anchor=anchor, rows=rows)
+        for a, b in pairwise(cuts):
+            sums.add(x[a:b], design.take(slice(a, b)))
+        return CrossMoments.of_sums(sums)
+
+    one, other = added([0, len(x)]), added(borders)
     assert one.n == other.n
     for name in ("mean_x", "mean_z", "comoment"):
         assert np.array_equal(getattr(one, name), getattr(other, name)), name

@@ -4,12 +4,14 @@ import dataclasses
 import math
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 from hypothesis import strategies as st
 
+from salcli.data.hashes import HASH_ALGORITHMS, FileHash
 from salcli.evaluation.deviation import Deviation
 from salcli.evaluation.geometry import Change, Cluster, Geometry
+from salcli.evaluation.main_task import Accuracy, Cell, Gap, GroupRates, Rate, Task
 from salcli.evaluation.neighbors import Neighbor, Neighbors, WordNeighbors
 from salcli.evaluation.report import (
     ErasedFile,
@@ -20,11 +22,11 @@ from salcli.evaluation.report import (
     RepeatedFigure,
     Repeats,
     Report,
+    Status,
     SweepStep,
 )
 from salcli.evaluation.scatter import Classes, Scatter
 from salcli.evaluation.similarity import SimilarityChange
-from salcli.evaluation.task import Accuracy, Cell, Gap, GroupRates, Rate, Task
 from tests.evaluation import results
 
 HOSTILE = (
@@ -103,6 +105,8 @@ def probes(*stages: str) -> st.SearchStrategy[ProbeResult]:
         converged=st.booleans(),
         capped=st.booleans(),
         n_classes=st.integers(2, 3),
+        n_left_out=counts(),
+        untrained_classes=many(strings(), 2),
         hyperparameters=st.dictionaries(st.sampled_from(["C", "gamma"]), numbers(), max_size=2),
     )
 
@@ -157,7 +161,8 @@ def scatters(draw: st.DrawFn) -> Scatter:
 def gates(draw: st.DrawFn) -> Gate:
     value = draw(perhaps(numbers()))
     name = draw(st.sampled_from(["max-accuracy", "max-accuracy rbf", "min-similarity-kept"]))
-    return Gate(name, draw(st.floats(0, 1)), value, value is not None and draw(st.booleans()), draw(strings()))
+    status = "failed" if value is None else draw(st.sampled_from(get_args(Status)))
+    return Gate(name, draw(st.floats(0, 1)), value, status, draw(many(strings(), 2)))
 
 
 def measures() -> st.SearchStrategy[dict[str, Any]]:
@@ -188,11 +193,16 @@ def sweeps() -> st.SearchStrategy[tuple[SweepStep, ...]]:
     )
 
 
+def hashes() -> st.SearchStrategy[FileHash]:
+    """Hashes of files, with hostile digests."""
+    return st.builds(FileHash, st.sampled_from(HASH_ALGORITHMS), strings())
+
+
 def erasers() -> st.SearchStrategy[EraserSummary | ErasedFile]:
     scalars = st.dictionaries(strings(), numbers() | strings(), max_size=2)
     rules = st.dictionaries(strings(), numbers() | st.booleans(), max_size=2)
     kernel = perhaps(scalars)
-    return st.builds(ErasedFile, strings(), strings(), counts(), counts()) | st.builds(
+    return st.builds(ErasedFile, strings(), hashes(), counts(), counts()) | st.builds(
         EraserSummary, strings(), strings(), strings(), counts(), counts(), counts(), st.booleans(), rules,
         many(strings()), kernel, perhaps(scalars | st.just({"n_features": 7})),
     )  # fmt: skip
@@ -200,7 +210,7 @@ def erasers() -> st.SearchStrategy[EraserSummary | ErasedFile]:
 
 def reports() -> st.SearchStrategy[Report]:
     """Reports of any kind, whose strings are hostile."""
-    file = st.builds(InputFile, strings(), perhaps(strings()), counts(), perhaps(counts()))
+    file = st.builds(InputFile, strings(), hashes(), counts(), perhaps(counts()))
     figure = st.builds(RepeatedFigure, strings(), numbers(), numbers(), st.tuples(numbers(), numbers()))
     return st.builds(
         Report,
@@ -247,8 +257,8 @@ def full_report(n_steps: int = 31) -> Report:
     draw = random.Random(3)
     return Report(
         inputs={
-            "embeddings": InputFile("data/bios-minilm.npy", "9f86d081884c7d65" * 4, 39_642, 384),
-            "labels": InputFile("data/bios.csv", "2c26b46b68ffc68f" * 4, 39_642),
+            "embeddings": InputFile("data/bios-minilm.npy", FileHash("blake3", "9f86d081884c7d65" * 4), 39_642, 384),
+            "labels": InputFile("data/bios.csv", FileHash("sha256", "2c26b46b68ffc68f" * 4), 39_642),
         },
         eraser=ERASER,
         probes=tuple(_probes(draw, 2.0)),
@@ -263,10 +273,11 @@ def full_report(n_steps: int = 31) -> Report:
         sweep=tuple(_sweep_step(draw, k) for k in range(n_steps)),
         repeats=Repeats(5, 2000, tuple(_repeat(draw, n) for n in ("accuracy gender rbf fresh", "TPR gap, RMS"))),
         gates=(
-            Gate("max-accuracy", 0.6, 0.634, passed=False),
-            Gate("max-accuracy linear", 0.56, 0.552, passed=True),
-            Gate("min-similarity-kept", 0.95, 0.998, passed=True),
-            Gate("max-tpr-gap", 0.1, None, passed=False, reason="no fresh result for dialect"),
+            Gate("max-accuracy", 0.6, 0.634, "failed"),
+            Gate("max-accuracy linear", 0.56, 0.552, "passed"),
+            Gate("min-similarity-kept", 0.95, 0.998, "passed"),
+            Gate("min-task-kept", 0.9, 0.93, "undecided", ("about 5,000 test rows would decide (900 here)",), 5000),
+            Gate("max-tpr-gap", 0.1, None, "failed", reasons=("no fresh result for dialect",)),
         ),
         notes=(
             "the fresh attacker trains on the dev part, 3,964 rows",
@@ -279,7 +290,7 @@ def poisoned(value: Any, text: str) -> Any:
     """Put `text` before every string that a file could have brought."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fixed = {"stage", "parameter", "probe", "adversary", "policy"} | (
-            {"name"} if isinstance(value, Gate) else set()
+            {"name", "status"} if isinstance(value, Gate) else set()
         )
         changed = {
             field.name: poisoned(getattr(value, field.name), text)

@@ -4,9 +4,10 @@ from xml.dom import minidom
 
 import pytest
 
+from salcli.evaluation.main_task import Accuracy, GroupRates, Rate, Task
 from salcli.evaluation.report import Report
 from salcli.evaluation.scatter import SCATTER, Classes
-from salcli.evaluation.task import Accuracy, GroupRates, Rate, Task, class_rates
+from salcli.evaluation.task import class_rates
 from salcli.render import plots
 from salcli.render.attackers import probe_pairs
 from salcli.render.pictures import pictures

@@ -52,13 +52,18 @@ def test_the_centres_of_a_picture_are_not_for_the_terminal() -> None:
 
 
 def test_deviation_notes_gates_and_verdict_are_lines() -> None:
-    gates = (Gate("max-gain", 0.1, 0.1004, passed=False), Gate("min-similarity-kept", 0.5, None, False, "why"))
+    gates = (
+        Gate("max-gain", 0.1, 0.1004, "failed"),
+        Gate("min-similarity-kept", 0.5, None, "failed", ("why",)),
+        Gate("max-gain", 0.2, 0.1, "undecided"),
+    )
     found = Report(measures={"deviation": Deviation(0.25, 1234)}, notes=("a note",), gates=gates)
     assert printed(found, 200).splitlines() == [
         "deviation of the kernel, mean|K̂ − K| / std(K): 0.250 on 1,234 test rows",
         "note: a note",
         "gate max-gain ≤ 0.1: 0.1004 FAILED",
         "gate min-similarity-kept ≥ 0.5: nothing valid FAILED (why)",
+        "gate max-gain ≤ 0.2: 0.100 UNDECIDED",
         "verdict: fail",
     ]
 

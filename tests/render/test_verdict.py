@@ -2,14 +2,16 @@ import dataclasses
 
 import pytest
 
+from salcli.data.hashes import FileHash
+from salcli.evaluation.main_task import Accuracy, Gap, GroupRates, Task
 from salcli.evaluation.report import ErasedFile, Gate, Report
-from salcli.evaluation.task import Accuracy, Gap, GroupRates, Task
 from salcli.render.attackers import attackers_section
 from salcli.render.verdict import facts, findings, verdict_sentence
 from tests.render.reports import ERASER, full_report, result
 
-PASSED = Gate("max-accuracy", 0.6, 0.55, passed=True)
-FAILED = Gate("min-similarity-kept", 0.9, 0.8, passed=False)
+PASSED = Gate("max-accuracy", 0.6, 0.55, "passed")
+FAILED = Gate("min-similarity-kept", 0.9, 0.8, "failed")
+UNDECIDED = Gate("max-gain", 0.1, 0.09, "undecided", ("about 900 test rows would decide (90 here)",), 900)
 
 
 @pytest.mark.parametrize(
@@ -20,7 +22,16 @@ FAILED = Gate("min-similarity-kept", 0.9, 0.8, passed=False)
         ((PASSED,) * 3, "Passed: all 3 limits are kept."),
         (
             (FAILED,),
-            "Failed: the limit that was set is broken (min-similarity-kept is 0.800, at least 0.9 is asked for).",
+            "Failed: the limit that was set is broken (min-similarity-kept is 0.800, at least 0.9 is required).",
+        ),
+        (
+            (UNDECIDED,),
+            "Undecided: the limit that was set is neither kept nor broken for certain (max-gain is 0.090, at most 0.1 "
+            "is allowed, about 900 test rows would decide (90 here)).",
+        ),
+        (
+            (FAILED, UNDECIDED),
+            "Failed: 1 of 2 limits is broken (min-similarity-kept is 0.800, at least 0.9 is required).",
         ),
     ],
 )
@@ -85,7 +96,7 @@ def test_attackers_are_introduced_as_what_they_are() -> None:
     """Only of an eraser's own fit is it known which rows were seen, and so what a linear one cannot read."""
     for eraser, says in (
         (ERASER, "rows that the eraser was fitted on"),
-        (ErasedFile("out.npy", "", 3, 3), "is not known"),
+        (ErasedFile("out.npy", FileHash("blake3", ""), 3, 3), "is not known"),
         (None, "an eraser would be fitted on"),
     ):
         section = attackers_section(Report(probes=(result("g", "before", 0.7),), eraser=eraser))

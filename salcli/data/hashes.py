@@ -1,0 +1,62 @@
+"""`FileHash`: by what a file is known again, and the algorithms that compute it."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+HASH_ALGORITHMS = ("blake3", "sha256")
+"""The first is the default."""
+
+
+class Hasher(Protocol):
+    """What `hashlib` and `blake3` have in common."""
+
+    def update(self, data: Any, /) -> Any:
+        """Add bytes."""
+
+    def hexdigest(self) -> str:
+        """Return the hash of all bytes so far, as hexadecimal digits."""
+
+
+def hasher(algorithm: str) -> Hasher:
+    """Return a new hasher; `algorithm`: one of `HASH_ALGORITHMS`."""
+    if algorithm == "sha256":
+        return hashlib.sha256()
+    assert algorithm == "blake3", algorithm
+    from blake3 import blake3  # other commands start without it
+
+    return blake3()
+
+
+@dataclass(frozen=True)
+class FileHash:
+    """The hash of a file's bytes."""
+
+    algorithm: str
+    """One of `HASH_ALGORITHMS`."""
+    digest: str
+    """Hexadecimal digits."""
+
+    @property
+    def title(self) -> str:
+        """How messages call the algorithm."""
+        return "SHA-256" if self.algorithm == "sha256" else "BLAKE3"
+
+    @property
+    def sha256(self) -> str | None:
+        """The digest if it is SHA-256: readers of versions that knew no other find it under this name."""
+        return self.digest if self.algorithm == "sha256" else None
+
+    @classmethod
+    def recorded(cls, record: dict[str, Any]) -> Self | None:
+        """Return the hash in an artifact's record of a file: `hash`, or (salcli 0.1, and labels) `sha256`."""
+        if (found := record.get("hash")) is not None:
+            return cls(found["algorithm"], found["digest"])
+        return None if record.get("sha256") is None else cls("sha256", record["sha256"])
+
+
+def is_hash(value: Any) -> bool:
+    """Return whether a value is the `hash` of a record."""
+    return (
+        isinstance(value, dict) and value.get("algorithm") in HASH_ALGORITHMS and isinstance(value.get("digest"), str)
+    )

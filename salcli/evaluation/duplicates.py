@@ -1,0 +1,180 @@
+"""Rows that are copies of each other on both sides of a split: figures on fitted rows prove nothing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.data.join import LabelledRows
+from salcli.data.labels import GuardedLabels, Index
+from salcli.data.source import Chunk, Source
+from salcli.data.splits import FRESH, IN_SAMPLE, TEST, EvaluationSplit
+from salcli.evaluation.text import listed
+from salcli.streaming.engine import ordered_map
+from salcli.streaming.passes import gather_rows
+from salcli.streaming.progress import Progress, Silent
+
+NEAR = 1e-3
+"""Of the distance from the mean row: rows that lie closer to each other are copies."""
+LEAST_WIDTH = 16
+"""Dimensions below which unrelated rows may be as close: only equal rows are copies there."""
+MOST_COPIES = 0.1
+"""Share of the test rows, or of an attacker's, above which no gate passes."""
+N_PROJECTED = 8
+N_CANDIDATES = 4
+NAMED = 3
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Rows of one part of the split that are left out, since they are copies of rows trained on elsewhere."""
+
+    n: int
+    of: int
+    """Rows of the part with them."""
+    n_near: int
+    """Those of the copies that are not equal to the last bit."""
+    named: tuple[str, ...]
+    """Keys or row numbers of the first of them."""
+
+    @property
+    def share(self) -> float:
+        """The share of the part that they are."""
+        return self.n / self.of
+
+
+def without_copies(
+    source: Source, labels: GuardedLabels, row_of_label: Index, split: EvaluationSplit, progress: Progress
+) -> tuple[EvaluationSplit, Mapping[str, Copies]]:
+    """Return the split without the attacker's rows that are copies of fitted rows, and test rows that are of either.
+
+    The in-sample attacker keeps its rows, which are the fitted ones. Where nothing is held out, nothing is left out.
+
+    Returns
+    -------
+    the split, and by part (fresh, test) what was left out; parts without copies are missing
+    """
+    if not split.has_held_out:
+        return split, {}
+    parts = {"fit": split.fitted, FRESH: split.trainers.get(FRESH, split.test[:0]), TEST: split.test}
+    chosen = np.unique(np.concatenate(list(parts.values())))
+    seen = _Fingerprints.read(source, row_of_label[chosen], progress)
+    places = {name: np.searchsorted(chosen, index) for name, index in parts.items()}
+    trainers, found = dict(split.trainers), dict[str, Copies]()
+    kept = dict[str, Index]()
+    for name, among in ((FRESH, ("fit",)), (TEST, ("fit", FRESH))):
+        known = np.concatenate([places[part] for part in among])
+        is_equal, is_near = seen.copies(places[name], known)
+        is_copy = is_equal | is_near
+        kept[name] = parts[name][~is_copy]
+        if is_copy.any():
+            named = tuple(labels.identity(int(i)) for i in parts[name][is_copy][:NAMED])
+            found[name] = Copies(int(is_copy.sum()), len(is_copy), int(np.sum(is_near & ~is_equal)), named)
+    if not found:
+        return split, {}
+    if FRESH in trainers:
+        trainers[FRESH] = kept[FRESH]
+    n_available = split.n_available | {name: split.n_available[name] - copies.n for name, copies in found.items()}
+    trainers = {name: index for name, index in trainers.items() if len(index) or name == IN_SAMPLE}
+    return replace(split, trainers=trainers, test=kept[TEST], n_available=n_available), found
+
+
+def notes_on_copies(found: Mapping[str, Copies]) -> list[str]:
+    """Return which rows were left out."""
+    return [
+        f"{name}: {copies.n} of {copies.of} rows are left out, copies of rows that train "
+        f"({copies.n - copies.n_near} equal, {copies.n_near} nearly): {listed(copies.named)}"
+        + ("" if copies.n == len(copies.named) else ", …")
+        for name, copies in found.items()
+    ]
+
+
+def doubts_of_copies(found: Mapping[str, Copies]) -> tuple[str, ...]:
+    """Return why no gate on labelled rows can pass."""
+    return tuple(
+        f"{copies.n} of {copies.of} {name} rows are copies of rows that train: at most {MOST_COPIES:.0%} may be"
+        for name, copies in found.items()
+        if copies.share > MOST_COPIES
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Fingerprints:
+    """What tells copies among rows: a hash of their numbers, and a projection of their directions from the mean."""
+
+    source: Source
+    rows: Index
+    """`[n]` rows of the file."""
+    mean: Array
+    hashes: NDArray[np.uint64]
+    projected: NDArray[np.float32]
+    """`[n, N_PROJECTED]`; rows whose projections are far apart are so themselves. Empty for narrow rows."""
+
+    @classmethod
+    def read(cls, source: Source, rows: Index, progress: Progress) -> "_Fingerprints":
+        """Read rows of a file, which are not kept."""
+        chosen = LabelledRows.of(rows)
+        rng = np.random.default_rng(0)
+        words = source.d * source.dtype.itemsize // _word(source.dtype).itemsize
+        factors = rng.integers(0, 2**64, size=words, dtype=np.uint64) | np.uint64(1)
+        directions = np.linalg.qr(rng.standard_normal((source.d, min(N_PROJECTED, source.d))))[0]
+        sample = np.sort(rng.choice(rows, min(len(rows), 1_000), replace=False))
+        mean = gather_rows(source, sample, Silent())[0].mean(axis=0, dtype=np.float64)
+        hashes = np.zeros(len(rows), np.uint64)
+        projected = np.full((len(rows), directions.shape[1] if source.d >= LEAST_WIDTH else 0), np.nan, np.float32)
+
+        def placed(chunk: Chunk) -> int:
+            x, index = chosen.within(chunk.read())
+            at = np.asarray(index)
+            bits = np.ascontiguousarray(x + np.zeros((), x.dtype)).view(_word(x.dtype))  # −0 is 0
+            hashes[at] = (bits.astype(np.uint64) * factors).sum(axis=1, dtype=np.uint64)
+            if projected.shape[1]:
+                away = x.astype(np.float64) - mean
+                size = np.linalg.norm(away, axis=1, keepdims=True)
+                projected[at] = (away / np.where(size > 0, size, 1)) @ directions
+            return len(x)
+
+        chunks = (chunk for chunk in source.chunks() if chosen.touch(chunk.start, chunk.n_rows))
+        with progress.stage("look for copies", len(rows)) as advance:
+            for n in ordered_map(placed, chunks):
+                advance(n)
+        return cls(source, rows, mean, hashes, projected)
+
+    def copies(self, at: Index, known: Index) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which of the rows at some places are equal to known ones, and which are near to one."""
+        is_equal = np.isin(self.hashes[at], self.hashes[known])
+        is_near = np.zeros(len(at), np.bool_)
+        if self.projected.shape[1] and len(at) and len(known):
+            one, other = self._candidates(at, known)
+            is_near[one[self._are_near(at[one], known[other])]] = True
+        return is_equal, is_near
+
+    def _candidates(self, at: Index, known: Index) -> tuple[Index, Index]:
+        """Return pairs of places whose projections are so close that the rows may be near."""
+        from scipy.spatial import cKDTree
+
+        # Directions of rows that are near differ by at most 2 NEAR, and projections by no more.
+        distances, nearest = cKDTree(self.projected[known]).query(
+            self.projected[at], k=min(N_CANDIDATES, len(known)), distance_upper_bound=2 * NEAR + 1e-6
+        )
+        distances, nearest = distances.reshape(len(at), -1), nearest.reshape(len(at), -1)
+        one, column = np.nonzero(np.isfinite(distances))
+        return one, nearest[one, column]
+
+    def _are_near(self, one: Index, other: Index) -> NDArray[np.bool_]:
+        """Return whether the rows of pairs of places are near to each other."""
+        if not len(one):
+            return np.zeros(0, np.bool_)
+        wanted = np.unique(np.concatenate([one, other]))
+        x = gather_rows(self.source, self.rows[wanted], Silent())[0].astype(np.float64) - self.mean
+        a, b = (x[np.searchsorted(wanted, places)] for places in (one, other))
+        sizes = np.minimum(np.linalg.norm(a, axis=1), np.linalg.norm(b, axis=1))
+        return np.asarray(np.linalg.norm(a - b, axis=1) <= NEAR * sizes)
+
+
+def _word(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the unsigned integers that hold the bits of numbers."""
+    return np.dtype(f"u{dtype.itemsize}") if dtype.itemsize in (2, 4, 8) else np.dtype("u1")

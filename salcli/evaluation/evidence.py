@@ -1,0 +1,106 @@
+"""What was measured, with bounds of what is true: a share of rows, an estimate with its standard error."""
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Protocol
+
+MOST_ROWS = 10**9
+"""More rows than this are said to decide nothing."""
+
+
+class Evidence(Protocol):
+    """A figure, and one-sided bounds of the truth behind it."""
+
+    @property
+    def value(self) -> float:
+        """What was measured."""
+
+    def lower(self, level: float) -> float:
+        """Return the bound that the truth is above, with at most a share `level` of errors."""
+
+    def upper(self, level: float) -> float:
+        """Return the bound that the truth is below, with at most a share `level` of errors."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of rows that are right, less a constant: exact bounds (Clopper and Pearson 1934)."""
+
+    n_right: float
+    n: float
+    less: float = 0.0
+
+    @property
+    def value(self) -> float:
+        """The share less the constant."""
+        return self.n_right / self.n - self.less
+
+    def lower(self, level: float) -> float:
+        """Return the lower bound (see `Evidence`)."""
+        from scipy.special import betaincinv
+
+        share = betaincinv(self.n_right, self.n - self.n_right + 1, level) if self.n_right > 0 else 0.0
+        return float(share) - self.less
+
+    def upper(self, level: float) -> float:
+        """Return the upper bound (see `Evidence`)."""
+        from scipy.special import betaincinv
+
+        is_inside = self.n_right < self.n
+        share = betaincinv(self.n_right + 1, self.n - self.n_right, 1 - level) if is_inside else 1.0
+        return float(share) - self.less
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure with a standard error, normally distributed."""
+
+    value: float
+    error: float
+
+    def lower(self, level: float) -> float:
+        """Return the lower bound (see `Evidence`)."""
+        return self.value - self._margin(level)
+
+    def upper(self, level: float) -> float:
+        """Return the upper bound (see `Evidence`)."""
+        return self.value + self._margin(level)
+
+    def _margin(self, level: float) -> float:
+        return _quantile(level) * self.error
+
+
+def rows_needed(
+    of: Evidence, limit: float, n: int, pass_level: float, fail_level: float, *, is_upper: bool
+) -> int | None:
+    """Return about how many rows would decide whether the truth is within a limit, if the figure stays as it is.
+
+    Parameters
+    ----------
+    n : rows that gave the figure
+    pass_level, fail_level : of the bound that must be within the limit, and of that which must be beyond
+    is_upper : whether the limit is one from above
+
+    Returns
+    -------
+    None where the figure is the limit, or more than `MOST_ROWS` are needed
+    """
+    value = getattr(of, "debiased", of.value)
+    is_within = value <= limit if is_upper else value >= limit
+    level, distance = pass_level if is_within else fail_level, abs(limit - value)
+    if distance == 0:
+        return None
+    if isinstance(of, Share):  # what a test of a share that is the limit takes, with a correction for continuity
+        share = min(max(limit + of.less, 0.0), 1.0)
+        needed = _quantile(level) ** 2 * share * (1 - share) / distance**2 + 1 / distance
+    else:  # bounds come closer to the figure with the root of the number of rows
+        bound = of.upper(level) if is_upper == is_within else of.lower(level)
+        needed = n * ((bound - value) / distance) ** 2
+    return max(n + 1, ceil(needed)) if needed <= MOST_ROWS else None
+
+
+def _quantile(level: float) -> float:
+    """Return the standard normal quantile of 1 − level."""
+    from scipy.special import ndtri
+
+    return -float(ndtri(level))

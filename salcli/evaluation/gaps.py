@@ -1,0 +1,134 @@
+"""What a gap between groups shows: the gap that chance alone would give, a test of no gap, and an interval.
+
+The gap of rates that are measured on few rows is never 0, even where the true rates are equal: each class and group
+adds the noise of its rows. Groups are therefore permuted within classes to learn the gap under no difference, and an
+interval is found by inverting a test: it holds the true gaps under which the measured one is no surprise.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Statistic = Callable[[Array], Array]
+DRAWS = 1_000
+STEPS = 12  # of bisection: bounds to 1/4096 of the widest gap
+FEW_POSITIVES = 10
+
+
+def mean(gaps: Array) -> Array:
+    """Return the mean over classes of gaps `[…, c]`."""
+    return np.asarray(gaps.mean(axis=-1))
+
+
+def root_mean_square(gaps: Array) -> Array:
+    """Return the root mean square over classes of gaps `[…, c]`."""
+    return np.asarray(np.sqrt(np.mean(gaps**2, axis=-1)))
+
+
+@dataclass(frozen=True, eq=False)
+class GapTest:
+    """One gap over the classes that have positives in every group: its figure under no gap, and bounds of the truth.
+
+    Bounds come from a family of truths: the rates of each class, drawn together to their common rate or pulled apart,
+    whose gap then grows from 0. A truth is rejected where its draws are hardly ever as small, or as large, as what was
+    measured.
+    """
+
+    right: NDArray[np.int64]
+    """`[c, g]` rows of each class and group that are recognised."""
+    n: NDArray[np.int64]
+    """`[c, g]` rows, at least one each."""
+    statistic: Statistic
+    """Of the gaps `[…, c]` of the classes."""
+    seed: int
+
+    def of_rates(self, rates: Array) -> Array:
+        """Return the gap of rates `[…, c, g]`."""
+        return self.statistic(rates.max(axis=-1) - rates.min(axis=-1))
+
+    @cached_property
+    def value(self) -> float:
+        """The measured gap."""
+        return float(self.of_rates(self.right / self.n))
+
+    @cached_property
+    def _permuted(self) -> Array:
+        """Gaps after permuting the groups within each class, `DRAWS` times."""
+        rng = np.random.default_rng([self.seed, 1])
+        drawn = [
+            rng.multivariate_hypergeometric(n, int(right.sum()), size=DRAWS, method="marginals")
+            for right, n in zip(self.right, self.n, strict=True)
+        ]
+        return self.of_rates(np.stack(drawn, axis=1) / self.n)
+
+    @property
+    def expected(self) -> float:
+        """The mean gap where groups and answers have nothing to do with each other."""
+        return float(np.mean(self._permuted))
+
+    @property
+    def debiased(self) -> float:
+        """The root of the squared gap less what chance adds to it, at least 0."""
+        return float(np.sqrt(max(0.0, self.value**2 - float(np.mean(self._permuted**2)))))
+
+    @property
+    def p_value(self) -> float:
+        """The share of permutations, with what was measured among them, whose gap is at least as wide."""
+        return (1 + int(np.sum(self._permuted >= self.value - 1e-12))) / (DRAWS + 1)
+
+    def lower(self, level: float) -> float:
+        """Return the bound that the true gap is above, with at most a share `level` of errors."""
+        return self._bound(lambda drawn: float(np.mean(drawn >= self.value - 1e-12)) > level, is_upper=False)
+
+    def upper(self, level: float) -> float:
+        """Return the bound that the true gap is below, with at most a share `level` of errors."""
+        value = max(self.value, float(np.median(self._drawn(0.0))))  # less than chance alone gives is luck
+        return self._bound(lambda drawn: float(np.mean(drawn <= value + 1e-12)) <= level, is_upper=True)
+
+    def _bound(self, is_beyond: Callable[[Array], bool], *, is_upper: bool) -> float:
+        """Return the gap of the truth at which `is_beyond` turns true, going up from no gap."""
+        low, high = 0.0, 1.0
+        if is_beyond(self._drawn(0.0)):
+            return 0.0
+        if not is_beyond(self._drawn(1.0)):
+            return self._gap_at(1.0)
+        for _ in range(STEPS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if is_beyond(self._drawn(middle)) else (middle, high)
+        return self._gap_at(high if is_upper else low)
+
+    @cached_property
+    def _pooled(self) -> Array:
+        """`[c, 1]` the common rate of each class, not quite 0 or 1."""
+        pooled: Array = (self.right.sum(axis=1) + 0.5) / (self.n.sum(axis=1) + 1)
+        return pooled[:, None]
+
+    @cached_property
+    def _direction(self) -> Array:
+        """`[c, g]` deviations from the common rate, which differ by 1 at most; between equal rates any would do."""
+        apart = (self.right + self._pooled) / (self.n + 1) - self._pooled  # one row more: a single row proves nothing
+        if self.value == 0:
+            apart = np.zeros(self.n.shape)
+            apart[:, 0], apart[:, -1] = 0.5, -0.5
+        largest = float(np.max(apart.max(axis=1) - apart.min(axis=1)))
+        return apart / largest if largest else apart
+
+    def _truth(self, share: float) -> Array:
+        """Return rates `[c, g]` that are pulled apart: 0, all equal; 1, as far as rates can be."""
+        apart = share / (1 - share) if share < 1 else np.inf
+        with np.errstate(invalid="ignore"):
+            rates = self._pooled + np.where(self._direction == 0, 0.0, apart * self._direction)
+        return np.clip(rates, 0, 1)
+
+    def _gap_at(self, share: float) -> float:
+        return float(self.of_rates(self._truth(share)))
+
+    def _drawn(self, share: float) -> Array:
+        """Return gaps `[DRAWS]` measured on as many rows where this is the truth."""
+        truth = self._truth(share)
+        rng = np.random.default_rng([self.seed, 2])
+        return self.of_rates(rng.binomial(self.n, truth, size=(DRAWS, *truth.shape)) / self.n)

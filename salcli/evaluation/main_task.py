@@ -1,0 +1,314 @@
+"""The main task: how well a classifier still does it after erasure, and for whom."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.data.labels import Index
+from salcli.evaluation.attackers import Scaling, balanced_accuracy, majority_rate, wilson
+from salcli.evaluation.fairness import Outcomes, excluded
+from salcli.evaluation.gaps import FEW_POSITIVES, GapTest, Statistic, mean, root_mean_square
+from salcli.evaluation.logistic import Logistic, fit_logistic
+from salcli.evaluation.report import INLINE, OPTIONAL, UNWRITTEN, named
+from salcli.evaluation.text import decimal, interval
+
+Codes = NDArray[np.integer[Any]]
+Floats = NDArray[Any]
+Interval = tuple[float, float]
+NO_TEST_ROW, NOT_TRAINED = "no test row", "no training row"
+
+
+class Guarded(NamedTuple):
+    """A guarded attribute, whose groups are compared."""
+
+    name: str
+    codes: Codes
+    """`[m]`, −1 where there is none: such rows count for accuracy, not for rates."""
+    groups: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Shares of the test rows whose class is predicted right, or the same averaged over the classes."""
+
+    before: float
+    after: float | None
+    """Trained again after erasure; None where nothing was erased."""
+    not_retrained: float | None
+    """Trained before, applied after; None if the widths differ."""
+
+    def at(self, stage: str) -> float | None:
+        """Return the figure at a stage."""
+        return self.after if stage == "after" else self.before
+
+
+@dataclass(frozen=True)
+class Rate:
+    """The true positive rate of one class in one group."""
+
+    stage: str
+    class_name: str = field(metadata=named("class"))
+    group: str
+    tpr: float
+    n: int
+    """Test rows of this class and group."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A gap between the true positive rates of groups; at a stage where it is undefined it is None."""
+
+    before: float | None
+    after: float | None
+    ci95: Interval | None
+    """Of the gap after, or before where nothing was erased."""
+    debiased: Mapping[str, float] = field(default_factory=dict)
+    """By stage: the root of the squared gap less what chance adds to it."""
+    expected: Mapping[str, float] = field(default_factory=dict)
+    """By stage: the mean gap if groups are permuted within classes."""
+    p_value: Mapping[str, float] = field(default_factory=dict)
+    """By stage: of such permutations, the share whose gap is at least as wide."""
+    tests: Mapping[str, GapTest] = field(default_factory=dict, compare=False, repr=False, metadata=UNWRITTEN)
+    """By stage: what a gate asks for bounds."""
+
+    def at(self, stage: str) -> float | None:
+        """Return the gap at a stage."""
+        return self.after if stage == "after" else self.before
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A class and a group."""
+
+    class_name: str = field(metadata=named("class"))
+    group: str
+    why: str = NO_TEST_ROW
+    """What it lacks, if it is left out."""
+
+
+@dataclass(frozen=True)
+class GroupRates:
+    """What was measured between the groups of one guarded attribute."""
+
+    guarded: str
+    groups: tuple[str, ...]
+    tpr: tuple[Rate, ...]
+    """Of the cells that have test rows."""
+    tpr_gap: Gap | None
+    """Of two classes and two groups: the mean gap."""
+    tpr_gap_rms: Gap | None
+    """Root mean square over the classes."""
+    excluded: tuple[Cell, ...]
+    """Cells without test rows, or of classes without training rows: their classes are left out of the gaps."""
+
+    @property
+    def few(self) -> tuple[Rate, ...]:
+        """The rates that fewer than `FEW_POSITIVES` rows give, each cell once."""
+        return tuple(rate for rate in self.tpr if rate.stage == "before" and rate.n < FEW_POSITIVES)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A classifier of the task's classes, before erasure and (if there was one) after."""
+
+    column: str
+    classes: tuple[str, ...]
+    majority: float
+    """Share of the most frequent class among the test rows."""
+    n_train: int
+    n_test: int
+    accuracy: Accuracy
+    converged: bool
+    first: GroupRates = field(metadata=INLINE)
+    """By the first guarded attribute."""
+    others: tuple[GroupRates, ...]
+    balanced_accuracy: Accuracy | None = field(default=None, metadata=OPTIONAL)
+    accuracy_ci95: Mapping[str, Interval] = field(default_factory=dict)
+    """By stage: Wilson intervals."""
+    penalties: Mapping[str, float] = field(default_factory=dict, metadata=named("C"))
+    """By stage: C of the logistic regression."""
+    undefined: Mapping[str, str] = field(default_factory=dict)
+    """By stage: why there is no TPR gap."""
+    untrained: Mapping[str, int] = field(default_factory=dict)
+    """Test rows that are left out, by their class, of which there are no training rows."""
+    both_right: float | None = field(default=None, metadata=OPTIONAL)
+    """Share of the test rows that are right before and after."""
+
+    @property
+    def every(self) -> tuple[GroupRates, ...]:
+        """The rates by each guarded attribute."""
+        return (self.first, *self.others)
+
+    @property
+    def usable(self) -> float:
+        """The share of the test rows that is of classes which were trained on."""
+        return self.n_test / max(1, self.n_test + sum(self.untrained.values()))
+
+    def aside(self, of: GroupRates) -> str:
+        """Return the attribute's name, as it follows a figure where there are several attributes."""
+        return f", {of.guarded}" if self.others else ""
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """The classifier of the rows before, and the scale of its rows."""
+
+    scaling: Scaling
+    classifier: Logistic
+
+    @classmethod
+    def of(cls, x: Floats, y: Codes, seed: int) -> "Trained":
+        """Train on rows `[n, d]` of classes `[n]`."""
+        scaling = Scaling.of(x)
+        return cls(scaling, fit_logistic(scaling(x), y, seed))
+
+
+def group_rates(
+    guarded: Guarded, class_names: Sequence[str], outcomes: dict[str, Outcomes], undefined: Mapping[str, str], seed: int
+) -> GroupRates:
+    """Return rates and gaps of one attribute.
+
+    Parameters
+    ----------
+    guarded : the attribute
+    class_names : of the task
+    outcomes : by stage, on the test rows that have a group
+    undefined : the stages at which there is no gap
+    seed : of permutations and draws
+    """
+    rates = {stage: of_stage.rates() for stage, of_stage in outcomes.items()}
+    n_groups = int(np.sum(outcomes["before"].counts.sum(axis=(0, 1)) > 0))
+    is_binary = len(class_names) == 2 and n_groups == 2
+    defined = {stage: of_stage for stage, of_stage in outcomes.items() if stage not in undefined}
+    latest = "after" if "after" in outcomes else "before"
+    return GroupRates(
+        guarded.name,
+        tuple(guarded.groups),
+        tuple(
+            Rate(stage, name, group, float(tpr[i, j]), int(n[i, j]))
+            for stage, (tpr, n) in rates.items()
+            for i, name in enumerate(class_names)
+            for j, group in enumerate(guarded.groups)
+            if n[i, j]
+        ),
+        _gap({s: of.gap() for s, of in defined.items()}, defined, mean, latest, seed) if is_binary else None,
+        _gap({s: of.rms_gap() for s, of in defined.items()}, defined, root_mean_square, latest, seed),
+        tuple(Cell(class_names[i], guarded.groups[j]) for i, j in excluded(rates["before"][0])),
+    )
+
+
+def _gap(
+    values: dict[str, float | None], outcomes: dict[str, Outcomes], statistic: Statistic, latest: str, seed: int
+) -> Gap | None:
+    tests = {stage: test for stage, of in outcomes.items() if (test := of.test(statistic, seed)) is not None}
+    if not tests:
+        return None
+    return Gap(
+        values.get("before"),
+        values.get("after"),
+        (tests[latest].lower(0.025), tests[latest].upper(0.025)) if latest in tests else None,
+        {stage: test.debiased for stage, test in tests.items()},
+        {stage: test.expected for stage, test in tests.items()},
+        {stage: test.p_value for stage, test in tests.items()},
+        tests,
+    )
+
+
+def main_task(
+    before: Floats,
+    after: Floats | None,
+    y: Codes,
+    guarded: Sequence[Guarded],
+    train: Index,
+    test: Index,
+    *,
+    column: str,
+    class_names: Sequence[str],
+    seed: int,
+    is_foreign: bool = False,
+    trained: Trained | None = None,
+) -> Task | None:
+    """Return what a classifier does that is trained before and after, and the first one after, not retrained.
+
+    Parameters
+    ----------
+    before : `[m, d]`
+    after : `[m, d']`; None: nothing was erased
+    y : `[m]` classes of the task, −1 where there is none: such rows are left out
+    guarded : at least one attribute
+    train, test : positions; test rows of classes that no training row has are left out and counted
+    is_foreign : the rows after may be in units of their own: they are then scaled by themselves
+    trained : `Trained.of` the training rows before, if it is known
+
+    Returns
+    -------
+    None if the training rows have fewer than two classes, or no test row has one of them
+    """
+    train, test = train[y[train] >= 0], test[y[test] >= 0]
+    is_known = np.isin(y[test], y[train])
+    strange, test = test[~is_known], test[is_known]
+    if len(np.unique(y[train])) < 2 or not len(test):
+        return None
+    true, majority = y[test], majority_rate(y[test])
+    first = trained or Trained.of(before[train], y[train], seed)
+    classifiers = {"before": first.classifier}
+    predicted, kept = {"before": first.classifier.predict(first.scaling(before[test]))}, None
+    if after is not None:
+        is_same = before.shape[1] == after.shape[1]
+        later = first.scaling if is_same and not is_foreign else Scaling.of(after[train])
+        second = classifiers["after"] = fit_logistic(later(after[train]), y[train], seed)
+        predicted["after"] = second.predict(later(after[test]))
+        kept = first.classifier.predict(later(after[test])) if is_same else None
+
+    def figures(share: Any) -> Accuracy:
+        found = {stage: share(p, true) for stage, p in predicted.items()}
+        return Accuracy(found["before"], found.get("after"), None if kept is None else share(kept, true))
+
+    accuracy = figures(lambda p, t: float(np.mean(p == t)))
+    intervals = {stage: wilson(int(np.sum(p == true)), len(true)) for stage, p in predicted.items()}
+    undefined = {
+        stage: f"the task {stage} erasure is right in {decimal(accuracy.at(stage))} ({interval(intervals[stage])}) "
+        f"of the test rows, which is not above the majority {decimal(majority)}"
+        for stage in predicted
+        if intervals[stage][0] <= majority
+    }
+
+    def rates_of(attribute: Guarded) -> GroupRates:
+        groups = attribute.codes[test]
+        known = groups >= 0
+        sizes = len(class_names), len(attribute.groups)
+        outcomes = {s: Outcomes.of(true[known], p[known], groups[known], *sizes) for s, p in predicted.items()}
+        found = group_rates(attribute, class_names, outcomes, undefined, seed)
+        return _with_untrained(found, attribute, class_names, y, strange)
+
+    of_first, *of_others = map(rates_of, guarded)
+    codes, counts = np.unique(y[strange], return_counts=True)
+    return Task(
+        column,
+        tuple(class_names),
+        majority,
+        len(train),
+        len(test),
+        accuracy,
+        all(each.converged for each in classifiers.values()),
+        of_first,
+        tuple(of_others),
+        figures(balanced_accuracy),
+        intervals,
+        {stage: each.c for stage, each in classifiers.items()},
+        undefined,
+        {class_names[code]: n for code, n in zip(codes.tolist(), counts.tolist(), strict=True)},
+        float(np.mean((predicted["before"] == true) & (predicted["after"] == true))) if "after" in predicted else None,
+    )
+
+
+def _with_untrained(
+    found: GroupRates, attribute: Guarded, class_names: Sequence[str], y: Codes, strange: Index
+) -> GroupRates:
+    """Return the rates with what the cells lack whose test rows are left out, of classes without training rows."""
+    cells = {(class_names[y[i]], attribute.groups[attribute.codes[i]]) for i in strange if attribute.codes[i] >= 0}
+    others = (cell for cell in found.excluded if (cell.class_name, cell.group) not in cells)
+    return replace(found, excluded=(*others, *(Cell(*cell, NOT_TRAINED) for cell in sorted(cells))))

@@ -1,0 +1,82 @@
+"""What a gap shows: against permutations row by row, and over data whose true gap is known."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from salcli.evaluation import gaps
+from salcli.evaluation.gaps import GapTest, mean, root_mean_square
+
+CELLS = st.lists(st.tuples(st.integers(1, 12), st.integers(0, 12)), min_size=4, max_size=4)
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gaps, "DRAWS", 300)
+
+
+def gap_test(right: Any, n: Any, statistic: Any = mean, seed: int = 0) -> GapTest:
+    return GapTest(np.array(right), np.array(n), statistic, seed)
+
+
+@pytest.mark.parametrize("statistic", [mean, root_mean_square])
+def test_chance_is_what_permuting_the_groups_of_each_class_gives(
+    statistic: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gaps, "DRAWS", 4_000)
+    right, n = np.array([[9, 3, 5], [4, 8, 2]]), np.array([[12, 9, 7], [6, 16, 5]])
+    rng, found = np.random.default_rng(1), []
+    for _ in range(4_000):
+        differences = []
+        for k, sizes in zip(right, n, strict=True):
+            answers = rng.permutation(np.arange(sizes.sum()) < k.sum())
+            rates = [part.mean() for part in np.split(answers, np.cumsum(sizes)[:-1])]
+            differences.append(max(rates) - min(rates))
+        found.append(float(statistic(np.array(differences))))
+    one = gap_test(right, n, statistic)
+    assert one.expected == pytest.approx(np.mean(found), abs=0.01)
+    assert one.p_value == pytest.approx(np.mean(np.array(found) >= one.value - 1e-12), abs=0.03)
+    assert one.debiased == pytest.approx(np.sqrt(max(0, one.value**2 - np.mean(np.square(found)))), abs=0.02)
+
+
+@settings(max_examples=30, deadline=None)
+@given(CELLS)
+def test_bounds_lie_between_parity_and_the_widest_gap_and_are_the_same_again(cells: list[tuple[int, int]]) -> None:
+    n = np.array([n for n, _ in cells]).reshape(2, 2)
+    right = np.minimum(n, np.array([k for _, k in cells]).reshape(2, 2))
+    one = gap_test(right, n)
+    low, lower, upper, high = one.lower(0.005), one.lower(0.05), one.upper(0.05), one.upper(0.005)
+    assert 0 <= low <= lower <= upper <= high <= 1
+    assert (lower, upper) == (gap_test(right, n).lower(0.05), gap_test(right, n).upper(0.05))
+    assert 1 / 301 <= one.p_value <= 1
+    assert 0 <= one.debiased <= one.value or one.debiased == pytest.approx(one.value)
+
+
+def test_equal_rates_are_no_gap_and_opposite_ones_are_one() -> None:
+    equal, opposite = gap_test([[20, 20], [10, 10]], [[40, 40], [20, 20]]), gap_test([[400, 0]], [[400, 400]])
+    assert (equal.value, equal.debiased, equal.p_value, equal.lower(0.025)) == (0, 0, 1, 0)
+    assert 0.05 < equal.upper(0.025) < 0.5
+    assert opposite.lower(0.025) > 0.97
+    assert opposite.p_value == 1 / 301
+
+
+def drawn(rates: NDArray[np.float64], n: int, seed: int) -> NDArray[np.int64]:
+    return np.random.default_rng(seed).binomial(n, rates)
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.1])
+@pytest.mark.parametrize("n_classes", [2, 9])
+def test_intervals_hold_the_true_gap_as_often_as_they_say(n_classes: int, gap: float) -> None:
+    centre = np.linspace(0.4, 0.8, n_classes)[:, None]
+    rates = centre + gap / 2 * np.array([1, -1]) * (-1) ** np.arange(n_classes)[:, None]
+    hits, debiased, n_runs = 0, [], 60
+    for seed in range(n_runs):
+        one = gap_test(drawn(rates, 60, seed), np.full(rates.shape, 60), root_mean_square, seed)
+        hits += one.lower(0.025) <= gap + 1e-12 and gap <= one.upper(0.025) + 1e-12
+        debiased.append(one.debiased**2)
+    assert hits >= 52  # of 57 that are expected: fewer come once in a hundred runs of an interval that is right
+    assert np.mean(debiased) == pytest.approx(gap**2, abs=0.006)
