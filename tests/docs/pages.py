@@ -90,6 +90,16 @@ def agrees(shown: str, printed: str) -> bool:
     return re.fullmatch(pattern, printed) is not None
 
 
+def shortened(shown: str, printed: str) -> str:
+    """Return what was printed; where one `…` stood for lines, with as many lines around it as before."""
+    lines, kept = printed.splitlines(keepends=True), shown.splitlines(keepends=True)
+    if kept.count("…\n") != 1:
+        return printed
+    n_first = kept.index("…\n")
+    n_last = len(kept) - n_first - 1
+    return "".join([*lines[:n_first], "…\n", *lines[max(n_first, len(lines) - n_last) :]])
+
+
 def renewed(text: str, folder: Path) -> tuple[str, list[str]]:
     """Run a page and return it with what its commands print now, and the commands that failed."""
     session, parts, at = Session(folder), list[str](), 0
@@ -100,6 +110,6 @@ def renewed(text: str, folder: Path) -> tuple[str, list[str]]:
         shown = "$ " + step.command.replace("\n", "\n> ") + "\n" + step.output
         start = text.index(shown, at)
         at_output = start + len(shown) - len(step.output)
-        parts += [text[at:at_output], step.output if agrees(step.output, printed) else printed]
+        parts += [text[at:at_output], step.output if agrees(step.output, printed) else shortened(step.output, printed)]
         at = start + len(shown)
     return "".join([*parts, text[at:]]), session.failures

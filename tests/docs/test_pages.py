@@ -15,7 +15,7 @@ from benchmarks.speed.results import read_runs
 from salcli.erasers.base import METHODS
 from salcli.formats.artifact import write_file
 from tests.docs.cli_reference import cli_reference, every_command, every_flag
-from tests.docs.pages import BLOCK, PAGES, ROOT, Session, agrees, renewed, run, steps
+from tests.docs.pages import BLOCK, PAGES, ROOT, Session, agrees, renewed, run, shortened, steps
 
 TEXTS = {page: page.read_text("utf-8") for page in PAGES}
 CLI = ROOT / "docs" / "reference" / "cli.md"
@@ -158,6 +158,13 @@ def test_an_output_agrees_only_with_what_was_printed() -> None:
     assert not agrees("a\n…\n", "b\n")
     assert not agrees("a\n", "a\nb\n")
     assert not agrees("1.0\n", "1x0\n")
+
+
+def test_an_output_that_was_cut_is_cut_again_when_it_changes() -> None:
+    assert shortened("a\n…\nz\n", "b\n1\n2\ny\n") == "b\n…\ny\n"
+    assert shortened("a\n…\n", "b\n1\n2\n") == "b\n…\n"
+    assert shortened("a\n…\nz\n", "b\n") == "b\n…\n"
+    assert shortened("a\nz\n", "b\n1\n") == "b\n1\n"
 
 
 def test_a_page_is_written_again_with_what_its_commands_print(tmp_path: Path) -> None:
