@@ -29,7 +29,7 @@ def fit(
     Parameters
     ----------
     x : `[n, d]` of a float dtype
-    y : `[n]` the guarded attribute: classes, or numbers if `numeric`
+    y : `[n]` the guarded attribute: classes, or numbers if `numeric`; rows where it is None or NaN are not fitted
     method : a name that `salcli methods` lists
     numeric : whether y holds numbers instead of classes
     seed : of every random choice
@@ -62,9 +62,10 @@ def fit(
     if x.ndim != 2 or x.dtype.kind != "f" or values.shape != (len(x),):
         raise ShapeError(f"x {x.dtype} {x.shape} and y {values.shape} are not floats [n, d] and [n]")
     found = find_method(method)
-    labels = GuardedLabels("y", (_attribute(values, is_numeric=numeric),), None)
+    is_labelled = np.array([value is not None and value == value for value in values.tolist()], np.bool_)
+    labels = GuardedLabels("y", (_attribute(values[is_labelled], is_numeric=numeric),), None)
     labels.require_variety()
-    rows = LabelledSource.of(Source([ArrayReader(x)]), labels, range(len(x)))
+    rows = LabelledSource.of(Source([ArrayReader(x)]), labels, np.flatnonzero(is_labelled))
     with one_blas_thread():
         result = found.fit(
             rows, found.Parameters(**parameters), task=None, seed=seed, engine=current_engine(), progress=Silent()
@@ -85,6 +86,8 @@ def load(path: str) -> Eraser:
 
 def _attribute(values: NDArray[Any], *, is_numeric: bool) -> Attribute:
     if is_numeric:
+        if values.dtype.kind == "c":
+            raise LabelError(f"y: {values.dtype} numbers, expected real ones")
         numbers = values.astype(np.float64)
         if not np.isfinite(numbers).all():
             raise LabelError("y: a number is not finite")

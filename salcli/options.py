@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from types import UnionType
+from typing import TYPE_CHECKING, Any, cast, get_args, get_origin
 
 from salcli.data.hashes import HASH_ALGORITHMS
 from salcli.errors import ParameterError, UsageError
@@ -120,8 +121,22 @@ class Record:
     """
 
     def __post_init__(self) -> None:
+        hints = {each.name: each.type for each in fields(cast(Any, self))}
         for name, (given, _) in options_of(cast(Any, self)).items():
-            given.check(name, getattr(self, name))
+            value = getattr(self, name)
+            if not _is_of(value, hints[name]):
+                raise ParameterError(name, value, f"expected {getattr(hints[name], '__name__', hints[name])}")
+            given.check(name, value)
+
+
+def _is_of(value: Any, hint: Any) -> bool:
+    """Return whether a value has the type of a field; an int is a float too, a bool is neither."""
+    if isinstance(hint, UnionType):
+        return any(_is_of(value, one) for one in get_args(hint))
+    if hint in (int, float):
+        return isinstance(value, (int, hint)) and not isinstance(value, bool)
+    kind = get_origin(hint) or hint
+    return not isinstance(kind, type) or isinstance(value, kind)
 
 
 def _seed() -> Any:

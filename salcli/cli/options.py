@@ -25,7 +25,7 @@ from salcli.options import (
 RECORDS = (FitOptions, ApplyOptions, EvaluateOptions, InspectOptions, LabelCommandOptions)
 ARGUMENTS = {"output": "-o", "eraser": "--eraser"}
 """Flags of what no record holds."""
-NAMED = re.compile(r"`([a-z]\w*)(?:=([^`]*))?`")
+NAMED = re.compile(r"(?<![\w`])`([a-z]\w*)(?:=([^`]*))?`(?![\w`])")  # not a backquote inside a file's name
 T = TypeVar("T")
 
 
@@ -98,7 +98,8 @@ def build(record: type[T], values: Mapping[str, Any], nested: Nested) -> T:
     own, given = options_of(record), dict[str, Any]()
     for name, hint in _hints(record, nested).items():
         if name in own:
-            given[name] = own[name][0].read(name, values[name])
+            option, default = own[name]
+            given[name] = default if values[name] is None else option.read(name, values[name])
         elif is_dataclass(hint):
             given[name] = build(cast(type, hint), values, nested)
     return record(**given)
@@ -111,6 +112,9 @@ def expanded(command: Callable[..., None], record: type, defaults: Mapping[str, 
     """
     signature = inspect.signature(command).parameters.values()
     added = list(parameters(record, defaults, nested))
+    names = [each.name for each in (*signature, *added)]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"{record.__name__} and the records in it have several fields called {', '.join(twice)}")
 
     def run(**given: Any) -> None:
         values = {each.name: given.pop(each.name) for each in added}

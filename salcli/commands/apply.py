@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.data.embeddings import empty_aligned
+from salcli.data.embeddings import Embeddings, empty_aligned
 from salcli.data.source import Chunk, Source
 from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.erasers.base import Eraser
@@ -24,7 +24,7 @@ from salcli.formats.keys import KeyCensus
 from salcli.formats.registry import create, open_beside, open_source, output_format
 from salcli.options import BLOCK_ELEMENTS, ApplyOptions, block_rows
 from salcli.streaming import memory
-from salcli.streaming.engine import one_blas_thread, ordered_map
+from salcli.streaming.engine import current_engine, map_in_threads, one_blas_thread, ordered_map
 from salcli.streaming.passes import gather_rows
 from salcli.streaming.progress import Progress, Silent
 
@@ -82,51 +82,53 @@ def apply(
             ),
         )
 
-        lengths = _Lengths()
-
-        def into(dtype: np.dtype[Any]) -> Change:
-            def changed(x: np.ndarray, out: np.ndarray | None) -> np.ndarray:
-                if options.reduces:
-                    return change.reduce(x, dtype=dtype, out=out)
-                return change(x, strength=options.strength, dtype=dtype, out=out)
-
-            return changed
-
-        def measured(x: np.ndarray, out: np.ndarray | None) -> np.ndarray:
-            lengths.before(x)  # which `out` may overwrite
-            return lengths.after(into(dtype)(x, out))
-
+        steps = {one: _Step(change, one, options.strength, options.reduces) for one in dtypes}
         with create(target, source, d=d, dtype=dtype, format_name=name, beside=beside) as writer:
-            n = stream_through(source, writer, measured, progress or Silent(), at_once=change.rows_at_once)
+            done = stream_through(source, writer, steps[dtype], progress or Silent(), at_once=change.rows_at_once)
             for other, rows in others.items():
                 writer.begin(other)
-                stream_through(rows, writer, into(beside.erased[other]), progress or Silent())
-        lengths.warn_of_change(embeddings)
-    return Applied(target, name, n, d, str(dtype))
-
-
-class _Lengths:
-    """Whether rows are all of length 1, before and after erasure; looks no further than the first that is not."""
-
-    def __init__(self) -> None:
-        self._were_unit = self._are_unit = True
-
-    def before(self, x: NDArray[Any]) -> None:
-        """Look at rows `[n, d]` that will be erased."""
-        self._were_unit = self._were_unit and _are_unit(x[:1]) and _are_unit(x)
-
-    def after(self, x: NDArray[Any]) -> NDArray[Any]:
-        """Look at erased rows, and return them."""
-        self._are_unit = self._are_unit and _are_unit(x)
-        return x
-
-    def warn_of_change(self, path: str) -> None:
-        """Warn if erasure has changed the length of rows that were all of length 1."""
-        if self._were_unit and not self._are_unit:
+                stream_through(rows, writer, steps[beside.erased[other]], progress or Silent())
+        if done.were_unit and not done.are_unit:
             warn(
-                f"{path}: its rows are all of length 1, the erased ones are not: dividing them by their length again "
-                "may bring the attribute back, so judge the file that is used by salcli evaluate `against=FILE`"
+                f"{embeddings}: its rows are all of length 1, the erased ones are not: dividing them by their length "
+                "again may bring the attribute back, so judge the file that is used by salcli evaluate `against=FILE`"
             )
+    return Applied(target, name, done.n, d, str(dtype))
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What becomes of a batch of rows; it pickles."""
+
+    eraser: Eraser
+    dtype: np.dtype[Any]
+    strength: float
+    reduces: bool
+
+    def __call__(self, x: NDArray[Any], out: NDArray[Any] | None) -> NDArray[Any]:
+        if self.reduces:
+            return self.eraser.reduce(x, dtype=self.dtype, out=out)
+        return self.eraser(x, strength=self.strength, dtype=self.dtype, out=out)
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """Rows that went through a change."""
+
+    n: int
+    were_unit: bool = True
+    """Whether all had length 1 before."""
+    are_unit: bool = True
+    """Whether all have length 1 after, where all had before."""
+
+    def __add__(self, other: "Streamed") -> "Streamed":
+        return Streamed(self.n + other.n, self.were_unit and other.were_unit, self.are_unit and other.are_unit)
+
+
+def _changed(change: Change, x: NDArray[Any], out: NDArray[Any] | None) -> tuple[NDArray[Any], Streamed]:
+    were_unit = _are_unit(x[:1]) and _are_unit(x)  # before `out` overwrites them
+    y = change(x, out)
+    return y, Streamed(len(x), were_unit, were_unit and _are_unit(y))
 
 
 def _are_unit(x: NDArray[Any]) -> bool:
@@ -194,7 +196,7 @@ def stream_through(
     *,
     at_once: int | None = None,
     block_elements: int = BLOCK_ELEMENTS,
-) -> int:
+) -> Streamed:
     """Send every chunk through `change` into `writer`, in file order; warn of duplicate keys.
 
     Parameters
@@ -205,40 +207,49 @@ def stream_through(
 
     Returns
     -------
-    rows written
+    how many rows were written, and whether they had and have length 1
     """
-    census, n_rows, rows = KeyCensus(), 0, at_once or block_rows(source.d, block_elements)
+    census, done, rows = KeyCensus(), Streamed(0), at_once or block_rows(source.d, block_elements)
 
-    def changed(chunk: Chunk) -> tuple[Any, tuple[str, ...] | None, int]:
+    def changed(chunk: Chunk) -> tuple[Embeddings, Streamed]:
         batch = chunk.read()
         try:
-            vectors = change(batch.vectors, None)
+            vectors, part = _changed(change, batch.vectors, None)
         except RowRangeError as error:
             raise _named(error, source, int(batch.rows[error.row])) from None
-        return writer.encode(batch.with_vectors(vectors)), batch.keys, len(batch)
+        return batch.with_vectors(vectors), part
 
-    def placed(chunk: Chunk) -> tuple[None, None, int]:
+    def encoded(chunk: Chunk) -> tuple[Any, tuple[str, ...] | None, Streamed]:
+        batch, part = changed(chunk)
+        return writer.encode(batch), batch.keys, part
+
+    def placed(chunk: Chunk) -> tuple[None, None, Streamed]:
         row, memory = chunk.start, empty_aligned(min(rows, chunk.n_rows), source.d, source.dtype)
+        total = Streamed(0)
         try:
             for batch in chunk.batches(len(memory), out=memory, is_checked=at_once is None):
-                writer.place(row, change(batch.vectors, memory[: len(batch)]))
-                row += len(batch)
+                vectors, part = _changed(change, batch.vectors, memory[: len(batch)])
+                writer.place(row, vectors)
+                row, total = row + len(batch), total + part
         except RowRangeError as error:
             chunk.read()  # NaN and Inf in the file are another fault
             raise _named(error, source, row + error.row) from None
-        return None, None, chunk.n_rows
+        return None, None, total
 
     is_placed = writer.takes_places and not source.has_keys and not source.n_dropped
-    work = placed if is_placed else changed
+    if current_engine().shares_memory:
+        pieces = ordered_map(placed if is_placed else encoded, source.chunks())
+    else:
+        pieces = ((writer.encode(batch), batch.keys, part) for batch, part in ordered_map(changed, source.chunks()))
     with progress.stage("apply", source.n) as advance:
-        for piece, keys, n in ordered_map(work, source.chunks()):
+        for piece, keys, part in pieces:
             if piece is not None:
                 writer.write(piece)
             census.add(keys or ())
-            n_rows += n
-            advance(n)
+            done += part
+            advance(part.n)
     census.warn(source.path, source.key_batches, source.place)
-    return n_rows
+    return done
 
 
 def _named(error: RowRangeError, source: Source, row: int) -> RangeError:
@@ -261,7 +272,7 @@ def write_kernel_matrix(
     memory.require_memory(n_bytes, f"{source.n:,} rows of {source.d} dimensions", "give a smaller file")
     x, _ = gather_rows(source, source.kept_rows(), progress)
     parts = [slice(start, start + TILE) for start in range(0, len(x), TILE)]
-    at = np.concatenate([*ordered_map(lambda rows: eraser.coordinates(x[rows]), parts)])
+    at = np.concatenate([*map_in_threads(lambda rows: eraser.coordinates(x[rows]), parts)])
 
     def tile(pair: tuple[slice, slice]) -> tuple[slice, slice, Array]:
         rows, columns = pair
@@ -270,7 +281,7 @@ def write_kernel_matrix(
 
     pairs = ((rows, columns) for i, rows in enumerate(parts) for columns in parts[i:])
     with progress.stage("kernel matrix", len(x)) as advance:
-        for rows, columns, values in ordered_map(tile, pairs):
+        for rows, columns, values in map_in_threads(tile, pairs):
             writer.write(rows, columns, values)
             if rows != columns:
                 writer.write(columns, rows, values.T)

@@ -21,7 +21,7 @@ from salcli.formats import atomic
 from salcli.formats.label_table import file_name
 from salcli.formats.registry import open_source
 from salcli.options import FitOptions
-from salcli.streaming.engine import Engine, current_engine, one_blas_thread
+from salcli.streaming.engine import current_engine, map_in_threads, one_blas_thread
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
 from salcli.streaming.passes import LabelledSource, join_labels, read_table
@@ -77,7 +77,7 @@ def fit(
         with located(embeddings):
             result = method.fit(rows, parameters, task=None, seed=options.seed, engine=engine, progress=progress)
         warn_of_doubts(result)
-        header = describe_fit(options, parameters, source, table, fitted, result, rule, engine)
+        header = describe_fit(options, parameters, source, table, fitted, result, rule)
         header["inputs"]["labels"]["sha256"] = hashes.pop().result().digest
         header["inputs"]["embeddings"] |= _recorded(hashes.pop().result() if hashes else None)
     artifact = Artifact(result.eraser, result.singular_values, header)
@@ -93,7 +93,6 @@ def describe_fit(
     fitted: Selection,
     fit: Fit[Eraser],
     rule: SplitRule,
-    engine: Engine,
 ) -> dict[str, Any]:
     """Say what was fitted, on which rows of which files, by which versions: plain values, no row, key or time.
 
@@ -102,7 +101,7 @@ def describe_fit(
     chosen = labels.restricted_to(fitted)
     digest_of = [partial(rows_digest, labels, fitted)]
     digest_of += [partial(labels_digest, labels, attribute, fitted) for attribute in labels.attributes]
-    of_rows, *of_labels = engine.map(lambda digest: digest(), digest_of)  # each takes as long as reading the labels
+    of_rows, *of_labels = map_in_threads(lambda digest: digest(), digest_of)  # each takes as long as reading the labels
     return {
         "method": options.method,
         "parameters": asdict(parameters),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +59,10 @@ def require_repeatable(
     if sweep is not None and sweep.parameter == "k" and sweep.values[0] > rank:
         raise RankError(f"`sweep=k={sweep.values[0]:g}…`: the rank is {rank}, so there is nothing to measure")
     if options.sweep is not None or options.repeats is not None:
-        _written(erasure)
+        whole = _written(erasure)
+        refits_k = sweep is not None and sweep.parameter == "k" and whole.k != rank and whole.truncated(1) is not None
+        if options.repeats is not None or refits_k:
+            _parameters_of(artifact, k=rank if refits_k else None)
     if options.repeats is not None and (options.sample or 0) > len(plan.fitted):
         raise LabelError(f"`sample={options.sample}`: only {len(plan.fitted)} rows were fitted")
     for index in _samples(guarded, plan.fitted, options):
@@ -197,18 +201,29 @@ def _refitted(again: Again, index: Index, progress: Progress, *, k: int | None =
     ------
     UsageError : the method has no k
     """
-    method, parameters = again.artifact.method, again.artifact.parameters
-    if k is not None:
-        names = {field.name for field in fields(parameters)}
-        if "k" not in names:
-            raise UsageError(f"`sweep=k`: method {method.name} has no k")
-        others = {"alpha": None} if "alpha" in names else {}
-        parameters = replace(parameters, k=k, **others)
+    method, parameters = again.artifact.method, _parameters_of(again.artifact, k=k)
     chosen = again.guarded.restricted_to(index)
     rows = LabelledSource.of(again.source, chosen, again.row_of_label[index])
     seed = again.artifact.rule.seed
     fit = method.fit(rows, parameters, task=None, seed=seed, engine=current_engine(), progress=progress)
     return fit.eraser.to_features()
+
+
+def _parameters_of(artifact: Artifact, *, k: int | None) -> Any:
+    """Return the parameters of an artifact's method, with another k if one is given.
+
+    Raises
+    ------
+    FormatError : this version does not have the method, or its parameters
+    UsageError : the method has no k
+    """
+    parameters = artifact.parameters
+    if k is None:
+        return parameters
+    names = {field.name for field in fields(parameters)}
+    if "k" not in names:
+        raise UsageError(f"`sweep=k`: method {artifact.method.name} has no k")
+    return replace(parameters, k=k, **({"alpha": None} if "alpha" in names else {}))
 
 
 def _figures(found: Measurement) -> Iterator[tuple[str, float]]:

@@ -99,9 +99,6 @@ class SplitRule:
         return matched
 
 
-SplitRule = SplitRule  # its former name
-
-
 @dataclass(frozen=True, eq=False)
 class EvaluationSplit:
     """Labels by what their rows do in an evaluation. Fresh and test rows took no part in the fit."""

@@ -65,10 +65,12 @@ class Artifact:
         ------
         FormatError : they are not those of the method
         """
+        values = self.header["parameters"].items()  # JSON has lists where options have tuples
         try:
-            return self.method.Parameters(**self.header["parameters"])
+            return self.method.Parameters(**{name: tuple(v) if isinstance(v, list) else v for name, v in values})
         except (TypeError, UsageError) as error:
-            raise FormatError(f"the parameters of method {self.header['method']!r} are not understood") from error
+            why = f": {error}" if isinstance(error, UsageError) else ""
+            raise FormatError(f"the parameters of method {self.header['method']!r} are not understood{why}") from error
 
     def summary(self) -> dict[str, Any]:
         """Say what it is in a few plain values."""

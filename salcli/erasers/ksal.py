@@ -23,7 +23,7 @@ from salcli.linalg.kernels import EPS, PARAMETERS, Kernel, NystromMap, block_row
 from salcli.linalg.moments import CrossMoments
 from salcli.options import option
 from salcli.streaming import memory
-from salcli.streaming.engine import Engine
+from salcli.streaming.engine import Engine, map_in_threads
 from salcli.streaming.passes import LabelledSource, fold, gather_rows
 from salcli.streaming.progress import Progress
 
@@ -191,7 +191,7 @@ def _fit_exactly(
 
     def spread(work: Callable[[slice], Array], blocks: Iterable[slice]) -> Iterator[Array]:
         with progress.stage(f"kernel matrix block by block, at most {memory.in_gib(needed)}", n) as advance:
-            for part in engine.map(work, blocks):
+            for part in map_in_threads(work, blocks):
                 yield part
                 advance(len(part))
 

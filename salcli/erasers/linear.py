@@ -124,6 +124,7 @@ class LinearEraser(Eraser):
         """
         if not 0 <= strength <= 1:
             raise ParameterError("strength", strength, "outside 0…1")
+        require_rows(x, self.d)
         right, left_t, of_mean = self._factors
         is_narrow = x.dtype.itemsize <= 4  # float64 holds the digits of 32 bits: μ may come off afterwards
 
@@ -221,8 +222,7 @@ class LinearEraser(Eraser):
         return float(np.sqrt(np.mean(after**2, axis=0)).max())
 
     def _result(self, x: NDArray[Any], width: int, dtype: DTypeLike | None, out: NDArray[Any] | None) -> NDArray[Any]:
-        if x.ndim != 2 or x.shape[1] != self.d:
-            raise ShapeError(f"the eraser takes rows of {self.d} dimensions, not {x.shape}")
+        require_rows(x, self.d)
         kind = x.dtype if dtype is None else np.dtype(dtype)
         if out is not None and out.dtype == kind and len(out) >= len(x) and out.shape[1:] == (width,):
             return out[: len(x)]
@@ -257,6 +257,20 @@ def _rows_of_block(d: int) -> int:
     if TILE * d <= MOST_ELEMENTS:
         return whole_tiles(WIDE_ELEMENTS // d)
     return TILE // 4 if TILE // 4 * d <= MOST_ELEMENTS else 1
+
+
+def require_rows(x: Any, d: int) -> None:
+    """Check that `x` is an array `[n, d]` of floats: rows of integers would be rounded to integers after erasure.
+
+    Raises
+    ------
+    ShapeError : it is something else
+    """
+    if not isinstance(x, np.ndarray) or x.dtype.kind != "f":
+        kind = x.dtype if isinstance(x, np.ndarray) else type(x).__name__
+        raise ShapeError(f"the eraser takes a numpy array of floats, not {kind}: convert it with np.asarray(x, float)")
+    if x.ndim != 2 or x.shape[1] != d:
+        raise ShapeError(f"the eraser takes rows of {d} dimensions, not {x.shape}")
 
 
 def require_float64(arrays: dict[str, NDArray[Any]], name: str) -> Array:

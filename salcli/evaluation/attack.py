@@ -34,7 +34,7 @@ from salcli.evaluation.report import ProbeResult
 from salcli.evaluation.stages import Stages
 from salcli.evaluation.text import listed_counts
 from salcli.options import EvaluateOptions
-from salcli.streaming.engine import current_engine, ordered_map
+from salcli.streaming.engine import LOCAL, map_in_threads
 from salcli.streaming.memory import require_memory
 from salcli.streaming.progress import Progress
 
@@ -166,7 +166,7 @@ def attack(
 
     results: list[ProbeResult] = []
     with silence_convergence_warnings(), progress.stage("attack", len(jobs), "probes") as advance:
-        for found in ordered_map(run, jobs):
+        for found in map_in_threads(run, jobs):
             results += found
             advance(1)
     n_unmet = sum(not result.converged for result in results)
@@ -339,7 +339,7 @@ def _result(job: _Job, reading: _Reading, stage: str, settings: Settings, seed: 
 
 def _require_memory(jobs: list[_Job], stages: Stages) -> None:
     sizes = sorted(_job_bytes(job, stages) for job in jobs)
-    require_memory(sum(sizes[-current_engine().n_workers :]), "training the attackers", "lower `probe_rows`")
+    require_memory(sum(sizes[-LOCAL.n_workers :]), "training the attackers", "lower `probe_rows`")
 
 
 def _job_bytes(job: _Job, stages: Stages) -> int:

@@ -11,7 +11,7 @@ from salcli.data.splits import capped
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.section import Section
 from salcli.evaluation.text import count, decimal
-from salcli.streaming.engine import ordered_map
+from salcli.streaming.engine import map_in_threads
 
 Array = NDArray[np.float64]
 TILE = 1024  # rows and columns of one product
@@ -47,7 +47,7 @@ class KernelDeviation(Measure[Deviation]):
             gram = eraser.kernel.gram(x[one], x[other])
             return gram, eraser.erase_gram(np.zeros_like(gram), at[one], at[other])
 
-        tiles = ordered_map(tile, ((one, other) for one in parts for other in parts))
+        tiles = map_in_threads(tile, ((one, other) for one in parts for other in parts))
         return Deviation(deviation(tiles), len(x))
 
     def section(self, record: Deviation) -> Section:

@@ -128,24 +128,26 @@ class _Fingerprints:
         directions = np.linalg.qr(rng.standard_normal((source.d, min(N_PROJECTED, source.d))))[0]
         sample = np.sort(rng.choice(rows, min(len(rows), 1_000), replace=False))
         mean = gather_rows(source, sample, Silent())[0].mean(axis=0, dtype=np.float64)
-        hashes = np.zeros(len(rows), np.uint64)
-        projected = np.full((len(rows), directions.shape[1] if source.d >= LEAST_WIDTH else 0), np.nan, np.float32)
+        hashes, is_wide = np.zeros(len(rows), np.uint64), source.d >= LEAST_WIDTH
+        projected = np.full((len(rows), directions.shape[1] if is_wide else 0), np.nan, np.float32)
 
-        def placed(chunk: Chunk) -> int:
+        def look(chunk: Chunk) -> tuple[Index, NDArray[np.uint64], NDArray[Any] | None]:
             x, index = chosen.within(chunk.read())
-            at = np.asarray(index)
             bits = np.ascontiguousarray(x + np.zeros((), x.dtype)).view(_word(x.dtype))  # −0 is 0
-            hashes[at] = (bits.astype(np.uint64) * factors).sum(axis=1, dtype=np.uint64)
-            if projected.shape[1]:
-                away = x.astype(np.float64) - mean
-                size = np.linalg.norm(away, axis=1, keepdims=True)
-                projected[at] = (away / np.where(size > 0, size, 1)) @ directions
-            return len(x)
+            found = (bits.astype(np.uint64) * factors).sum(axis=1, dtype=np.uint64)
+            if not is_wide:
+                return np.asarray(index), found, None
+            away = x.astype(np.float64) - mean
+            size = np.linalg.norm(away, axis=1, keepdims=True)
+            return np.asarray(index), found, (away / np.where(size > 0, size, 1)) @ directions
 
         chunks = (chunk for chunk in source.chunks() if chosen.touch(chunk.start, chunk.n_rows))
         with progress.stage("look for copies", len(rows)) as advance:
-            for n in ordered_map(placed, chunks):
-                advance(n)
+            for at, found, coordinates in ordered_map(look, chunks):
+                hashes[at] = found
+                if coordinates is not None:
+                    projected[at] = coordinates
+                advance(len(at))
         return cls(source, rows, mean, hashes, projected)
 
     def copies(self, at: Index, known: Index) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from salcli.data.hashes import is_hash
 from salcli.data.splits import SplitRule
-from salcli.errors import FormatError, SalcliError, first_line
+from salcli.errors import FormatError, SalcliError, UsageError, first_line
 from salcli.formats import atomic, sniff
 from salcli.formats.files import ByteFile
 from salcli.formats.npy import read_header, strings
@@ -51,8 +51,13 @@ def write_file(path: str, header: dict[str, Any], arrays: dict[str, NDArray[Any]
     Raises
     ------
     OutputError : it cannot be written
+    UsageError : an option has a value that the header cannot hold
     """
-    text = json.dumps({**header, "schema": SCHEMA}, sort_keys=True)
+    try:
+        text = json.dumps({**header, "schema": SCHEMA}, sort_keys=True, allow_nan=False)
+        checked_header(path, text)
+    except (ValueError, FormatError) as error:
+        raise UsageError(f"{path}: an option has a value that cannot be read back from an eraser: {error}") from error
     members = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     with atomic.replacing(path) as temporary, open(temporary, "wb") as handle:
         np.savez(handle, allow_pickle=False, **members, header=np.array(text))
@@ -252,7 +257,7 @@ def checked_header(path: str, text: str) -> dict[str, Any]:
     if not _is_plain(header):
         raise FormatError(f"{path}: damaged artifact: its header holds a number out of range, or is nested too deeply")
     _require(path, "header", header, FIELDS)
-    if header["schema"] == SCHEMA:
+    if header["schema"] == SCHEMA or "eraser" in header:
         _require(path, "header", header, FIELDS_2)
     _require(path, "record of fitted rows", header["rows"], ROWS)
     _require_rule(path, header["rows"]["rule"])

@@ -101,6 +101,10 @@ def _real_path(path: str) -> Path:
         ) from error
 
 
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / GIB:.3g} GiB" if n_bytes >= GIB / 100 else f"{n_bytes:,} bytes"
+
+
 def require_disk_space(path: str, n_bytes: int, purpose: str) -> None:
     """Check that the disk, and the limit on a file's size (ulimit -f), have space for an output.
 
@@ -112,7 +116,7 @@ def require_disk_space(path: str, n_bytes: int, purpose: str) -> None:
     free = shutil.disk_usage(Path(os.path.realpath(path)).parent).free
     free = free if limit == resource.RLIM_INFINITY else min(free, limit)
     if n_bytes > free:
-        raise OutputError(f"{path}: {purpose} takes {n_bytes / GIB:.3g} GiB, but {free / GIB:.3g} GiB are free")
+        raise OutputError(f"{path}: {purpose} takes {_size(n_bytes)}, but {_size(free)} are free")
 
 
 @contextlib.contextmanager

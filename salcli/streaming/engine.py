@@ -30,6 +30,9 @@ class Engine(Protocol):
 
     n_workers: int
     """Items that run at the same time; memory is reserved for as many."""
+    shares_memory: bool
+    """Whether work runs in this process. Elsewhere it cannot write into arrays or files that are open here, and work,
+    items and results are pickled."""
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Return `work` of each item, in item order."""
@@ -54,6 +57,8 @@ class Engine(Protocol):
 
 class Threads:
     """Runs items on threads of this process."""
+
+    shares_memory = True
 
     def __init__(self, n_workers: int = N_THREADS) -> None:
         self.n_workers = n_workers
@@ -143,5 +148,10 @@ def running_on(engine: Engine) -> Iterator[None]:
 
 
 def ordered_map(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Return `work` of each item, in order, on the current engine."""
+    """Return `work` of each item (chunks of files), in order, on the current engine."""
     return current_engine().map(work, items)
+
+
+def map_in_threads(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """Return `work` of each item, in order, on threads of this process: for work on arrays that are in its memory."""
+    return LOCAL.map(work, items)

@@ -221,15 +221,14 @@ def gather_rows(source: Source, rows: NDArray[np.int64], progress: Progress) -> 
     x, is_read = np.empty((len(rows), source.d), source.dtype), np.zeros(len(rows), np.bool_)
     chunks = (chunk for chunk in source.chunks() if chosen.touch(chunk.start, chunk.n_rows))
 
-    def placed(chunk: Chunk) -> int:
-        part, index = chosen.within(chunk.read())
-        at = as_subscript(index)
-        x[at], is_read[at] = part, True
-        return len(part)
+    def read(chunk: Chunk) -> tuple[NDArray[Any], Selection]:
+        return chosen.within(chunk.read())
 
     with progress.stage("read", len(chosen)) as advance:
-        for n in ordered_map(placed, chunks):
-            advance(n)
+        for part, index in ordered_map(read, chunks):
+            at = as_subscript(index)
+            x[at], is_read[at] = part, True
+            advance(len(part))
     return (x if is_read.all() else x[is_read]), np.flatnonzero(is_read)
 
 

@@ -36,9 +36,9 @@ def test_rows_changed_in_the_memory_they_were_read_into_are_those_changed_at_onc
             closing(open_source(str(path), ReadOptions(batch_rows=batch_rows, partition_elements=33 * D))) as source,
             create(str(tmp_path / "o.npy"), source, d=D, dtype=x.dtype, format_name="npy") as writer,
         ):
-            n = stream_through(
+            done = stream_through(
                 source, writer, lambda rows, out: eraser(rows, out=out), Silent(), at_once=8, block_elements=6 * D
             )
-        assert n == N
+        assert done.n == N
         assert_array_equal(np.load(tmp_path / "o.npy"), eraser(x))
     assert_array_equal(read_embeddings(path, D)[1], x)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import cloudpickle
 import numpy as np
 import pytest
 
@@ -21,6 +22,8 @@ from salcli.linalg.moments import CrossMoments, Read
 from salcli.options import ApplyOptions, EvaluateOptions, FitOptions, InspectOptions, Sweep, option
 from salcli.streaming.engine import LOCAL, running_on, tree_sum
 from salcli.streaming.passes import LabelledSource, fold
+
+from ..cli.helpers import write_embeddings
 
 N, D = 240, 5
 
@@ -131,15 +134,17 @@ class RoundingMethod:
 
 
 class Serial:
-    """An engine that runs one item after the other."""
+    """An engine that runs one item after the other, and sees nothing of this process but what is sent to it."""
 
     n_workers = 1
+    shares_memory = False
     calls = 0
 
     def map(self, work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         for item in items:
             Serial.calls += 1
-            yield work(item)
+            sent, sent_item = cloudpickle.loads(cloudpickle.dumps((work, item)))
+            yield cloudpickle.loads(cloudpickle.dumps(sent(sent_item)))
 
     def fold(self, work: Any, items: Any, zero: Any, done: Any = None) -> Any:
         return tree_sum(self.map(work, items), zero, done)
@@ -198,14 +203,22 @@ def test_an_eraser_that_is_registered_here_is_written_read_and_swept(
     assert len(report.sweep) == 3
 
 
-def test_an_engine_drives_every_command_and_changes_no_byte(paths: tuple[str, str, Path]) -> None:
+@pytest.mark.parametrize("method", ["sal", "leace", "ksal"])
+@pytest.mark.parametrize("suffix", ["npy", "npz", "txt"])
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # files that another process would have opened
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_engine_drives_every_command_and_changes_no_byte(
+    paths: tuple[str, str, Path], method: str, suffix: str
+) -> None:
     x, y, folder = paths
+    if suffix != "npy":
+        x = str(write_embeddings(folder / f"keyed.{suffix}", np.load(x), [b"w%d" % i for i in range(N)]))
     options = EvaluateOptions(probes=("linear",), sweep=Sweep.parse("k=0:1"), repeats=2, sample=40)
     found: dict[str, list[Any]] = {}
     for name, engine in (("threads", LOCAL), ("serial", Serial())):
-        eraser, out = str(folder / f"{name}.npz"), str(folder / f"{name}.npy")
+        eraser, out = str(folder / f"{name}.npz"), str(folder / f"{name}.out.{suffix}")
         for command in (
-            lambda eraser=eraser: fit(x, y, eraser, FitOptions()),
+            lambda eraser=eraser: fit(x, y, eraser, FitOptions(method=method)),
             lambda eraser=eraser, out=out: apply(eraser, x, out, ApplyOptions()),
             lambda eraser=eraser: evaluate(x, y, eraser, options),
             lambda: inspect(x, InspectOptions()),
