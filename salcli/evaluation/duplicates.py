@@ -51,7 +51,8 @@ def without_copies(
 ) -> tuple[EvaluationSplit, Mapping[str, Copies]]:
     """Return the split without the attacker's rows that are copies of fitted rows, and test rows that are of either.
 
-    The in-sample attacker keeps its rows, which are the fitted ones. Where nothing is held out, nothing is left out.
+    The in-sample attacker keeps its rows, which are the fitted ones. Where nothing is held out, nothing is left out;
+    test rows that are all copies are kept, so that there is something to measure, and pass no gate.
 
     Returns
     -------
@@ -69,7 +70,7 @@ def without_copies(
         known = np.concatenate([places[part] for part in among])
         is_equal, is_near = seen.copies(places[name], known)
         is_copy = is_equal | is_near
-        kept[name] = parts[name][~is_copy]
+        kept[name] = parts[name] if name == TEST and is_copy.all() else parts[name][~is_copy]
         if is_copy.any():
             named = tuple(labels.identity(int(i)) for i in parts[name][is_copy][:NAMED])
             found[name] = Copies(int(is_copy.sum()), len(is_copy), int(np.sum(is_near & ~is_equal)), named)
@@ -77,7 +78,9 @@ def without_copies(
         return split, {}
     if FRESH in trainers:
         trainers[FRESH] = kept[FRESH]
-    n_available = split.n_available | {name: split.n_available[name] - copies.n for name, copies in found.items()}
+    n_available = split.n_available | {
+        name: split.n_available[name] - len(parts[name]) + len(kept[name]) for name in found
+    }
     trainers = {name: index for name, index in trainers.items() if len(index) or name == IN_SAMPLE}
     return replace(split, trainers=trainers, test=kept[TEST], n_available=n_available), found
 
@@ -85,7 +88,9 @@ def without_copies(
 def notes_on_copies(found: Mapping[str, Copies]) -> list[str]:
     """Return which rows were left out."""
     return [
-        f"{name}: {copies.n} of {copies.of} rows are left out, copies of rows that train "
+        f"{name}: {copies.n} of {copies.of} rows are "
+        + ("" if name == TEST and copies.n == copies.of else "left out, ")
+        + "copies of rows that train "
         f"({copies.n - copies.n_near} equal, {copies.n_near} nearly): {listed(copies.named)}"
         + ("" if copies.n == len(copies.named) else ", …")
         for name, copies in found.items()

@@ -52,13 +52,14 @@ def note_on_splits(labels: GuardedLabels, matched: Index, rule: SplitRule) -> tu
     """Return a note on the names in the split column that have no part in an evaluation; none if all have one."""
     if labels.splits is None or rule.fit_split is None:
         return ()
-    used = dict.fromkeys((rule.fit_split, *DEV_NAMES, TEST))
+    used = {rule.fit_split, *DEV_NAMES, TEST}
     others = {name: n for name, n in split_counts(labels, matched).items() if name not in used}
     if not others:
         return ()
     shown = ", ".join(f"{name!r} ({n:,} rows)" for name, n in list(others.items())[:MOST_NAMES])
     more = f" and {len(others) - MOST_NAMES} more" if len(others) > MOST_NAMES else ""
-    return (f"column {labels.split_column!r}: rows marked {shown}{more} are not used; {', '.join(used)} are",)
+    names = f"{rule.fit_split}, {DEV_NAMES[0]} (or {', '.join(DEV_NAMES[1:])}) and {TEST}"
+    return (f"column {labels.split_column!r}: rows marked {shown}{more} are not used; {names} are",)
 
 
 def rule_of(artifact: Artifact | None, labels: GuardedLabels, options: EvaluateOptions) -> SplitRule:

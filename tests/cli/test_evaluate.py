@@ -4,6 +4,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+import blake3
 import numpy as np
 import pytest
 
@@ -25,6 +26,9 @@ pytestmark = pytest.mark.slow  # each test starts processes
 
 N, D = 900, 6
 PARTS = ["train"] * 400 + ["dev"] * 200 + ["test"] * 250 + ["unused"] * 50
+UNUSED = (
+    "column 'split': rows marked 'unused' (50 rows) are not used; train, dev (or val, valid, validation) and test are"
+)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +68,11 @@ def test_the_report_has_the_fields_of_its_schema(folder: Path, report: dict[str,
     assert {"inputs", "eraser", "probes", "gates", "notes", "verdict"} <= set(report)
     for name, file in (("embeddings", "x.npy"), ("labels", "y.csv")):
         assert report["inputs"][name]["path"] == str(folder / file)
-        assert report["inputs"][name]["sha256"] == hashlib.sha256((folder / file).read_bytes()).hexdigest()
+        algorithm, digest = report["inputs"][name]["hash"].values()
+        assert (
+            digest
+            == {"blake3": blake3.blake3, "sha256": hashlib.sha256}[algorithm]((folder / file).read_bytes()).hexdigest()
+        )
     assert (report["inputs"]["embeddings"]["n"], report["inputs"]["embeddings"]["d"]) == (N, D)
     assert (report["eraser"]["method"], report["eraser"]["k"], report["eraser"]["rank"]) == ("sal", 1, 1)
     assert report["gates"] == []
@@ -110,7 +118,7 @@ def test_a_second_run_writes_the_same_bytes(folder: Path, done: Done) -> None:
 def test_without_json_a_table_and_a_verdict_are_printed(folder: Path) -> None:
     done = run("evaluate", *inputs(folder), "--max-accuracy", "0.5", "--quiet")
     assert done.code == 1
-    assert done.stderr == b""
+    assert done.err == f"warning: {UNUSED}\n"
     assert done.out.splitlines()[-1] == "verdict: fail"
     assert "gate max-accuracy ≤ 0.5: " in done.out
     assert sum(" linear " in line for line in done.out.splitlines()) == 4
@@ -255,7 +263,7 @@ def test_the_cap_on_training_rows_is_stated_when_it_bites(folder: Path) -> None:
     found = done.json()
     by_adversary = {p["adversary"]: (p["n_train"], p["capped"], p["n_test"]) for p in found["probes"]}
     assert by_adversary == {"in-sample": (300, True, 250), "fresh": (200, False, 250)}
-    assert found["notes"] == ["in-sample: 300 of 400 training rows used (--probe-rows)"]
+    assert found["notes"] == ["in-sample: 300 of 400 training rows used (--probe-rows)", UNUSED]
     assert "300 of 400 training rows used" in done.err
 
 

@@ -46,7 +46,7 @@ def test_the_reference_of_the_command_line_is_made_from_the_code() -> None:
     assert TEXTS[CLI] == cli_reference(), "make docs"
 
 
-@pytest.mark.parametrize("command", [*every_command(), *(f"fit --method {name}" for name in METHODS)])
+@pytest.mark.parametrize("command", [*sorted(every_command()), *(f"fit --method {name}" for name in METHODS)])
 def test_every_option_that_help_shows_is_in_the_reference(command: str) -> None:
     shown = run(f"salcli {command} --help", ROOT).stdout
     options = set(re.findall(r"(?<![\w-])--?[a-z][a-z0-9-]*", shown)) - {"--help"}
