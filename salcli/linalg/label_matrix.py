@@ -30,7 +30,7 @@ class LabelMatrix:
 
     @classmethod
     def of(cls, z: NDArray[Any]) -> Self:
-        """Return the label matrix of a dense Z `[n, c]`, which may be one-hot.
+        """Return the label matrix of a dense `z` `[n, c]`, which may be one-hot.
 
         Raises
         ------
@@ -51,19 +51,19 @@ class LabelMatrix:
         return len(self.columns)
 
     def take(self, rows: Any) -> Self:
-        """Keep the rows that `rows` (positions or a slice) selects."""
+        """Return the rows that `rows` (positions or a slice) selects."""
         values = None if self.values is None else self.values[rows]
         return type(self)(self.columns[rows], values, self.width, self.n_one_hot)
 
     def with_ones(self) -> Self:
-        """Add a column of ones to Z."""
+        """Return the matrix with a further column, of ones."""
         n = len(self)
         columns = np.concatenate([self.columns, np.full((n, 1), self.width, np.int32)], axis=1)
         values = None if self.values is None else np.concatenate([self.values, np.ones((n, 1))], axis=1)
         return type(self)(columns, values, self.width + 1, self.n_one_hot)
 
     def to_dense(self) -> Self:
-        """Return the dense matrix `[n, c]`."""
+        """Return the matrix with an entry in every column, zeros included: `values` is then Z `[n, c]`."""
         every = np.arange(self.width, dtype=np.int32)
         if self.values is None and self.columns.shape[1] == 1:
             values = np.eye(self.width).take(self.columns[:, 0], axis=0)
@@ -74,7 +74,7 @@ class LabelMatrix:
 
     @classmethod
     def concatenated(cls, parts: "Sequence[LabelMatrix]") -> "LabelMatrix":
-        """Return the rows of several matrices of the same columns, one after the other."""
+        """Return the rows of `parts`, at least one matrix and all of the same columns, one after the other."""
         if len(parts) == 1:
             return parts[0]
         every = [part.values for part in parts if part.values is not None]
@@ -89,7 +89,7 @@ class LabelMatrix:
             np.add.at(sums, self.columns.reshape(-1), self.values.reshape(-1))
 
     def add_products_to(self, sums: Array, x: Array) -> None:
-        """Add Σ z xᵀ to `sums` `[c, d]`."""
+        """Add Σ z xᵀ over rows `x` `[n, d]` to `sums` `[c, d]`, in place."""
         if self.values is not None and self.columns.shape[1] == self.width:
             sums += self.values.T @ x
             return
