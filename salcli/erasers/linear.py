@@ -1,4 +1,4 @@
-"""`LinearEraser`: what remains of a fit, a rank-k change that any row can be sent through."""
+"""`LinearEraser`: what remains of a fit, a rank-k change that applies to any row."""
 
 import threading
 from collections.abc import Callable
@@ -110,7 +110,7 @@ class LinearEraser(Eraser):
         x : `[n, d]`
         strength : λ ∈ [0, 1]
         dtype : of the result, default: x's; the arithmetic is float64
-        out : an earlier result that is not wanted any more, or x itself: its memory is used, if it suffices
+        out : an earlier result, or x itself, that may be overwritten: its memory is used if it suffices
 
         Returns
         -------
@@ -145,7 +145,7 @@ class LinearEraser(Eraser):
         ----------
         x : `[n, d]`
         dtype : of the result, default: x's
-        out : an earlier result that is not wanted any more
+        out : an earlier result that may be overwritten
 
         Returns
         -------
@@ -185,7 +185,7 @@ class LinearEraser(Eraser):
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> Self:
-        """Return the eraser that an artifact holds.
+        """Return the eraser that an artifact holds (see `Eraser.from_arrays`).
 
         Raises
         ------
@@ -199,7 +199,7 @@ class LinearEraser(Eraser):
         return found
 
     def truncated(self, k: int) -> "LinearEraser":
-        """Return the eraser that removes the first k of its directions only."""
+        """Return the eraser that removes the first `k` of its directions only."""
         return LinearEraser(self.mean, self.left[:, :k], self.right[:, :k])
 
     def projection(self, rows: slice = slice(None)) -> Array:
@@ -216,7 +216,17 @@ class LinearEraser(Eraser):
         return projection
 
     def residue(self, x: NDArray[Any], dtype: DTypeLike) -> float:
-        """Measure what rounding to `dtype` brings back: the largest rms of (x' − μ)ᵀ right over the directions."""
+        """Return what rounding brings back: the largest rms of (x' − μ)ᵀ right over the directions.
+
+        Parameters
+        ----------
+        x : rows `[n, d]` before erasure
+        dtype : that erased rows are rounded to
+
+        Raises
+        ------
+        RowRangeError : values that dtype cannot hold
+        """
         after = (self(x, dtype=dtype).astype(np.float64) - self.mean) @ self.right
         return float(np.sqrt(np.mean(after**2, axis=0)).max())
 
@@ -260,11 +270,11 @@ def _rows_of_block(d: int) -> int:
 
 
 def require_float64(arrays: dict[str, NDArray[Any]], name: str) -> Array:
-    """Return an array of an artifact, which must be float64.
+    """Return the array called `name` of the `arrays` of an artifact, after checking that it is float64.
 
     Raises
     ------
-    ShapeError : it is another type
+    ShapeError : it has another type
     """
     if arrays[name].dtype != np.float64:
         raise ShapeError(f"{name} is {arrays[name].dtype}, expected float64")
