@@ -88,15 +88,15 @@ class Hdf5Copy:
             self._referring.append((group[name], into[name], None))
 
     def attributes(self, source: Any, target: Any) -> None:
-        """Copy the values of all attributes of a group or dataset."""
+        """Copy the values of all attributes of `source`, a group or dataset, to `target`, references aside."""
         left_out = {*self._leading(source, target)}
         for name in source.attrs:
             is_scale = name == "CLASS" and np.array_equal(source.attrs[name], b"DIMENSION_SCALE")
-            if name not in left_out and not is_scale:  # h5py says that in its own words, once the scale is attached
+            if name not in left_out and not is_scale:  # h5py writes that itself, once the scale is attached
                 target.attrs.create(name, source.attrs[name], dtype=source.attrs.get_id(name).dtype)
 
     def _leading(self, source: Any, target: Any) -> Iterator[str]:
-        """Name the attributes that hold references, which are made later."""
+        """Yield the names of attributes that hold references, which are written later."""
         for name in source.attrs:
             dtype = source.attrs.get_id(name).dtype
             if name == SCALES and _are_scales(source):
@@ -108,7 +108,7 @@ class Hdf5Copy:
             yield name
 
     def finish(self) -> None:
-        """Make the other names of what was skipped, so that it does not live on as it was, and all references."""
+        """Write the other names of what was skipped, so that it does not live on as it was, and all references."""
         for other, path in self._others:
             self._target[other] = self._target[path]
         for source, target in self._scaled:

@@ -27,13 +27,29 @@ class KernelMatrixWriter:
         self._sink, self._matrix = sink, sink.root.create_dataset(DATASET, (n, n), dtype, chunks=chunks)
 
     def write(self, rows: slice, columns: slice, tile: NDArray[np.float64]) -> None:
-        """Write the inner products of `rows` with `columns`."""
+        """Write a tile of inner products, whose place is free.
+
+        Parameters
+        ----------
+        rows, columns : its place in the matrix
+        tile : `[rows, columns]`
+
+        Raises
+        ------
+        OSError : the disk is full, or fails
+        """
         self._matrix[rows, columns] = tile
         self._sink.require()
 
 
 def require_place(path: str, n: int, dtype: np.dtype[Any]) -> None:
-    """Check, before work starts, the suffix of the name and the free space of the disk.
+    """Check, before work starts, the suffix of an output and the free space of the disk.
+
+    Parameters
+    ----------
+    path : of the output
+    n : rows of the matrix
+    dtype : of its numbers
 
     Raises
     ------

@@ -160,7 +160,7 @@ class Word2vecBinaryReader(SpanReader):
             )
 
     def parse(self, span: Span) -> Embeddings:
-        """Read records.
+        """Return the records of `span`.
 
         Raises
         ------
@@ -200,7 +200,7 @@ class Word2vecBinaryReader(SpanReader):
             yield self._keys(span, words or self._patterns[0].findall(self.file.read_at(span.offset, span.n_bytes)))
 
     def place(self, row: int) -> str:
-        """Return where a row is."""
+        """Return where `row` is: its record, counted from 0."""
         return f"record {row}"
 
 
@@ -217,11 +217,16 @@ class Word2vecBinaryWriter(Writer):
 
     @classmethod
     def create(cls, output: Output) -> "Word2vecBinaryWriter":
-        """Start an output."""
+        """Return a writer for `output`.
+
+        Raises
+        ------
+        FormatError : its dtype is not float32
+        """
         return cls(output.open(), n=output.n, d=output.d, dtype=output.dtype, target=output.target)
 
     def encode(self, batch: Embeddings) -> bytes:
-        """Lay rows out as records; safe on any thread.
+        """Return the records of `batch`; safe on any thread.
 
         Raises
         ------
@@ -238,7 +243,7 @@ class Word2vecBinaryWriter(Writer):
         return b"".join([b"%b %b" % (word, row.tobytes()) for word, row in zip(words, vectors, strict=True)])
 
     def write(self, piece: bytes) -> None:
-        """Append an encoded batch."""
+        """Append `piece`, which `encode` returned."""
         self._handle.write(piece)
 
 

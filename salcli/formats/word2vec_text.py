@@ -127,7 +127,7 @@ class TextReader(SpanReader):
 
         Raises
         ------
-        FormatError : nobody can tell
+        FormatError : they do not decide it
         """
         found = text_rows.begins_with_words(kinds)
         if found is None:
@@ -155,7 +155,7 @@ class TextReader(SpanReader):
             yield offset, ahead[: _end_of_rows(ahead) or len(ahead)]
 
     def parse(self, span: Span) -> Embeddings:
-        """Read complete lines.
+        """Return the rows of `span`, which is complete lines.
 
         Raises
         ------
@@ -204,7 +204,7 @@ class TextReader(SpanReader):
         return lambda i: f"{self.path}: {self.place(span.first_row + i)}"
 
     def place(self, row: int) -> str:
-        """Return where a row is, counting lines from 1 as `sed -n` does."""
+        """Return where `row` is: its line, counted from 1 as `sed -n` does."""
         return f"line {self._first_line + row}"
 
 
@@ -220,7 +220,10 @@ read_glove = partial(TextReader, has_header=False)
 
 
 def most_frequent(counts: Counter[int]) -> int:
-    """Return the most frequent field count; of equally frequent ones the smaller, since a word may hold spaces."""
+    """Return the most frequent field count in `counts`; of equally frequent ones the smaller.
+
+    A word may hold spaces, which makes a row longer.
+    """
     return int(min(counts, key=lambda count: (-counts[count], count))) if counts else 0
 
 
@@ -265,7 +268,7 @@ class TextWriter(Writer):
             handle.write(f"{n} {d}\n".encode())
 
     def encode(self, batch: Embeddings) -> list[bytes]:
-        """Write rows as text, piece by piece; safe on any thread.
+        """Return the rows of `batch` as text, piece by piece; safe on any thread.
 
         Raises
         ------
@@ -297,7 +300,7 @@ class TextWriter(Writer):
             raise FormatError(f"{self._target}: key {text_rows.shown(words[0])} in line 1 would be taken for a header")
 
     def write(self, piece: list[bytes]) -> None:
-        """Append an encoded batch."""
+        """Append `piece`, which `encode` returned."""
         self._handle.writelines(piece)
 
     def close(self) -> None:
