@@ -47,7 +47,7 @@ class ArrowColumn(Sequence[str]):
     """One column of a block that pyarrow cut."""
 
     def __init__(self, array: Any) -> None:
-        """Wrap a `pyarrow.BinaryArray`."""
+        """Wrap `array`, a `pyarrow.BinaryArray`."""
         self._array = array
 
     @cached_property
@@ -179,7 +179,7 @@ def _declared_delimiter(path: str, line: bytes) -> str | None:
 
 
 def _cut(block: bytes, delimiter: str, n_columns: int) -> list[Sequence[str]] | None:
-    """Split complete lines into columns; None if they need more than that, or have other numbers of fields."""
+    """Return complete lines as columns; None if they need more than that, or have other numbers of fields."""
     if b'"' in block or b"\r" in block or block.startswith(BOM):  # pyarrow would drop a BOM in front of any block
         return None
     if n_columns > 1 and (block.startswith(b"\n") or b"\n\n" in block):  # to pyarrow, a row of empty cells
@@ -280,11 +280,12 @@ def _by_module(
 
 
 def _faulty_quote(text: str, delimiter: str, start: int, line: int) -> str | None:
-    """Say where a quote opened that is not closed where it should be; None if no cell goes over several lines.
+    """Return where a quote opened that is not closed where it should be; None if no cell goes over several lines.
 
     Parameters
     ----------
     text : of the record, as far as it was read
+    delimiter : between two fields
     start, line : where the record began, and where it was found to be broken
     """
     cells = list(re.finditer(rf'(?:^|(?<={delimiter}))"(?:[^"]|"")*+("?+)(?!{delimiter}|\r?\n\Z)', text))

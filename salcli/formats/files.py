@@ -51,6 +51,7 @@ class ByteFile:
 
         Parameters
         ----------
+        path : of the file
         may_be_wide : whether UTF-16 text is accepted
         is_refused : whether content that is known not to be vectors raises an error
 
@@ -231,7 +232,7 @@ class UnpackedFile(ByteFile):
     """
 
     def __init__(self, packed: ByteFile, n_bytes: int | None = None) -> None:
-        """Wrap a compressed file, whose content must have `n_bytes`, if that is known."""
+        """Wrap a compressed file `packed`, whose content must have `n_bytes`, if that is known."""
         super().__init__(packed.name)
         self.packed, self.n_bytes = packed, n_bytes
         self._spool: IO[bytes] | None = None

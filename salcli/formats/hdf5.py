@@ -31,6 +31,11 @@ class Hdf5Reader(FileReader):
     def __init__(self, file: ByteFile, options: ReadOptions) -> None:
         """Find the matrix and its keys.
 
+        Parameters
+        ----------
+        file : of the matrix
+        options : which datasets are read, and how
+
         Raises
         ------
         FormatError : the file is damaged, or what is meant is not clear

@@ -83,7 +83,7 @@ class Hdf5Sink:
     """An open HDF5 file to write to; `require` and `close` raise the errors of the disk."""
 
     def __init__(self, path: str, libver: str = EARLIEST) -> None:
-        """Start a file for readers of `libver` (in h5py's words) and later."""
+        """Start a file at `path` for readers of `libver` (in h5py's words) and later."""
         self._below = _Tolerant(path)
         self.root = h5py.File(self._below, "w", libver=libver)
 
@@ -227,7 +227,7 @@ class Hdf5Writer(Writer):
 
 
 def _storage(source: h5py.Dataset | None, d: int) -> dict[str, Any]:
-    """Chunk and compress as the input did."""
+    """Return options that chunk and compress a dataset as the input's is."""
     if source is None or source.chunks is None:
         return {}
     rows, columns = source.chunks

@@ -81,7 +81,7 @@ def _utf8_lines(path: str, pieces: Iterator[bytes]) -> tuple[str, ...]:
 
 
 def _cut(path: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Cut text into lines of bounded length; where the last one is complete, a blank one follows."""
+    """Yield lines of bounded length; where the last one is complete, a blank one follows."""
     ahead, number = b"", 0
     for piece in itertools.chain(pieces, [b"\n"]):
         *lines, ahead = (ahead + piece).split(b"\n")
@@ -98,7 +98,12 @@ class KeyedReader(Reader):
     has_keys = True
 
     def __init__(self, inner: Reader, keys_path: str) -> None:
-        """Read the keys.
+        """Read the keys of another reader's rows.
+
+        Parameters
+        ----------
+        inner : reader of the rows
+        keys_path : file of the keys
 
         Raises
         ------

@@ -58,7 +58,12 @@ class ClassColumn:
         return np.frombuffer(self._buffer, self._kind)
 
     def recoded(self, table: Sequence[int]) -> NDArray[np.signedinteger[Any]]:
-        """Return `table[code]` of each row `[m]`, in the codes' own memory; the table has the codes' dtype."""
+        """Return `table[code]` of each row `[m]`, in the codes' own memory.
+
+        Parameters
+        ----------
+        table : a new code for each code, which fits the codes' dtype
+        """
         codes, new = self.codes, np.array(table, self._kind)
         if not np.array_equal(new, np.arange(len(new))):
             for start in range(0, len(codes), AT_ONCE):

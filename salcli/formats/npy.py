@@ -92,6 +92,12 @@ class NpyReader(FileReader):
     def __init__(self, file: ByteFile, options: ReadOptions, *, format_name: str = "npy") -> None:
         """Read the header.
 
+        Parameters
+        ----------
+        file : of the array
+        options : how rows are read
+        format_name : of the format
+
         Raises
         ------
         FormatError : it announces other bytes than there are, or is no 2-D array of floats
@@ -153,7 +159,12 @@ def read_batches(file: ByteFile, offset: int, start: int, stop: int, memory: Flo
     ----------
     file : a plain file
     offset : bytes before the matrix
+    start, stop : the first row, and the row after the last
     memory : contiguous `[rows, d]` of the matrix's dtype; a batch has that many rows, the last one fewer
+
+    Raises
+    ------
+    FormatError : the file ends too early
     """
     width = memory.shape[1] * memory.dtype.itemsize
     view = memory.reshape(-1).view(np.uint8).data  # of any dtype: memoryview itself has few

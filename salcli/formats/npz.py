@@ -19,6 +19,11 @@ class NpzReader(NpyReader):
     def __init__(self, file: ByteFile, options: ReadOptions) -> None:
         """Find the matrix and its keys.
 
+        Parameters
+        ----------
+        file : the archive
+        options : which arrays are read, and how
+
         Raises
         ------
         FormatError : it is no npz, or what is meant is not clear

@@ -181,6 +181,7 @@ def write_keys(begin: Callable[[str], Any], name: str, keys: Sequence[str], matr
     ----------
     begin : opens the array of a name for writing, as a context
     name : of the list
+    keys : of all rows
     matrix_bytes : size of the matrix beside it
     target : the file, for messages
 

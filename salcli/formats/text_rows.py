@@ -173,7 +173,7 @@ class Lines:
         return [int(np.count_nonzero(self._is_space[start:end])) + 1 for start, end in self._extents()]
 
     def _extents(self) -> list[tuple[int, int]]:
-        """Say where each line begins and ends."""
+        """Return where each line begins and ends."""
         feeds = self._feeds.tolist()
         return list(zip([0, *(feed + 1 for feed in feeds)], [*feeds, len(self.data)], strict=True))
 

@@ -33,6 +33,11 @@ class Word2vecBinaryReader(SpanReader):
     def __init__(self, file: ByteFile, options: ReadOptions) -> None:
         """Read the header; a compressed file is unpacked and surveyed.
 
+        Parameters
+        ----------
+        file : of the records
+        options : how rows are read
+
         Raises
         ------
         FormatError : there is no header, or it announces more than the file can hold
@@ -69,7 +74,7 @@ class Word2vecBinaryReader(SpanReader):
         return re.compile(record, re.DOTALL), re.compile(rb"(?:%s)*+" % record.replace(b"(", b"(?:"), re.DOTALL)
 
     def survey(self) -> Iterator[Span]:
-        """Walk over the records through one buffer, and yield where they are.
+        """Yield where the records are, read through one buffer.
 
         Raises
         ------
@@ -117,7 +122,7 @@ class Word2vecBinaryReader(SpanReader):
         return record.findall(buffer, position, records.end())
 
     def _cut(self, words: list[bytes], row: int) -> Iterator[list[bytes]]:
-        """Split the words of rows `row`… into those of spans."""
+        """Yield the words of rows `row`… in parts, those of one span each."""
         start = 0
         while start < len(words):
             stop = start + min(self._rows_per_span, self.partition - (row + start) % self.partition)

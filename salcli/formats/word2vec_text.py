@@ -36,6 +36,12 @@ class TextReader(SpanReader):
     def __init__(self, file: ByteFile, options: ReadOptions, *, has_header: bool) -> None:
         """Survey the file.
 
+        Parameters
+        ----------
+        file : of the rows
+        options : how rows are read
+        has_header : whether line 1 holds the numbers of rows and dimensions
+
         Raises
         ------
         FormatError : it is not rows of text vectors, or not as many as its header announces
@@ -109,7 +115,7 @@ class TextReader(SpanReader):
         return most_frequent(Counter(first.field_counts())) - has_words
 
     def _look_at_first_fields(self, lines: Lines, row: int, kinds: dict[str, int]) -> None:
-        """Note the first row that begins with each kind of field, until one begins with a word."""
+        """Record the first row that begins with each kind of field, until one begins with a word."""
         for i, line in enumerate(lines.lines(), row):
             kind = text_rows.kind_of_first(line)
             kinds.setdefault(kind, i)
@@ -228,7 +234,7 @@ def most_frequent(counts: Counter[int]) -> int:
 
 
 def _cut(data: bytes, rows: int, partition: int, row: int) -> Iterator[bytes]:
-    """Split lines, the first of which is `row`, into pieces of at most `rows` that do not cross a partition's end."""
+    """Yield lines, the first of which is `row`, in pieces of at most `rows` that do not cross a partition's end."""
     if data.count(b"\n") < min(rows, partition - row % partition):
         yield data
         return
@@ -304,7 +310,7 @@ class TextWriter(Writer):
         self._handle.writelines(piece)
 
     def close(self) -> None:
-        """Make sure that a file without a header reads back, its dimension and its words.
+        """Check that a file without a header reads back, its dimension and its words.
 
         Raises
         ------
