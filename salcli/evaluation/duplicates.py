@@ -49,9 +49,18 @@ class Copies:
 def without_copies(
     source: Source, labels: GuardedLabels, row_of_label: Index, split: EvaluationSplit, progress: Progress
 ) -> tuple[EvaluationSplit, Mapping[str, Copies]]:
-    """Return the split without the attacker's rows that are copies of fitted rows, and test rows that are of either.
+    """Return the split without rows that are copies of rows trained on elsewhere.
 
-    The in-sample attacker keeps its rows, which are the fitted ones. Where nothing is held out, nothing is left out.
+    Fresh attackers lose the copies of fitted rows, the test those of either. The in-sample attacker keeps its rows,
+    which are the fitted ones. Where nothing is held out, nothing is left out.
+
+    Parameters
+    ----------
+    source : the embeddings
+    labels : that the split is of
+    row_of_label : `[m]` embedding row of each label
+    split : of the evaluation
+    progress : shows the reading as a stage
 
     Returns
     -------
@@ -83,7 +92,7 @@ def without_copies(
 
 
 def notes_on_copies(found: Mapping[str, Copies]) -> list[str]:
-    """Return which rows were left out."""
+    """Return a note on each part of the split from which copies were left out; `found`: see `without_copies`."""
     return [
         f"{name}: {copies.n} of {copies.of} rows are left out, copies of rows that train "
         f"({copies.n - copies.n_near} equal, {copies.n_near} nearly): {listed(copies.named)}"
@@ -93,7 +102,7 @@ def notes_on_copies(found: Mapping[str, Copies]) -> list[str]:
 
 
 def doubts_of_copies(found: Mapping[str, Copies]) -> tuple[str, ...]:
-    """Return why no gate on labelled rows can pass."""
+    """Return why no gate can pass, for parts of which too many rows were copies; `found`: see `without_copies`."""
     return tuple(
         f"{copies.n} of {copies.of} {name} rows are copies of rows that train: at most {MOST_COPIES:.0%} may be"
         for name, copies in found.items()

@@ -20,12 +20,12 @@ FEW_POSITIVES = 10
 
 
 def mean(gaps: Array) -> Array:
-    """Return the mean over classes of gaps `[…, c]`."""
+    """Return the mean over classes of `gaps` `[…, c]`."""
     return np.asarray(gaps.mean(axis=-1))
 
 
 def root_mean_square(gaps: Array) -> Array:
-    """Return the root mean square over classes of gaps `[…, c]`."""
+    """Return the root mean square over classes of `gaps` `[…, c]`."""
     return np.asarray(np.sqrt(np.mean(gaps**2, axis=-1)))
 
 
@@ -47,7 +47,7 @@ class GapTest:
     seed: int
 
     def of_rates(self, rates: Array) -> Array:
-        """Return the gap of rates `[…, c, g]`."""
+        """Return the gap of `rates` `[…, c, g]`."""
         return self.statistic(rates.max(axis=-1) - rates.min(axis=-1))
 
     @cached_property

@@ -33,7 +33,7 @@ class Logistic:
     converged: bool
 
     def predict(self, x: Array) -> Codes:
-        """Return the classes `[m]` of scaled rows `[m, d]`."""
+        """Return the classes `[m]` of scaled rows `x` `[m, d]`."""
         predicted: Codes = self.classifier.predict(x)
         return predicted
 

@@ -41,7 +41,7 @@ class Accuracy:
     """Trained before, applied after; None if the widths differ."""
 
     def at(self, stage: str) -> float | None:
-        """Return the figure at a stage."""
+        """Return the figure at `stage`: before or after; None where it is not measured."""
         return self.after if stage == "after" else self.before
 
 
@@ -75,7 +75,7 @@ class Gap:
     """By stage: what a gate asks for bounds."""
 
     def at(self, stage: str) -> float | None:
-        """Return the gap at a stage."""
+        """Return the gap at `stage`: before or after; None where it is undefined."""
         return self.after if stage == "after" else self.before
 
 
@@ -148,7 +148,7 @@ class Task:
         return self.n_test / max(1, self.n_test + sum(self.untrained.values()))
 
     def aside(self, of: GroupRates) -> str:
-        """Return the attribute's name, as it follows a figure where there are several attributes."""
+        """Return the name of the attribute `of`, as it follows a figure where there are several attributes; else ""."""
         return f", {of.guarded}" if self.others else ""
 
 
@@ -161,7 +161,14 @@ class Trained:
 
     @classmethod
     def of(cls, x: Floats, y: Codes, seed: int) -> "Trained":
-        """Train on rows `[n, d]` of classes `[n]`."""
+        """Return a classifier that is trained on rows, and their scale.
+
+        Parameters
+        ----------
+        x : `[n, d]`
+        y : `[n]` classes, at least two
+        seed : of the cross-validation
+        """
         scaling = Scaling.of(x)
         return cls(scaling, fit_logistic(scaling(x), y, seed))
 
@@ -242,6 +249,9 @@ def main_task(
     train, test : positions; test rows of classes that no training row has are left out and counted
     is_foreign : the rows after may be in units of their own: they are then scaled by themselves
     trained : `Trained.of` the training rows before, if it is known
+    column : name of the task
+    class_names : of the task
+    seed : of the cross-validation and the tests of gaps
 
     Returns
     -------

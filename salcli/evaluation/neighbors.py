@@ -225,7 +225,7 @@ class NearestNeighbors(Measure[Neighbors]):
     needs_labels: ClassVar[bool] = False
 
     def run(self, rows: BeforeAfter) -> Neighbors | None:
-        """Return the neighbours among all rows of the file; None if neither a word nor a gate asks for it.
+        """Return the neighbours among all rows of the file; None if no option requests them (see `Measure.run`).
 
         Raises
         ------
@@ -252,7 +252,7 @@ class NearestNeighbors(Measure[Neighbors]):
         return neighbors(keys, before, after, options.neighbors, seed=options.seed)
 
     def section(self, record: Neighbors) -> Section:
-        """Return the neighbours of each word, before and after."""
+        """Return the neighbours of each word, before and after (see `Measure.section`)."""
         lead = (
             f"Of the 10 nearest neighbours, {percent(record.mean_overlap_at_10)} stay the same, "
             f"on average over {count(record.n_sampled)} sampled rows."

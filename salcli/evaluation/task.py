@@ -31,7 +31,7 @@ class MainTask(Measure[Task]):
     swept: ClassVar[tuple[str, str] | None] = ("Task", "accuracy, gap")
 
     def run(self, rows: BeforeAfter) -> Task | None:
-        """Return the task's figures; None if there is no task column, or it cannot be measured.
+        """Return the task's figures; None if there is no task column, or it cannot be measured (see `Measure.run`).
 
         Raises
         ------
@@ -78,7 +78,7 @@ class MainTask(Measure[Task]):
         return found
 
     def section(self, record: Task) -> Section:
-        """Return accuracy and gaps, and the true positive rates by class and group."""
+        """Return accuracy and gaps, and the true positive rates by class and group (see `Measure.section`)."""
         lead = (
             f"The task is to predict {visible(record.column)} "
             f"({len(record.classes):,} classes; {count(record.n_train)} training rows, {count(record.n_test)} test "
@@ -107,7 +107,7 @@ class MainTask(Measure[Task]):
         return Section(self.name, "Task", (lead, *left_out), filled(tables))
 
     def facts(self, record: Task) -> Iterator[Fact]:
-        """Return accuracy and gaps."""
+        """Yield accuracy and gaps (see `Measure.facts`)."""
         named, accuracy = shortened(record.column, 40), record.accuracy
         aside = f"majority {decimal(record.majority)}"
         yield Fact(f"accuracy of {named}", decimal(accuracy.before), decimal(accuracy.after), aside)
@@ -118,7 +118,7 @@ class MainTask(Measure[Task]):
                     yield Fact(f"{name}{between} of {named}", decimal(gap.before), decimal(gap.after), "0 is parity")
 
     def figures(self, record: Task) -> Iterator[Figure]:
-        """Return accuracy and gaps."""
+        """Yield accuracy and gaps (see `Measure.figures`)."""
         start = f"task {record.column}: "
         if record.accuracy.after is not None:
             yield Figure(f"{start}accuracy", "accuracy", record.accuracy.after)
@@ -160,7 +160,14 @@ class ClassRates:
     def gap(self, stage: str, groups: tuple[str, ...]) -> float | None:
         """Return the first group's rate less the second's, signed; of more groups, the largest less the smallest.
 
-        Where a group has no rate there is none: such a class is left out of the gaps.
+        Parameters
+        ----------
+        stage : before or after
+        groups : that are compared, visible
+
+        Returns
+        -------
+        None where a group has no rate: such a class is left out of the gaps
         """
         rates = [self.rates[stage, group] for group in groups if (stage, group) in self.rates]
         if len(groups) < 2 or len(rates) < len(groups):
@@ -172,6 +179,11 @@ def class_rates(task: Task, of: GroupRates) -> tuple[tuple[str, ...], tuple[Clas
     """Return the groups that have rates, visible, and each class's rates in the task's order.
 
     Classes without any rate are left out.
+
+    Parameters
+    ----------
+    task : the figures of the main task
+    of : its rates by one attribute
     """
     found = {name: ClassRates(visible(name), {}, {}) for name in task.classes}
     for cell in of.tpr:
@@ -184,7 +196,7 @@ def class_rates(task: Task, of: GroupRates) -> tuple[tuple[str, ...], tuple[Clas
 
 
 def gap_name(groups: tuple[str, ...]) -> str:
-    """Return what a gap between these groups is."""
+    """Return what a gap between `groups` is, as text."""
     return f"TPR of {groups[0]} less TPR of {groups[1]}" if len(groups) == 2 else "largest TPR less the smallest"
 
 
