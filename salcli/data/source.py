@@ -31,7 +31,7 @@ def partition_rows(d: int, elements: int | None = None) -> int:
     Parameters
     ----------
     d : dimensions
-    elements : at most so many numbers, if one row has no more; default: `PARTITION_ELEMENTS`
+    elements : at most so many numbers, if a row has no more; default: `PARTITION_ELEMENTS`
     """
     elements = elements or PARTITION_ELEMENTS
     return int(1 << (min(max(1, elements // max(1, d)), PARTITION_ROWS).bit_length() - 1))

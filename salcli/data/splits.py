@@ -286,7 +286,7 @@ def stratified_sample(labels: GuardedLabels, index: Index, size: int, seed: int)
 def stratified_parts(
     strata: Index, shares: Sequence[float], seed: int, *, sizes: Sequence[int] | None = None
 ) -> list[Index]:
-    """Divide positions 0…n-1 at random into parts of these shares, each stratum in proportion.
+    """Return positions 0…n-1 divided at random into parts of these shares, each stratum in proportion.
 
     Parameters
     ----------
@@ -315,7 +315,7 @@ def stratified_parts(
 
 
 def _apportion(quotas: NDArray[np.float64], total: int, limit: Index | None = None) -> Index:
-    """Round quotas to whole numbers that add up to `total` (largest remainder first), none above its limit."""
+    """Return quotas as whole numbers that add up to `total` (largest remainder first), none above its limit."""
     limit = np.full(len(quotas), np.iinfo(np.int64).max) if limit is None else limit
     whole = np.minimum(np.floor(quotas).astype(np.int64), limit)
     while (missing := total - int(whole.sum())) > 0:

@@ -105,7 +105,7 @@ class Eraser(Protocol):
         Parameters
         ----------
         x : `[n, d]`
-        dtype : of the result; default: x's
+        dtype : of the result
         out : memory that may be used for the result
 
         Returns

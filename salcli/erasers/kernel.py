@@ -151,15 +151,12 @@ class KernelEraser(Eraser):
         Parameters
         ----------
         x : `[a, d]`
+        y : `[b, d]`
         strength : λ ∈ [0, 1], the share of the way
 
         Returns
         -------
         `[a, b]`; not centred: K(x, y) − (Wᵀκ(x))ᵀ (Wᵀκ(y)), as in the paper
-
-        Yields
-        ------
-        : `[b, d]`
 
         Raises
         ------
@@ -322,6 +319,7 @@ def kernel_of(header: dict[str, Any]) -> Kernel:
     Raises
     ------
     ShapeError : it is not understood
+    UsageError : a parameter is out of range
     """
     try:
         return Kernel(**header["kernel"])

@@ -242,7 +242,7 @@ def _warn_of_lost(rows: LabelledSource, rank: int, design: Array, *, is_centred:
 
 
 def _native(x: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Keep the precision as stored, up to float64, in this machine's byte order: an artifact is the same anywhere."""
+    """Return rows in the precision as stored, up to float64, and native byte order: artifacts are the same anywhere."""
     return np.ascontiguousarray(x, dtype=np.dtype(f"f{min(8, x.dtype.itemsize)}"))
 
 
@@ -257,7 +257,9 @@ def fit_ksal(
     keep_mean: bool = False,
     spread: Spread = map,
 ) -> Fit[KernelEraser]:
-    """Erase the k directions of feature space that covary most with Z; exact, in memory O(block · n).
+    """Fit an eraser of the k directions of feature space that covary most with Z; exact, in memory O(block · n).
+
+    The directions are the eigenvectors of Γ (Shao, Ziser & Cohen 2023, "Kernel SAL"), found in c × c.
 
     Parameters
     ----------
@@ -274,6 +276,8 @@ def fit_ksal(
     Raises
     ------
     RankError : Ω is zero to rounding, or k is above its rank
+    ParameterError : k < 1, alpha < 1, or both given
+    ShapeError, RangeError : kernel values, or rows, that are not finite in float64
     """
     n = len(x)
     design = z - z.mean(axis=0) if is_centred else np.asarray(z, dtype=np.float64)

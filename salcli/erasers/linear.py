@@ -103,7 +103,9 @@ class LinearEraser(Eraser):
         dtype: DTypeLike | None = None,
         out: NDArray[Any] | None = None,
     ) -> NDArray[Any]:
-        """Erase, or take λ = strength of the way there (paper, "Perturbed Inputs"; λ < 1 can be inverted).
+        """Return erased rows, or rows that are moved λ = strength of the way there (paper, "Perturbed Inputs").
+
+        A strength below 1 can be inverted.
 
         Parameters
         ----------
@@ -119,7 +121,7 @@ class LinearEraser(Eraser):
         Raises
         ------
         ShapeError : rows of another width
-        UsageError : strength outside [0, 1]
+        ParameterError : strength outside [0, 1]
         RowRangeError : a result that dtype cannot hold, also of rows that hold NaN or Inf
         """
         if not 0 <= strength <= 1:
@@ -240,7 +242,10 @@ class LinearEraser(Eraser):
         return (np.zeros if kind.itemsize > 8 else np.empty)((len(x), width), kind)
 
     def _in_blocks(self, x: NDArray[Any], change: Change, result: NDArray[Any]) -> NDArray[Any]:
-        """Change rows block by block, always so many at once, so that no row's digits depend on its batch."""
+        """Return `result`, filled with rows changed block by block, all blocks of one size.
+
+        So no row's digits depend on its batch.
+        """
         rows = _rows_of_block(self.d)
         block, spare = _scratch(rows, self.d)
         with np.errstate(over="ignore", invalid="ignore"):

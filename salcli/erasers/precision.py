@@ -23,7 +23,7 @@ def erased_dtype(eraser: Eraser, singular_values: NDArray[np.float64], source: S
 
     Parameters
     ----------
-    eraser : with strength 1
+    eraser : what erases
     singular_values : `[m]` of its fit, descending
     source : the rows to be erased, of which the first are read
 
@@ -43,7 +43,7 @@ def erased_dtype(eraser: Eraser, singular_values: NDArray[np.float64], source: S
 
 
 def _residue(eraser: Eraser, x: NDArray[Any], dtype: np.dtype[Any]) -> float:
-    """Measure what rounding brings back; numbers that `dtype` cannot hold bring back everything."""
+    """Return what rounding brings back; numbers that `dtype` cannot hold bring back everything."""
     try:
         return eraser.residue(x, dtype)
     except RowRangeError:

@@ -66,7 +66,7 @@ def fit_sal(
     is_centred: bool = True,
     keep_mean: bool = False,
 ) -> Fit[LinearEraser]:
-    """Erase the k directions of X that covary most with Z.
+    """Fit an eraser of the k directions of X that covary most with Z (paper, "The SAL Algorithm").
 
     Parameters
     ----------

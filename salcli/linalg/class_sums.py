@@ -235,7 +235,13 @@ class GroupedSums(RowSums):
     _kind = np.float32
 
     def __init__(self, d: int, width: int, grouping: Grouping) -> None:
-        """Start from zero; d, width : columns of X and Z."""
+        """Start from zero.
+
+        Parameters
+        ----------
+        d, width : columns of X and Z
+        grouping : how large groups and blocks are
+        """
         super().__init__(d, width, n_one_hot=width, rows=grouping.block_rows(d))
         self._measured = grouping.measured
         rows = self._rows

@@ -88,7 +88,7 @@ class Reflections(NamedTuple):
 
 
 def completing_reflections(u: Array) -> Reflections:
-    """Return an orthogonal matrix whose first k columns span orthonormal `u` `[d, k]`, without ever forming it."""
+    """Return an orthogonal matrix, never formed, whose first k columns span the orthonormal columns of `u` `[d, k]`."""
     h, tau = np.linalg.qr(u, mode="raw")
     k = u.shape[1]
     v = np.tril(h.T, -1)

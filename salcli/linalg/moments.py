@@ -77,7 +77,7 @@ class Statistics(Protocol):
 
 
 def _leg(hypotenuse: float, other: float) -> float:
-    """√(c² − a²), and 0 where rounding makes a > c."""
+    """Return √(c² − a²), and 0 where rounding makes a > c."""
     return math.sqrt(hypotenuse - other) * math.sqrt(hypotenuse + other) if hypotenuse > other else 0.0
 
 
