@@ -259,7 +259,8 @@ def fit_ksal(
 ) -> Fit[KernelEraser]:
     """Fit an eraser of the k directions of feature space that covary most with Z; exact, in memory O(block · n).
 
-    The directions are the eigenvectors of Γ (Shao, Ziser & Cohen 2023, "Kernel SAL"), found in c × c.
+    They are Φ Z v with (Zᵀ K Z) v = λ v, a c × c problem (Shao, Ziser & Cohen 2023, "Kernel SAL"; see the top of this
+    file).
 
     Parameters
     ----------
@@ -276,8 +277,8 @@ def fit_ksal(
     Raises
     ------
     RankError : Ω is zero to rounding, or k is above its rank
+    RangeError : rows, or kernel values, that are not finite in float64
     ParameterError : k < 1, alpha < 1, or both given
-    ShapeError, RangeError : kernel values, or rows, that are not finite in float64
     """
     n = len(x)
     design = z - z.mean(axis=0) if is_centred else np.asarray(z, dtype=np.float64)

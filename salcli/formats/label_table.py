@@ -303,7 +303,7 @@ def _warn_of_empty(path: str, name: str, is_empty: np.ndarray, rows: _Rows) -> N
 
 
 def _without_repeats(labels: GuardedLabels, lines: Lines) -> GuardedLabels:
-    """Return the labels with the first of equal ones for each key; two different labels for one key cannot both be right."""
+    """Return the labels, of equal ones for one key the first; two different labels for one key cannot both be right."""
     if labels.keys is None or _are_distinct(labels.keys):
         return labels
     first: dict[str, int] = {}
