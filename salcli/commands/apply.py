@@ -128,7 +128,7 @@ def apply(
 
 
 class _Lengths:
-    """Whether rows are all of length 1, before and after erasure; looks no further than the first that is not."""
+    """Whether rows are all of length 1, before and after erasure; none is checked after the first that is not."""
 
     def __init__(self) -> None:
         self._were_unit = self._are_unit = True

@@ -22,7 +22,7 @@ class Embeddings:
     rows: Rows
     """`[n]` row numbers in the file, counted from 0, ascending."""
     keys: tuple[str, ...] | None = None
-    """`n` keys as they stand in the file (undecodable bytes as surrogates); None where it has no keys."""
+    """`n` keys as they are in the file (undecodable bytes as surrogates); None where it has no keys."""
 
     def __post_init__(self) -> None:
         vectors, rows = np.asarray(self.vectors).view(), np.asarray(self.rows, dtype=np.int64).view()

@@ -357,8 +357,8 @@ class Source:
     def kept_keys(self) -> Iterator[str]:
         """Yield the keys of the rows that are not dropped."""
         dropped = set(self.dropped.tolist())
-        every = (key for keys in self.key_batches() for key in keys)
-        return (key for row, key in enumerate(every) if row not in dropped)
+        keys_of_all = (key for keys in self.key_batches() for key in keys)
+        return (key for row, key in enumerate(keys_of_all) if row not in dropped)
 
     def place(self, row: int) -> str:
         """Return where `row` is, as messages name it: `line 3` or `row 2`; of several files, in which."""

@@ -18,7 +18,7 @@ from salcli.options import LabelOptions
 
 @dataclass(frozen=True, eq=False)
 class Artifact:
-    """An eraser as it lies in a file."""
+    """An eraser as it is in a file."""
 
     eraser: Eraser
     """What erases."""
@@ -90,8 +90,8 @@ class Artifact:
         AlignmentError : the widths differ
         """
         if source.d != self.eraser.d:
-            made = self.header.get("versions", {})
-            by = ", ".join(f"{name} {number}" for name, number in sorted(made.items()))
+            versions = self.header.get("versions", {})
+            by = ", ".join(f"{name} {number}" for name, number in sorted(versions.items()))
             raise AlignmentError(
                 f"{source.path} has {source.d} dimensions, but {path} erases {self.eraser.d} (written by {by})"
             )

@@ -166,7 +166,7 @@ class Fit(Generic[E]):
     header: dict[str, Any] = field(default_factory=dict)
     """Further plain values for the artifact's header, or corrections of those that `fit` received."""
     doubts: tuple[str, ...] = ()
-    """What the user should know of this fit; said by those who fit once, not again and again."""
+    """Warnings about this fit, for callers that fit once (see `warn_of_doubts`)."""
 
 
 def warn_of_doubts(fit: Fit[Eraser]) -> None:
@@ -187,7 +187,7 @@ class Method(Protocol):
     summary: str
     """When to use it, in one line."""
     Parameters: type
-    """A frozen dataclass of `option` fields, from which the command line is made."""
+    """A frozen dataclass of `option` fields, from which the command line is generated."""
 
     def fit(
         self,

@@ -70,13 +70,13 @@ def without_copies(
         return split, {}
     parts = {"fit": split.fitted, FRESH: split.trainers.get(FRESH, split.test[:0]), TEST: split.test}
     chosen = np.unique(np.concatenate(list(parts.values())))
-    seen = _Fingerprints.read(source, row_of_label[chosen], progress)
+    fingerprints = _Fingerprints.read(source, row_of_label[chosen], progress)
     places = {name: np.searchsorted(chosen, index) for name, index in parts.items()}
     trainers, found = dict(split.trainers), dict[str, Copies]()
     kept = dict[str, Index]()
     for name, among in ((FRESH, ("fit",)), (TEST, ("fit", FRESH))):
         known = np.concatenate([places[part] for part in among])
-        is_equal, is_near = seen.copies(places[name], known)
+        is_equal, is_near = fingerprints.copies(places[name], known)
         is_copy = is_equal | is_near
         kept[name] = parts[name][~is_copy]
         if is_copy.any():
@@ -112,7 +112,7 @@ def doubts_of_copies(found: Mapping[str, Copies]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _Fingerprints:
-    """What tells copies among rows: a hash of their numbers, and a projection of their directions from the mean."""
+    """Hashes of rows, and projections of their directions from the mean, by which copies are found."""
 
     source: Source
     rows: Index
@@ -177,9 +177,9 @@ class _Fingerprints:
         """Return whether the rows of pairs of places are near to each other."""
         if not len(one):
             return np.zeros(0, np.bool_)
-        wanted = np.unique(np.concatenate([one, other]))
-        x = gather_rows(self.source, self.rows[wanted], Silent())[0].astype(np.float64) - self.mean
-        a, b = (x[np.searchsorted(wanted, places)] for places in (one, other))
+        places_used = np.unique(np.concatenate([one, other]))
+        x = gather_rows(self.source, self.rows[places_used], Silent())[0].astype(np.float64) - self.mean
+        a, b = (x[np.searchsorted(places_used, places)] for places in (one, other))
         sizes = np.minimum(np.linalg.norm(a, axis=1), np.linalg.norm(b, axis=1))
         return np.asarray(np.linalg.norm(a - b, axis=1) <= NEAR * sizes)
 

@@ -1,7 +1,7 @@
 """What a gap between groups shows: the gap that chance alone would give, a test of no gap, and an interval.
 
 The gap of rates that are measured on few rows is never 0, even where the true rates are equal: each class and group
-adds the noise of its rows. Groups are therefore permuted within classes to learn the gap under no difference, and an
+adds the noise of its rows. Groups are therefore permuted within classes to estimate the gap under no difference, and an
 interval is found by inverting a test: it holds the true gaps under which the measured one is no surprise.
 """
 

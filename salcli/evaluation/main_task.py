@@ -72,7 +72,7 @@ class Gap:
     p_value: Mapping[str, float] = field(default_factory=dict)
     """By stage: of such permutations, the share whose gap is at least as wide."""
     tests: Mapping[str, GapTest] = field(default_factory=dict, compare=False, repr=False, metadata=UNWRITTEN)
-    """By stage: what a gate asks for bounds."""
+    """By stage: the test by which a gate finds bounds."""
 
     def at(self, stage: str) -> float | None:
         """Return the gap at `stage`: before or after; None where it is undefined."""
@@ -201,8 +201,8 @@ def group_rates(
             for j, group in enumerate(guarded.groups)
             if n[i, j]
         ),
-        _gap({s: of.gap() for s, of in defined.items()}, defined, mean, latest, seed) if is_binary else None,
-        _gap({s: of.rms_gap() for s, of in defined.items()}, defined, root_mean_square, latest, seed),
+        _gap({s: outcome.gap() for s, outcome in defined.items()}, defined, mean, latest, seed) if is_binary else None,
+        _gap({s: outcome.rms_gap() for s, outcome in defined.items()}, defined, root_mean_square, latest, seed),
         tuple(Cell(class_names[i], guarded.groups[j]) for i, j in excluded(rates["before"][0])),
     )
 
@@ -210,7 +210,7 @@ def group_rates(
 def _gap(
     values: dict[str, float | None], outcomes: dict[str, Outcomes], statistic: Statistic, latest: str, seed: int
 ) -> Gap | None:
-    tests = {stage: test for stage, of in outcomes.items() if (test := of.test(statistic, seed)) is not None}
+    tests = {stage: test for stage, outcome in outcomes.items() if (test := outcome.test(statistic, seed)) is not None}
     if not tests:
         return None
     return Gap(

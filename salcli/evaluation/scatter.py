@@ -81,7 +81,7 @@ class ScatterMeasure(Measure[Scatter]):
 
     def section(self, record: Scatter) -> Section:
         """Return the centres of the classes, in the geometry's section (see `Measure.section`)."""
-        return Section("geometry", "Geometry", tables=tuple(_centres(record, of) for of in record.every))
+        return Section("geometry", "Geometry", tables=tuple(_centres(record, classes) for classes in record.every))
 
 
 SCATTER = ScatterMeasure()
@@ -110,21 +110,21 @@ def class_centres(points: Sequence[Point]) -> dict[str, tuple[float, float]]:
         members.setdefault(point[0], []).append(point)
     # divided first: the sum of large numbers may overflow
     return {
-        name: (sum(x / len(of) for _, x, _ in of), sum(y / len(of) for _, _, y in of))
-        for name, of in sorted(members.items())
+        name: (sum(x / len(spots) for _, x, _ in spots), sum(y / len(spots) for _, _, y in spots))
+        for name, spots in sorted(members.items())
     }
 
 
-def _centres(scatter: Scatter, of: Classes) -> Table:
+def _centres(scatter: Scatter, classes: Classes) -> Table:
     """Return the centre of each class before and after, and its number of points."""
-    points = scatter.points(of)
+    points = scatter.points(classes)
     centres = {stage: class_centres(points[stage]) for stage in STAGES}
     rows = []
     for name in sorted({*centres["before"], *centres["after"]}):
         spots = [text for stage in STAGES for text in _spot(centres[stage].get(name))]
         rows.append((name, *spots, *(count(sum(point[0] == name for point in points[stage])) for stage in STAGES)))
     headings = (*(f"{axis} {stage}" for stage in STAGES for axis in "xy"), *(f"n {stage}" for stage in STAGES))
-    caption = f"Centres of the classes of {visible(of.attribute)} in two dimensions"
+    caption = f"Centres of the classes of {visible(classes.attribute)} in two dimensions"
     return Table(caption, (*names("class"), *numbers(*headings)), tuple(rows), is_detail=True, is_of_picture=True)
 
 

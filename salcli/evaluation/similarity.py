@@ -308,8 +308,8 @@ def gather_words(source: Source, options: EvaluateOptions) -> GoldVectors:
         return GoldVectors((), {}, {})
     if not source.has_keys:
         raise AlignmentError(f"`similarity` looks words up, but {source.path} has no keys: give `keys_file=FILE`")
-    wanted: set[str] = set().union(*(spellings(gold.pairs) for gold in sets))
-    return GoldVectors(sets, *gather_keys(source, wanted))
+    keys: set[str] = set().union(*(spellings(gold.pairs) for gold in sets))
+    return GoldVectors(sets, *gather_keys(source, keys))
 
 
 Changes = tuple[SimilarityChange, ...]

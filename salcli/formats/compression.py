@@ -74,7 +74,7 @@ OPENERS: dict[str, Callable[[Any], Any]] = {
     "bz2": Concatenated.bz2,
     "xz": Concatenated.xz,
 }
-# At most so many bytes of content for one on disk: what cannot be in a file is refused before it is looked for.
+# Most bytes of content for one on disk: a header that announces more is rejected before anything is unpacked.
 GREATEST_GROWTH = {"gzip": 1_100, "bz2": 50_000, "xz": 10_000}
 
 

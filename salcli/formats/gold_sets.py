@@ -37,7 +37,7 @@ NUMBERED_NAMES = re.compile(r"([^\0]*?[a-z])[ _.-]*1\0\1[ _.-]*2", re.IGNORECASE
 
 @dataclass(frozen=True)
 class SimilaritySet:
-    """Pairs of words with the similarity that people gave them."""
+    """Pairs of words with the similarity that people judged."""
 
     name: str
     """As the user named it."""

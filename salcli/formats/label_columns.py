@@ -35,7 +35,7 @@ class _Codes(dict[str, int]):
 
 
 class ClassColumn:
-    """A column of classes: a code for each row, and each distinct cell once, as it stands in the file."""
+    """A column of classes: a code for each row, and each distinct cell once, as it is in the file."""
 
     def __init__(self) -> None:
         self.cells = _Codes()

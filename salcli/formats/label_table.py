@@ -31,7 +31,7 @@ MISSING_NAMES = frozenset({"nan", "na", "n/a", "#n/a", "<na>", "null"})
 
 @dataclass(frozen=True)
 class _Columns:
-    """Where the columns stand in a line."""
+    """Positions of the columns in a line."""
 
     names: tuple[str, ...]
     key: int | None

@@ -241,7 +241,7 @@ PYTHON_2_LONG = re.compile(r"(?<=\d)L(?=[,)\s])")
 
 @dataclass(frozen=True)
 class NpyHeader:
-    """What stands before the numbers."""
+    """What precedes the numbers."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -319,7 +319,7 @@ def read_strings(file: ByteFile, header: NpyHeader, name: str) -> tuple[str, ...
 
 
 def strings(data: bytes, dtype: np.dtype[Any], name: str) -> list[str]:
-    """Return strings of fixed width from the bytes of an array; bytes that are not UTF-8 travel as surrogates.
+    """Return strings of fixed width from the bytes of an array; bytes that are not UTF-8 become surrogates.
 
     Parameters
     ----------

@@ -92,8 +92,8 @@ def names(separator: str = ", ", last: str = ", ") -> str:
     separator : between two names
     last : before the last one
     """
-    every = [one.name for one in FORMATS]
-    return last.join([separator.join(every[:-1]), every[-1]])
+    found = [one.name for one in FORMATS]
+    return last.join([separator.join(found[:-1]), found[-1]])
 
 
 def recognised(head: bytes) -> Format:

@@ -35,9 +35,9 @@ def subtract_product(x: Array, c: Array, l_t: Array, *, times: float = 1.0) -> N
     ValueError : dtypes, shapes or order differ from these; BLAS would write outside the arrays
     """
     (n, d), k = x.shape, len(l_t)
-    lies_well = x.flags.c_contiguous and l_t.flags.c_contiguous and x.flags.writeable
+    is_contiguous = x.flags.c_contiguous and l_t.flags.c_contiguous and x.flags.writeable
     is_double = x.dtype == c.dtype == l_t.dtype == np.float64
-    if not lies_well or not is_double or (c.shape, l_t.shape) != ((n, k), (k, d)):
+    if not is_contiguous or not is_double or (c.shape, l_t.shape) != ((n, k), (k, d)):
         raise ValueError(f"x {x.shape}, c {c.shape} and l_t {l_t.shape} are not float64 [n, d], [n, k] and [k, d]")
     if not x.size or not k:
         return
@@ -47,7 +47,7 @@ def subtract_product(x: Array, c: Array, l_t: Array, *, times: float = 1.0) -> N
         return
     if not c.flags.c_contiguous:
         c = np.asfortranarray(c)
-    # To BLAS, whose matrices lie in Fortran order, x is xᵀ [d, n] and l_t is l [d, k].
+    # To BLAS, whose matrices are in Fortran order, x is xᵀ [d, n] and l_t is l [d, k].
     is_turned = not c.flags.c_contiguous
     rows, width, inner = ctypes.c_int(n), ctypes.c_int(d), ctypes.c_int(k)
     dgemm(

@@ -26,7 +26,7 @@ class LabelMatrix:
     width: int
     """Columns c of Z."""
     n_one_hot: int = 0
-    """How many leading columns hold exactly one 1 in each row (0: not known to)."""
+    """How many leading columns hold exactly one 1 in each row (0: not known)."""
 
     @classmethod
     def of(cls, z: NDArray[Any]) -> Self:
@@ -64,21 +64,24 @@ class LabelMatrix:
 
     def to_dense(self) -> Self:
         """Return the matrix with an entry in every column, zeros included: `values` is then Z `[n, c]`."""
-        every = np.arange(self.width, dtype=np.int32)
+        columns = np.arange(self.width, dtype=np.int32)
         if self.values is None and self.columns.shape[1] == 1:
             values = np.eye(self.width).take(self.columns[:, 0], axis=0)
         else:
             values = np.zeros((len(self), self.width))
             np.put_along_axis(values, self.columns, 1.0 if self.values is None else self.values, axis=1)
-        return type(self)(np.broadcast_to(every, values.shape), values, self.width)
+        return type(self)(np.broadcast_to(columns, values.shape), values, self.width)
 
     @classmethod
     def concatenated(cls, parts: "Sequence[LabelMatrix]") -> "LabelMatrix":
         """Return the rows of `parts`, at least one matrix and all of the same columns, one after the other."""
         if len(parts) == 1:
             return parts[0]
-        every = [part.values for part in parts if part.values is not None]
-        columns, values = np.concatenate([part.columns for part in parts]), np.concatenate(every) if every else None
+        entries = [part.values for part in parts if part.values is not None]
+        columns, values = (
+            np.concatenate([part.columns for part in parts]),
+            np.concatenate(entries) if entries else None,
+        )
         return cls(columns, values, parts[0].width, parts[0].n_one_hot)
 
     def add_sums_to(self, sums: Array) -> None:

@@ -1,4 +1,4 @@
-"""`CrossMoments`: what fitting needs to know of X and Z, as a monoid that folds over any split of the rows."""
+"""`CrossMoments`: the statistics of X and Z that fitting needs, as a monoid that folds over any split of the rows."""
 
 import io
 import math
@@ -21,7 +21,7 @@ EPS, HALF_EPS32 = float(np.finfo(np.float64).eps), 2.0**-24
 
 
 class Statistics(Protocol):
-    """What a method needs to know of rows x and their labels z: a monoid, so that any split of the rows will do."""
+    """Statistics of rows x and their labels z that a method needs: a monoid, so that any split of the rows will do."""
 
     may_group: ClassVar[bool]
     """Whether float32 rows may be added up in groups first (see `Grouping`)."""
