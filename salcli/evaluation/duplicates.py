@@ -30,7 +30,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Copies:
-    """Rows of one part of the split that are left out, since they are copies of rows trained on elsewhere."""
+    """Rows of one part of the split that are copies of rows trained on elsewhere."""
 
     n: int
     of: int
@@ -52,7 +52,8 @@ def without_copies(
     """Return the split without rows that are copies of rows trained on elsewhere.
 
     Fresh attackers lose the copies of fitted rows, the test those of either. The in-sample attacker keeps its rows,
-    which are the fitted ones. Where nothing is held out, nothing is left out.
+    which are the fitted ones. Where nothing is held out, nothing is left out; test rows that are all copies are kept,
+    so that there is something to measure, and pass no gate.
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ def without_copies(
 
     Returns
     -------
-    the split, and by part (fresh, test) what was left out; parts without copies are missing
+    the split, and by part (fresh, test) its copies; parts without copies are missing
     """
     if not split.has_held_out:
         return split, {}
@@ -78,7 +79,7 @@ def without_copies(
         known = np.concatenate([places[part] for part in among])
         is_equal, is_near = fingerprints.copies(places[name], known)
         is_copy = is_equal | is_near
-        kept[name] = parts[name][~is_copy]
+        kept[name] = parts[name] if name == TEST and is_copy.all() else parts[name][~is_copy]
         if is_copy.any():
             named = tuple(labels.identity(int(i)) for i in parts[name][is_copy][:NAMED])
             found[name] = Copies(int(is_copy.sum()), len(is_copy), int(np.sum(is_near & ~is_equal)), named)
@@ -86,15 +87,19 @@ def without_copies(
         return split, {}
     if FRESH in trainers:
         trainers[FRESH] = kept[FRESH]
-    n_available = split.n_available | {name: split.n_available[name] - copies.n for name, copies in found.items()}
+    n_available = split.n_available | {
+        name: split.n_available[name] - len(parts[name]) + len(kept[name]) for name in found
+    }
     trainers = {name: index for name, index in trainers.items() if len(index) or name == IN_SAMPLE}
     return replace(split, trainers=trainers, test=kept[TEST], n_available=n_available), found
 
 
 def notes_on_copies(found: Mapping[str, Copies]) -> list[str]:
-    """Return a note on each part of the split from which copies were left out; `found`: see `without_copies`."""
+    """Return a note on each part of the split that has copies; `found`: see `without_copies`."""
     return [
-        f"{name}: {copies.n} of {copies.of} rows are left out, copies of rows that train "
+        f"{name}: {copies.n} of {copies.of} rows are "
+        + ("" if name == TEST and copies.n == copies.of else "left out, ")
+        + "copies of rows that train "
         f"({copies.n - copies.n_near} equal, {copies.n_near} nearly): {listed(copies.named)}"
         + ("" if copies.n == len(copies.named) else ", …")
         for name, copies in found.items()

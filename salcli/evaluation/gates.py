@@ -7,7 +7,7 @@ is beyond: by chance alone a file at its limit then fails at most 1 − confiden
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, sqrt
+from math import inf, isfinite, sqrt
 
 from salcli.evaluation.evidence import Estimate, Evidence, Share, rows_needed
 from salcli.evaluation.main_task import Task
@@ -67,7 +67,10 @@ class Judge:
         needed = [rows_needed(each.of, limit, each.n, level, corrected, is_upper=is_upper) for each in open_]
         n_needed = None if None in needed else max(n for n in needed if n is not None)
         most = max(each.n for each in open_)
-        why = f"{self.confidence:.0%} bounds {decimal(worst.of.lower(corrected))} and {decimal(worst.of.upper(level))}"
+        bounds = worst.of.lower(corrected), worst.of.upper(level)
+        why = f"{self.confidence:.0%} bounds {decimal(bounds[0])} and {decimal(bounds[1])}"
+        if not all(map(isfinite, bounds)):
+            why = "its error is not known"
         decides = "no number of" if n_needed is None else f"about {n_needed:,}"
         return Gate(
             name,

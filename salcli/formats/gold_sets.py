@@ -187,11 +187,12 @@ def _numeric_columns(records: list[list[str]]) -> list[int]:
 
 
 def _is_header(records: list[list[str]]) -> bool:
-    """Return whether the first line names columns: it has text where the others have numbers, or `word1`, `word2`."""
+    """Return whether the first line names columns: text where the others have numbers, or `word1 word2 1 2 3 …`."""
     first = records[0]
-    if len(records) > 1 and len(first) >= 2 and NUMBERED_NAMES.fullmatch(f"{first[0]}\0{first[1]}"):
-        return True
     texts = [first[i] for i in _numeric_columns(records) if i < len(first)]
+    are_numbered = texts == [str(i) for i in range(1, len(texts) + 1)]  # annotators
+    if len(records) > 1 and are_numbered and NUMBERED_NAMES.fullmatch("\0".join(first[:2])):
+        return True
     return len(records) > 1 and any(_number(text) is None and text.lower() not in MISSING for text in texts)
 
 

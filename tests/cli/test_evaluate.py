@@ -4,6 +4,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+import blake3
 import numpy as np
 import pytest
 
@@ -67,7 +68,11 @@ def test_the_report_has_the_fields_of_its_schema(folder: Path, report: dict[str,
     assert {"inputs", "eraser", "probes", "gates", "notes", "verdict"} <= set(report)
     for name, file in (("embeddings", "x.npy"), ("labels", "y.csv")):
         assert report["inputs"][name]["path"] == str(folder / file)
-        assert report["inputs"][name]["sha256"] == hashlib.sha256((folder / file).read_bytes()).hexdigest()
+        algorithm, digest = report["inputs"][name]["hash"].values()
+        assert (
+            digest
+            == {"blake3": blake3.blake3, "sha256": hashlib.sha256}[algorithm]((folder / file).read_bytes()).hexdigest()
+        )
     assert (report["inputs"]["embeddings"]["n"], report["inputs"]["embeddings"]["d"]) == (N, D)
     assert (report["eraser"]["method"], report["eraser"]["k"], report["eraser"]["rank"]) == ("sal", 1, 1)
     assert report["gates"] == []

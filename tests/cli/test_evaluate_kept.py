@@ -65,7 +65,15 @@ def test_min_similarity_kept_passes_fails_and_is_undefined(folder: Path) -> None
     x = np.load(folder / "x.npy").astype(np.float64)
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
     cosines = np.sum(unit[:40] * unit[1:41], axis=1)
-    agreed = [folder / "x.txt", "--similarity", folder / "agreed.tsv", "--min-similarity-kept", "0.1"]
+    agreed = [
+        folder / "x.txt",
+        "--similarity",
+        folder / "agreed.tsv",
+        "--min-similarity-kept",
+        "0.1",
+        "--judge",
+        "point",
+    ]
     refuse(2, "evaluate", *sets, "0.1", says="give --eraser or --against")
     (folder / "constant.tsv").write_text("w1\tw2\t1\nw2\tw3\t1\n")
     constant = ["--similarity", folder / "constant.tsv", "--min-similarity-kept", "0.1", "--json"]

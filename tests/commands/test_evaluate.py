@@ -30,7 +30,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("evaluate")
     x, labels = planted(N)
     (folder / "x.txt").write_bytes(text_of([w.encode() for w in words(N)], x, has_header=True))
-    jobs = np.where(x[:, 1] > np.median(x[:, 1]), "a", "b")
+    is_first = np.array(labels) == labels[0]
+    within = x[:, 1] - np.where(is_first, x[is_first, 1].mean(), x[~is_first, 1].mean())  # erasure leaves it
+    jobs = np.where(within > np.median(within), "a", "b")
     parts = ["train", "train", "dev", "test"] * (N // 4)
     write_csv(folder / "y.csv", ["word", "y", "job", "split"], zip(words(N), labels, jobs, parts, strict=True))
     (folder / "gold.tsv").write_text("".join(f"w{i}\tw{i + 1}\t{i % 5}\n" for i in range(30)))

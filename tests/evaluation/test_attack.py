@@ -34,7 +34,7 @@ class Recorder(Silent):
         self.stages.append((name, total))
         yield lambda _: None
 
-    def tell(self, message: str) -> None:
+    def say(self, message: str) -> None:
         self.lines.append(message)
 
 

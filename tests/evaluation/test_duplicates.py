@@ -98,3 +98,13 @@ def test_more_copies_than_a_tenth_are_a_doubt() -> None:
     assert doubts_of_copies({"test": few, "fresh": many}) == (
         "11 of 100 fresh rows are copies of rows that train: at most 10% may be",
     )
+
+
+def test_where_all_test_rows_are_copies_they_are_kept_and_doubted(tmp_path: Path) -> None:
+    x = rows()
+    x[TEST] = x[FIT]
+    changed, copies = found(tmp_path, x)
+    assert changed.test.tolist() == TEST.tolist()
+    assert not changed.is_capped("test")
+    assert notes_on_copies(copies)[0].startswith("test: 100 of 100 rows are copies of rows that train (100 equal")
+    assert len(doubts_of_copies(copies)) == 1

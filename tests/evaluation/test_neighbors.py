@@ -93,7 +93,7 @@ def test_words_stand_side_by_side_and_the_sample_is_averaged() -> None:
     assert found.n_sampled == 40
     told = to_json(found)
     assert json.loads(json.dumps(told)) == told
-    assert set(told) == {"words", "mean_overlap_at_10", "n_sampled"}
+    assert set(told) == {"words", "mean_overlap_at_10", "n_sampled", "overlap_error"}
     assert set(told["words"][0]) == {"key", "before", "after", "overlap"}
     assert set(told["words"][0]["before"][0]) == {"key", "cosine"}
 

@@ -112,7 +112,7 @@ def test_an_empty_line_in_a_key_file_is_named(tmp_path: Path) -> None:
         (npy_of(np.array(["a", None])), "never unpickled"),
         (b"PK\x03\x04\0\0", "a zip archive or an npz file, expected keys"),
         (b"\x89HDF\r\n\x1a\n\0", "an HDF5 file, expected keys"),
-        ("ab".encode("utf-16")[:-1], "damaged UTF-16 text"),
+        ("ab".encode("utf-16")[:-1], "begins as UTF-16-LE text"),
         (b"a\n" + b"x" * (1 << 20) + b"y\n", "line 2: more than 1 MiB"),
         (b"", "line 1: an empty line"),
         (b"\n\n", "line 1: an empty line"),
