@@ -75,7 +75,7 @@ def fit(
 
 
 def load(path: str) -> Eraser:
-    """Return the eraser of an artifact that `salcli fit` wrote.
+    """Return the eraser of the artifact at `path`, which `salcli fit` wrote.
 
     Raises
     ------

@@ -27,7 +27,7 @@ class ParameterError(UsageError):
     Parameters
     ----------
     name : of the parameter, as Python writes it
-    value : what it was given
+    value : that it has
     why : what is wrong with the value, or what was expected
     """
 
@@ -65,7 +65,7 @@ class RangeError(SalcliError):
 
 
 class RowRangeError(RangeError):
-    """Such a value in one row of a batch. Who knows which file the batch is of, and from where, says so instead."""
+    """Out-of-range value in one row of a batch; callers that have the file re-raise it with its name."""
 
     def __init__(self, row: int, why: str) -> None:
         """Name row `row` of a batch (its first is 0); `why` says what is wrong with it."""
@@ -93,14 +93,14 @@ def warn(message: str) -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of a library's message, for use inside one of ours; its type if it is empty."""
+    """Return the first line of a library's `error`, for use inside one of our messages; its type if it is empty."""
     lines = str(error).strip().splitlines()
     return lines[0][:160] if lines else type(error).__name__
 
 
 @contextmanager
 def located(path: str) -> Iterator[None]:
-    """Name the file in errors that know a row of some of its rows, or no place at all.
+    """Name the file `path` in errors of the block that have a row of some of its rows, or no place at all.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def located(path: str) -> Iterator[None]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean …?` for the known name that is most like `name`, or nothing where none is like it."""
+    """Return `; did you mean …?` for the one of `known` that is most like `name`, or "" where none is like it."""
     import difflib
 
     folded = {one.casefold(): one for one in known}

@@ -50,7 +50,29 @@ class Applied:
 def apply(
     eraser: str, embeddings: str, output: str | None, options: ApplyOptions, progress: Progress | None = None
 ) -> Applied:
-    """Send an embedding file through an eraser, chunk by chunk."""
+    """Write an embedding file with every row erased, chunk by chunk.
+
+    Parameters
+    ----------
+    eraser : path of the artifact
+    embeddings : path of the input
+    output : path of the output; None with `in_place`
+    options : how rows are erased and written
+    progress : shows the pass; default: it is not shown
+
+    Returns
+    -------
+    the format, shape and dtype of what was written
+
+    Raises
+    ------
+    UsageError : options that contradict each other, or do not suit the eraser
+    FormatError : an input is damaged
+    AlignmentError : the rows have another width than the eraser takes
+    RangeError : an erased number that the dtype cannot hold
+    NotEnoughMemory : the kernel matrix of the landmarks does not fit into memory
+    OutputError : the output cannot be written
+    """
     target = _target(embeddings, output, options)
     replaced = embeddings if options.in_place else None
     atomic.check_output(target, [eraser, options.read.keys_file], may_replace=replaced)
@@ -65,16 +87,16 @@ def apply(
     if options.writes_kernel:
         return _write_kernel(eraser, artifact, embeddings, target, options, progress or Silent())
     change = artifact.eraser.to_features()
-    wanted = options.output_dtype
+    requested = options.output_dtype
     widened = 0 if change.keeps_space else 8 * change.d_out
     read = replace(options.read, widened_bytes=widened, streamed_bytes=APPLIED_CHUNK_BYTES)
-    read = replace(read, text_dtype=np.dtype(np.float64)) if wanted == np.float64 else read
+    read = replace(read, text_dtype=np.dtype(np.float64)) if requested == np.float64 else read
     with closing(open_source(embeddings, read)) as source, one_blas_thread():
         artifact.require_width(eraser, source)
         name = output_format(target, source, source.format if options.in_place else options.output_format)
         d = change.d_out - (change.k if options.reduces else 0)
         others = {each: open_beside(source, each, read) for each in resolve(source, options.erase_also, "erase_also")}
-        dtypes = [wanted or _kept_dtype(change, artifact, each, options) for each in (source, *others.values())]
+        dtypes = [requested or _kept_dtype(change, artifact, each, options) for each in (source, *others.values())]
         dtype, beside = (
             dtypes[0],
             Beside(
@@ -176,7 +198,7 @@ def _is_same(one: str, other: str) -> bool:
 
 
 def _kept_dtype(change: Eraser, artifact: Artifact, source: Source, options: ApplyOptions) -> np.dtype[Any]:
-    """Keep the input's dtype, unless its steps are so coarse that rounding would bring the attribute back."""
+    """Return the input's dtype, unless its steps are so coarse that rounding would bring the attribute back."""
     if change.keeps_space and (options.strength < 1 or options.reduces):
         return source.dtype
     dtype = erased_dtype(change, artifact.singular_values, source)
@@ -197,17 +219,25 @@ def stream_through(
     at_once: int | None = None,
     block_elements: int = BLOCK_ELEMENTS,
 ) -> Streamed:
-    """Send every chunk through `change` into `writer`, in file order; warn of duplicate keys.
+    """Write every chunk, changed, in file order; warn of duplicate keys.
 
     Parameters
     ----------
+    source : the rows
+    writer : takes the changed rows
     change : takes rows, and memory that it may use for the result (or None), which may be that of the rows
-    at_once : rows that `change` is to take at once, if the writer takes them in any order; it must refuse NaN and Inf
+    progress : shows the pass
+    at_once : rows that `change` takes at once, if the writer takes them in any order; it must raise on NaN and Inf
     block_elements : numbers that `change` takes at once otherwise
 
     Returns
     -------
     how many rows were written, and whether they had and have length 1
+
+    Raises
+    ------
+    RangeError : a changed number that the dtype cannot hold; the message names the row
+    FormatError : the file is damaged, or a row is not finite
     """
     census, done, rows = KeyCensus(), Streamed(0), at_once or block_rows(source.d, block_elements)
 
@@ -262,7 +292,17 @@ TILE = 1024
 def write_kernel_matrix(
     source: Source, eraser: KernelEraser, writer: KernelMatrixWriter, strength: float, progress: Progress
 ) -> None:
-    """Write K̂ `[n, n]` of all rows of a file, tile by tile; each tile above the diagonal is written below it too.
+    """Write K̂ `[n, n]` of all rows of a file, tile by tile.
+
+    Each tile above the diagonal is written below it too, so that K̂ is exactly symmetric.
+
+    Parameters
+    ----------
+    source : the n rows
+    eraser : by inner products
+    writer : takes the tiles
+    strength : λ ∈ [0, 1], the share of the way
+    progress : shows the stages
 
     Raises
     ------

@@ -81,7 +81,23 @@ def evaluate(
 
     Parameters
     ----------
-    wording : replaces the names of parameters in notes and reasons by those that the reader of the report knows
+    embeddings : path of the input, before erasure
+    labels : path of the label CSV; None: only what needs no labels is measured
+    eraser : path of the artifact; None: rows before erasure only, or `against` another file
+    options : what is measured, and the limits of the gates
+    progress : shows the stages; default: none is shown
+    wording : replaces the names of parameters in notes and reasons by those that the reader of the report uses
+
+    Returns
+    -------
+    the report, which is written to `options.reports` too
+
+    Raises
+    ------
+    UsageError : options that contradict each other, or need an input that is missing
+    FormatError : an input is damaged
+    AlignmentError : inputs do not belong together
+    OutputError : a report cannot be written
     """
     progress = progress or Silent()
     require_attackers(options)
@@ -156,7 +172,15 @@ def assess(
 
     Parameters
     ----------
+    subject : what is evaluated
     inputs : called last, since the input files are hashed in the background
+    options : what is measured, and the limits of the gates
+    progress : shows the stages
+
+    Raises
+    ------
+    AlignmentError : labels, rows and eraser do not belong together
+    UsageError : options that contradict each other or the eraser
     """
     source, labels, artifact = subject.source, subject.labels, subject.artifact
     probes = chosen_probes(artifact, options)
@@ -254,7 +278,7 @@ def _notes_on_inputs(artifact: Artifact | None, inputs: dict[str, InputFile]) ->
 
 
 def write_reports(report: Report, paths: tuple[str, ...]) -> None:
-    """Write the report to every path, in the format of its suffix: .json, .md, .html or .xml (JUnit).
+    """Write `report` to each of `paths`, in the format of its suffix: .json, .md, .html or .xml (JUnit).
 
     Raises
     ------

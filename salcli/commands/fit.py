@@ -42,15 +42,21 @@ def fit(
     embeddings, labels : paths of the inputs
     output : path of the artifact
     options : the method, its parameters, and which rows are fitted
-    progress : hears of stages
+    progress : shows the stages; default: none is shown
 
     Returns
     -------
-    the artifact that lies at `output`
+    the artifact, as it is written to `output`
 
     Raises
     ------
     ParameterError : there is no such method
+    UsageError : the output is stdout
+    FormatError : an input is damaged
+    LabelError : the labels cannot guide an eraser
+    AlignmentError : labels and rows do not meet
+    RankError : the rows do not covary with the labels, or k is above the rank
+    OutputError : the artifact cannot be written
     """
     if output == atomic.STDOUT:
         raise UsageError("`output=-`: an eraser is binary and goes into a file: give its name")
@@ -94,9 +100,20 @@ def describe_fit(
     fit: Fit[Eraser],
     rule: SplitRule,
 ) -> dict[str, Any]:
-    """Say what was fitted, on which rows of which files, by which versions: plain values, no row, key or time.
+    """Return what was fitted, on which rows of which files, by which versions: plain values, no row, key or time.
 
     The hashes of the files come later.
+
+    Parameters
+    ----------
+    options : of the command
+    parameters : of the method
+    source : the embeddings
+    labels : all labels of the CSV
+    fitted : `[n]` positions of those that were fitted
+    fit : the result
+    rule : by which the fitted rows were chosen
+    engine : on which digests are computed
     """
     chosen = labels.restricted_to(fitted)
     digest_of = [partial(rows_digest, labels, fitted)]
@@ -145,12 +162,12 @@ def describe_fit(
 
 
 def _recorded(hashed: FileHash | None) -> dict[str, Any]:
-    """Return the hash as the record of a file has it."""
+    """Return the fields of a hash in the record of a file."""
     if hashed is None:
         return {"hash": None}
     return {"hash": asdict(hashed)} | ({} if hashed.sha256 is None else {"sha256": hashed.sha256})
 
 
 def versions() -> dict[str, str]:
-    """Name the versions that made a file."""
+    """Return the versions that made a file, by package."""
     return {"salcli": salcli.__version__, "numpy": np.__version__}

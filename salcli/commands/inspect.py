@@ -1,6 +1,6 @@
 """What is in a file: embeddings (with labels and a similarity set), or an artifact.
 
-What only some files need is imported where it is used: a look at a file should take no longer than one at its name.
+What only some files need is imported where it is used: a look at a file should start at once.
 """
 
 import warnings
@@ -29,7 +29,19 @@ PROJECTION_ROWS = 256  # of a matrix, in memory at once
 
 
 def inspect(path: str, options: InspectOptions) -> dict[str, Any]:
-    """Describe a file as the JSON of `salcli.inspect/1`."""
+    """Return a description of the file at `path`, as the JSON of `salcli.inspect/1`.
+
+    Parameters
+    ----------
+    path : embeddings or an artifact
+    options : what else is described, and a file for the matrix of an eraser
+
+    Raises
+    ------
+    UsageError : options that do not suit the file
+    FormatError : a file is damaged
+    OutputError : the matrix cannot be written
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = (
@@ -86,7 +98,13 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
 
 
 def write_projection(path: str, eraser: "LinearEraser", block_rows: int = PROJECTION_ROWS) -> None:
-    """Write an eraser's d × d matrix, block by block, so that it need not fit into memory.
+    """Write the d × d matrix of an eraser as `.npy`, block by block, so that it need not fit into memory.
+
+    Parameters
+    ----------
+    path : of the output
+    eraser : with the matrix P (see `LinearEraser.projection`)
+    block_rows : rows of a block
 
     Raises
     ------
@@ -139,10 +157,10 @@ def _inspect_source(path: str, options: InspectOptions) -> dict[str, Any]:
     return found
 
 
-def _read_similarity(given: str) -> "SimilaritySet":
+def _read_similarity(name: str) -> "SimilaritySet":
     from salcli.formats.gold_sets import read_similarity
 
-    return read_similarity(given)
+    return read_similarity(name)
 
 
 def _read_labels(path: str, options: LabelOptions) -> GuardedLabels:
@@ -184,7 +202,7 @@ class _Look:
 
 
 def shown_key(batch: Embeddings, i: int) -> dict[str, Any]:
-    """Show a row's key (its number where there are no keys), and its bytes if they are not UTF-8."""
+    """Return the key of row `i` of `batch` (its number if there are no keys), and its bytes if they are not UTF-8."""
     if batch.keys is None:
         return {"key": int(batch.rows[i])}
     return _shown(batch.keys[i])

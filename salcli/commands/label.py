@@ -38,7 +38,7 @@ class Labelled:
         return asdict(self)
 
     def lines(self) -> dict[str, str]:
-        """Say it in a few lines."""
+        """Return it as a few lines of text, by their titles."""
         classes = ", ".join(f"{name} {n:,}" for name, n in self.classes.items())
         edges = f"lowest {self.lowest_score_of_first:.4f}, highest {self.highest_score_of_second:.4f}"
         splits = {"split": ", ".join(f"{name} {n:,}" for name, n in self.splits.items())} if self.splits else {}
@@ -46,7 +46,25 @@ class Labelled:
 
 
 def label(embeddings: str, output: str, options: LabelCommandOptions) -> Labelled:
-    """Score every word against the seed direction, and label the top and the bottom."""
+    """Write a label CSV: words by their score against the seed direction, the top and the bottom.
+
+    Parameters
+    ----------
+    embeddings : path of the input, which has keys
+    output : path of the CSV
+    options : the seed words, and what is written of which words
+
+    Returns
+    -------
+    what was written
+
+    Raises
+    ------
+    AlignmentError : the input has no keys, or a seed word no row
+    RankError : the seed words give no direction
+    LabelError : there are too few words
+    OutputError : the output cannot be written
+    """
     atomic.check_output(output, [embeddings, options.read.keys_file])
     with closing(open_source(embeddings, options.read)) as source:
         if not source.has_keys:
@@ -102,7 +120,7 @@ def _direction(source: Source, options: LabelCommandOptions) -> NDArray[np.float
 def _scores(
     source: Source, direction: NDArray[np.float64], options: LabelCommandOptions
 ) -> tuple[list[str], NDArray[np.float64]]:
-    """Score the first row of each key, leaving out zero rows."""
+    """Return keys and scores of the first row of each key, without zero rows."""
     scores: dict[str, float] = {}
     n_rows = 0
     for batch in ordered_map(Chunk.read, source.chunks()):

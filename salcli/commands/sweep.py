@@ -41,7 +41,7 @@ class Again:
     plan: EvaluationSplit
     row_of_label: NDArray[np.int64]
     rows: BeforeAfter
-    """What the measures were given."""
+    """What the measures of the evaluation were run on."""
 
 
 def require_repeatable(
@@ -49,9 +49,17 @@ def require_repeatable(
 ) -> None:
     """Check, before anything is trained, that the eraser can be fitted again.
 
+    Parameters
+    ----------
+    artifact : of the eraser
+    erasure : what is evaluated
+    guarded : the labels that the eraser is fitted to
+    plan : which rows were fitted
+    options : with `sweep`, `repeats` and `sample`
+
     Raises
     ------
-    LabelError : fewer rows were fitted than the sample asks for, or a sample has nothing to fit
+    LabelError : fewer rows were fitted than `sample`, or a sample has nothing to fit
     RankError : all values of a sweep are above the rank
     UsageError : nothing is written that could be looked at
     """
@@ -73,7 +81,7 @@ def require_repeatable(
 
 
 def _samples(guarded: GuardedLabels, fitted: Index, options: EvaluateOptions) -> Iterator[Index]:
-    """Draw the rows of each repeated fit."""
+    """Yield the labels of each repeated fit."""
     for i in range(options.repeats or 0):
         yield stratified_sample(guarded, fitted, options.sample or 0, options.seed + 1 + i)
 
@@ -83,11 +91,21 @@ def sweep(
     options: EvaluateOptions,
     progress: Progress,
 ) -> tuple[tuple[SweepStep, ...], tuple[str, ...]]:
-    """Measure attackers and swept measures at each value of `sweep`; moments are folded once.
+    """Return what attackers and swept measures find at each value of `sweep`; moments are folded once.
+
+    Parameters
+    ----------
+    again : what is measured
+    options : with `sweep`, or without
+    progress : shows the stage
 
     Returns
     -------
     a step for each value, and notes
+
+    Raises
+    ------
+    UsageError : the eraser writes no vectors, or `sweep=k` and the method has no k
     """
     if options.sweep is None:
         return (), ()
@@ -114,13 +132,23 @@ def repeat_fits(
     options: EvaluateOptions,
     progress: Progress,
 ) -> tuple[Repeats | None, tuple[str, ...]]:
-    """Fit on `repeats` stratified subsets of `sample` fitted rows, and measure each fit.
+    """Return the mean of every figure over fits on `repeats` stratified subsets of `sample` fitted rows.
 
     In-sample attackers are trained on the rows of each fit, the main task on all fitted rows.
+
+    Parameters
+    ----------
+    again : what is measured
+    options : with `repeats`, or without
+    progress : shows the stage
 
     Returns
     -------
     mean and standard deviation of every figure (None: without repeats), and notes
+
+    Raises
+    ------
+    UsageError : the eraser writes no vectors
     """
     if options.repeats is None:
         return None, ()
@@ -140,7 +168,7 @@ def repeat_fits(
 
 
 def repeated_figures(found: Sequence[Measurement]) -> tuple[RepeatedFigure, ...]:
-    """Return mean and sample standard deviation of the figures that every measurement has."""
+    """Return mean and sample standard deviation of the figures that every measurement in `found`, at least two, has."""
     runs = [dict(_figures(each)) for each in found]
     values = {name: [run[name] for run in runs] for name in runs[0] if all(name in run for run in runs)}
     return tuple(
@@ -169,7 +197,7 @@ def _written(erasure: Erasure) -> Eraser:
 def _measured(
     again: Again, erasure: Erasure, stages: Stages, plan: EvaluationSplit, options: EvaluateOptions
 ) -> Measurement:
-    """Measure the later stage of an erasure: attackers by the plan of its fit, measures by the first plan."""
+    """Return figures of the later stage of an erasure: attackers by the plan of its fit, measures by the first plan."""
     probes = tuple(name for name in chosen_probes(again.artifact, options) if name in names_of("vectors"))
     results, _ = attack(stages, again.labels, plan, probes, options, Silent(), "after")
     labelled = Labelled(again.labels, again.plan, stages)

@@ -18,12 +18,13 @@ ROWS_AT_ONCE = 1 << 16
 
 
 def rows_digest(labels: GuardedLabels, index: Selection, *, spells_numbers: bool = False) -> str:
-    """Return the hash of which rows these are: of their keys, or of their numbers.
+    """Return the SHA-256 of which rows these are: of their keys, or of their numbers.
 
     Parameters
     ----------
+    labels : whose keys are hashed, if it has any
     index : `[n]` positions among the labels, in any order
-    spells_numbers : as artifacts of the first schema do
+    spells_numbers : hash numbers as text, as artifacts of the first schema do
     """
     order = _in_order(labels, index)
     if labels.keys is None and not spells_numbers:
@@ -34,7 +35,13 @@ def rows_digest(labels: GuardedLabels, index: Selection, *, spells_numbers: bool
 def labels_digest(
     labels: GuardedLabels, attribute: Attribute, index: Selection, *, spells_numbers: bool = False
 ) -> str:
-    """Return the hash of which rows these are and of the label of each (see `rows_digest`)."""
+    """Return the SHA-256 of which rows these are and of the label of each.
+
+    Parameters
+    ----------
+    labels, index, spells_numbers : see `rows_digest`
+    attribute : whose labels are hashed, with the classes that occur at `index`
+    """
     order = _in_order(labels, index)
     chosen = attribute.restricted_to(order)  # other classes of the file do not count
     parts = zip(_parts(order), _parts(range(len(order))), strict=True)

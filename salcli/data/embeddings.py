@@ -22,7 +22,7 @@ class Embeddings:
     rows: Rows
     """`[n]` row numbers in the file, counted from 0, ascending."""
     keys: tuple[str, ...] | None = None
-    """`n` keys as they stand in the file (undecodable bytes as surrogates); None where it has no keys."""
+    """`n` keys as they are in the file (undecodable bytes as surrogates); None where it has no keys."""
 
     def __post_init__(self) -> None:
         vectors, rows = np.asarray(self.vectors).view(), np.asarray(self.rows, dtype=np.int64).view()
@@ -37,14 +37,21 @@ class Embeddings:
 
     @classmethod
     def starting_at(cls, start: int, vectors: Floats, keys: tuple[str, ...] | None = None) -> Self:
-        """Return consecutive rows, the first of which is row `start` of its file."""
+        """Return consecutive rows, the first of which is row `start` of its file.
+
+        Parameters
+        ----------
+        start : its number, from 0
+        vectors : `[n, d]`
+        keys : of the n rows
+        """
         return cls(vectors, np.arange(start, start + len(vectors)), keys)
 
     def __len__(self) -> int:
         return len(self.vectors)
 
     def take(self, index: Any) -> Self:
-        """Keep the rows that `index` (a boolean mask, positions or a slice) selects."""
+        """Return the rows that `index` (a boolean mask, positions or a slice) selects."""
         if isinstance(index, slice):
             return type(self)(self.vectors[index], self.rows[index], None if self.keys is None else self.keys[index])
         positions = np.arange(len(self))[index]
@@ -52,12 +59,18 @@ class Embeddings:
         return type(self)(self.vectors[positions], self.rows[positions], keys)
 
     def with_vectors(self, vectors: Floats) -> Self:
-        """Return other vectors (perhaps of another width) with these rows and keys."""
+        """Return these rows and keys with other `vectors` `[n, d']`, perhaps of another width."""
         return type(self)(vectors, self.rows, self.keys)
 
 
 def empty_aligned(n: int, d: int, dtype: np.dtype[Any]) -> Floats:
-    """Return uninitialized memory `[n, d]` that begins with a page, for a file to be read into."""
+    """Return uninitialized memory `[n, d]` of `dtype` that begins with a page, for a file to be read into.
+
+    Parameters
+    ----------
+    n, d : rows and dimensions
+    dtype : of the numbers
+    """
     n_bytes = n * d * dtype.itemsize
     memory = np.empty(n_bytes + ALIGNMENT, np.uint8)
     first = -memory.__array_interface__["data"][0] % ALIGNMENT

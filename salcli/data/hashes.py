@@ -19,7 +19,12 @@ class Hasher(Protocol):
 
 
 def hasher(algorithm: str) -> Hasher:
-    """Return a new hasher; `algorithm`: one of `HASH_ALGORITHMS`."""
+    """Return a new hasher.
+
+    Parameters
+    ----------
+    algorithm : one of `HASH_ALGORITHMS`
+    """
     if algorithm == "sha256":
         return hashlib.sha256()
     assert algorithm == "blake3", algorithm
@@ -49,14 +54,17 @@ class FileHash:
 
     @classmethod
     def recorded(cls, record: dict[str, Any]) -> Self | None:
-        """Return the hash in an artifact's record of a file: `hash`, or (salcli 0.1, and labels) `sha256`."""
+        """Return the hash in an artifact's `record` of a file, or None if it has none.
+
+        Its field is `hash`, or `sha256` (of labels, and in artifacts of salcli 0.1).
+        """
         if (found := record.get("hash")) is not None:
             return cls(found["algorithm"], found["digest"])
         return None if record.get("sha256") is None else cls("sha256", record["sha256"])
 
 
 def is_hash(value: Any) -> bool:
-    """Return whether a value is the `hash` of a record."""
+    """Return whether `value`, of any type, is the `hash` of a record."""
     return (
         isinstance(value, dict) and value.get("algorithm") in HASH_ALGORITHMS and isinstance(value.get("digest"), str)
     )

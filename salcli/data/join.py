@@ -23,7 +23,13 @@ class Join:
 
     @classmethod
     def by_position(cls, labels: GuardedLabels, n_rows: int, path: str) -> Self:
-        """Label i belongs to row i.
+        """Return the join in which label i belongs to row i.
+
+        Parameters
+        ----------
+        labels : m labels
+        n_rows : rows of the embedding file
+        path : of the embedding file, for messages
 
         Raises
         ------
@@ -37,7 +43,15 @@ class Join:
 
     @classmethod
     def by_number(cls, labels: GuardedLabels, n_rows: int, path: str) -> Self:
-        """Label i belongs to the row whose number the column without a name says, from 0 (or 1, as R counts all rows).
+        """Return the join in which label i belongs to the row of its number in the column without a name.
+
+        Numbers count from 0, or from 1 where they are 1…n_rows, as R writes them.
+
+        Parameters
+        ----------
+        labels : with `index`
+        n_rows : rows of the embedding file
+        path : of the embedding file, for messages
 
         Raises
         ------
@@ -57,7 +71,15 @@ class Join:
 
     @classmethod
     def by_key(cls, labels: GuardedLabels, key_batches: Iterable[tuple[str, ...]], path: str) -> Self:
-        """Label i belongs to the first row whose key equals its key exactly.
+        """Return the join in which label i belongs to the first row whose key equals its key exactly.
+
+        Labels without a row are warned of.
+
+        Parameters
+        ----------
+        labels : with `keys`
+        key_batches : all keys of the embedding file, in its order
+        path : of the embedding file, for messages
 
         Raises
         ------
@@ -84,20 +106,20 @@ class Join:
         return join
 
     def without_rows(self, dropped: Rows) -> Self:
-        """Return the join without some rows, whose labels then have no row."""
+        """Return the join without the rows `dropped` `[n]`; their labels then have no row."""
         if not len(dropped):
             return self
         rows = as_index(self.row_of_label)
         return type(self)(np.where(np.isin(rows, dropped), -1, rows), self.n_rows)
 
     def unmatched(self) -> Index:
-        """Labels without a row."""
+        """Return the labels without a row, ascending."""
         if isinstance(self.row_of_label, range):
             return np.zeros(0, np.int64)
         return np.flatnonzero(self.row_of_label < 0)
 
     def matched(self, labels: GuardedLabels) -> Selection:
-        """Labels that have a row and a value for every attribute."""
+        """Return the positions of those of `labels` that have a row and a value for every attribute, ascending."""
         if isinstance(self.row_of_label, range) and labels.is_complete:
             return self.row_of_label
         is_matched = labels.is_labelled
@@ -123,14 +145,14 @@ class LabelledRows:
 
     @classmethod
     def of(cls, rows: Rows | range) -> Self:
-        """Return labels 0…n-1, which belong to `rows`, in the order of the embedding file."""
+        """Return labels 0…n-1, which belong to `rows` `[n]`, in the order of the embedding file."""
         if isinstance(rows, range) or bool(np.all(rows[1:] > rows[:-1])):  # as they are, most often
             return cls(rows, range(len(rows)))
         index = np.argsort(rows, kind="stable")
         return cls(rows[index], index)
 
     def touch(self, start: int, n_rows: int) -> bool:
-        """Return whether any chosen row lies among `n_rows` rows from `start`."""
+        """Return whether any chosen row is among `n_rows` rows from `start`."""
         first, last = self._span(start, start + n_rows)
         return last > first
 
@@ -140,7 +162,7 @@ class LabelledRows:
         return self.index[first:last] if last - first == n_rows else None
 
     def _span(self, start: int, stop: int) -> tuple[int, int]:
-        """Say where the chosen ones among rows `start`… to `stop` begin and end."""
+        """Return the positions at which chosen rows from `start` to `stop` (exclusive) begin and end."""
         if isinstance(self.rows, range):
             first, last = self.rows.start, self.rows.stop
             return min(max(start, first), last) - first, min(max(stop, first), last) - first
@@ -151,7 +173,7 @@ class LabelledRows:
         return len(self.rows)
 
     def within(self, batch: Embeddings) -> tuple[Floats, Selection]:
-        """Select the vectors of `batch` that are chosen, with the label of each.
+        """Return the vectors of `batch` whose rows are chosen, with the label of each.
 
         Returns
         -------
@@ -172,10 +194,17 @@ class LabelledRows:
 
 
 def settle_index(labels: GuardedLabels, source: Source) -> GuardedLabels:
-    """Decide whether row numbers in a column without a name join, where neither a key nor an option says so.
+    """Return the labels after deciding whether row numbers in a column without a name join.
 
-    Numbers that only count the rows are left out. Fewer labels than rows, numbered without repeats, join by their
-    numbers. Others can mean either: the table was shuffled before the rows were encoded, or after.
+    Where a key or an option says how labels join, they are returned as they are. Numbers that only count the rows are
+    left
+    out. Fewer labels than rows, numbered without repeats, join by their numbers. Others can mean either: the table was
+    shuffled before the rows were encoded, or after.
+
+    Parameters
+    ----------
+    labels : with row numbers in `index`, or without
+    source : the embeddings that they join
 
     Raises
     ------

@@ -17,17 +17,17 @@ MOST_CODES = 1 << 20  # of a table
 
 
 def as_index(selection: Selection) -> Index:
-    """Spell a selection out."""
+    """Return `selection` as an array `[n]` of positions."""
     return np.arange(selection.start, selection.stop) if isinstance(selection, range) else selection
 
 
 def as_subscript(selection: Selection) -> Index | slice:
-    """Return a selection as an index of arrays: a slice (a view) for a range."""
+    """Return `selection` as an index of arrays: a slice (a view) for a range."""
     return slice(selection.start, selection.stop) if isinstance(selection, range) else selection
 
 
 def smallest_code(n_classes: int) -> np.dtype[np.signedinteger[Any]]:
-    """Return the smallest type that holds the codes of so many classes, and −1: there may be millions of labels."""
+    """Return the smallest integer type that holds the codes of `n_classes` classes, and −1, for millions of labels."""
     return np.dtype(next((t for t in (np.int8, np.int16) if n_classes <= np.iinfo(t).max), np.int32))
 
 
@@ -70,7 +70,7 @@ class Attribute:
         return int(np.count_nonzero(self.is_labelled) if self.classes is None else self._counts.sum())
 
     def restricted_to(self, index: Selection) -> Self:
-        """Keep the labels at `index`, and of the classes those that occur there."""
+        """Return the labels at `index` `[n]`, with those of the classes that occur there."""
         values = self.values[as_subscript(index)]
         if self.classes is None:
             return type(self)(self.name, values, None)
@@ -89,10 +89,14 @@ class Attribute:
         return _counted(self.values, len(self.classes or ()))
 
     def standardised(self, *, is_centred: bool) -> Self:
-        """Measure numbers in standard deviations (from their mean, if the fit is centred); classes stay.
+        """Return numbers in units of their standard deviation; classes are returned as they are.
 
         The unit of one column would otherwise decide what counts as zero in the others: beside nanoseconds, a class
         covaries with nothing.
+
+        Parameters
+        ----------
+        is_centred : measure numbers from their mean
         """
         if self.classes is not None:
             return self
@@ -103,16 +107,16 @@ class Attribute:
         return type(self)(self.name, np.asarray((values - mean) / (spread or 1.0), dtype=np.float64), None)
 
     def codes(self, index: Index) -> Index:
-        """Return the class codes of the labels at `index`, −1 where there is no label."""
+        """Return the class codes `[n]` of the labels at `index` `[n]`, −1 where there is no label."""
         assert self.classes is not None
         return self.values[index].astype(np.int64)
 
     def counts(self) -> dict[str, int]:
-        """How many labels each class has, in class order (empty for a numeric attribute)."""
+        """Return how many labels each class has, in class order (empty for a numeric attribute)."""
         return dict(zip(self.classes, self._counts.tolist(), strict=True)) if self.classes else {}
 
     def design(self, index: Index) -> NDArray[np.float64]:
-        """Encode the labels at `index` as rows of Z: one-hot `[n, c]`, or the number itself `[n, 1]`."""
+        """Return rows of Z for the labels at `index` `[n]`: one-hot `[n, c]`, or the number itself `[n, 1]`."""
         values = self.values[index]
         if self.classes is None:
             return values.astype(np.float64)[:, None]
@@ -139,7 +143,7 @@ class Attribute:
             raise LabelError(f"{column} has {len(self.classes)} classes on as many rows: every label is unique")
 
     def warn_of_single_rows(self, path: str) -> None:
-        """Warn of classes with one row."""
+        """Warn of classes with one row; `path` names the file in the message."""
         if single := self._single():
             more = f" and {len(single) - 3} more" if len(single) > 3 else ""
             warn(f"{self._named(path)}: a class with a single row: {', '.join(single[:3])}{more}")
@@ -195,7 +199,7 @@ class GuardedLabels:
         return names, np.fromiter(map(code_of.__getitem__, splits), smallest_code(len(names)), len(splits))
 
     def restricted_to(self, index: Selection) -> Self:
-        """Keep the labels at `index`; each attribute keeps the classes that occur there."""
+        """Return the labels at `index` `[n]`; each attribute keeps the classes that occur there."""
         return type(self)(
             self.path,
             tuple(attribute.restricted_to(index) for attribute in self.attributes),
@@ -218,16 +222,16 @@ class GuardedLabels:
             attribute.warn_of_single_rows(self.path)
 
     def standardised(self, *, is_centred: bool) -> Self:
-        """Measure numeric attributes in standard deviations (see `Attribute.standardised`)."""
+        """Return the labels with numeric attributes in standard deviations (see `Attribute.standardised`)."""
         return replace(self, attributes=tuple(a.standardised(is_centred=is_centred) for a in self.attributes))
 
     def design(self, index: Index) -> NDArray[np.float64]:
-        """Stand the attributes' blocks side by side: Z `[n, c]` for the labels at `index`."""
+        """Return Z `[n, c]` of the labels at `index` `[n]`: the blocks of the attributes side by side."""
         blocks = [attribute.design(index) for attribute in self.attributes]
         return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
 
     def entries(self, index: Selection) -> tuple[NDArray[np.int32], NDArray[np.float64] | None]:
-        """Return Z of the labels at `index` by its non-zero entries, one for each attribute.
+        """Return Z of the labels at `index` `[n]` by its non-zero entries, one for each attribute.
 
         Returns
         -------
@@ -258,11 +262,11 @@ class GuardedLabels:
         return sum(1 if attribute.classes is None else len(attribute.classes) for attribute in self.attributes)
 
     def identity(self, index: int) -> str:
-        """Name label `index` by what joins it: its key, or its row number."""
+        """Return what joins label `index`, as text: its key, or its row number."""
         return str(index) if self.keys is None else self.keys[index]
 
     def strata(self, index: Index) -> Index:
-        """Return a code for each combination of classes at `index`; numeric attributes do not count.
+        """Return a code for each combination of classes at `index` `[n]`; numeric attributes do not count.
 
         Returns
         -------

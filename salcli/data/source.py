@@ -24,16 +24,28 @@ RESTORED_SHARDS = 8  # unpickled shards whose files one process keeps open
 
 
 def partition_rows(d: int, elements: int | None = None) -> int:
-    """Return the number of rows of a partition, a power of two of at most `elements` numbers at width `d`.
+    """Return the number of rows of a partition, a power of two.
 
     No chunk crosses a multiple of it, so sums can be added up partition by partition and do not depend on the chunks.
+
+    Parameters
+    ----------
+    d : dimensions
+    elements : at most so many numbers, if a row has no more; default: `PARTITION_ELEMENTS`
     """
     elements = elements or PARTITION_ELEMENTS
     return int(1 << (min(max(1, elements // max(1, d)), PARTITION_ROWS).bit_length() - 1))
 
 
 def row_ranges(n: int, rows: int, partition: int | None = None) -> Iterator[tuple[int, int]]:
-    """Yield (start, stop) that cover 0…n, of at most `rows` rows that do not cross a multiple of `partition`."""
+    """Yield (start, stop) of consecutive ranges that cover 0…n.
+
+    Parameters
+    ----------
+    n : rows
+    rows : of a range, at most
+    partition : no range crosses a multiple of it; default: one partition
+    """
     partition = partition or max(1, n)
     for first in range(0, n, partition):
         last = min(first + partition, n)
@@ -75,10 +87,26 @@ class Reader(ABC):
 
     @abstractmethod
     def read(self, start: int, stop: int) -> Embeddings:
-        """Read rows into memory of their own."""
+        """Return rows `start`… to `stop` (exclusive) of the file, in memory of their own.
+
+        Raises
+        ------
+        FormatError : the file is damaged
+        """
 
     def batches(self, start: int, stop: int, rows: int, out: Floats | None = None) -> Iterator[Embeddings]:
-        """Read rows, at most `rows` at a time, into memory that they share (`out`, if given)."""
+        """Yield rows in batches, which may share one buffer: each is then overwritten when the next one is read.
+
+        Parameters
+        ----------
+        start, stop : the first row, and the row after the last
+        rows : of a batch, at most
+        out : the buffer, `[rows, d]` of the file's dtype; default: the reader's own
+
+        Raises
+        ------
+        FormatError : the file is damaged
+        """
         whole = self.read(start, stop)
         for first in range(0, len(whole), rows):
             batch = whole if len(whole) <= rows else whole.take(slice(first, first + rows))
@@ -93,20 +121,26 @@ class Reader(ABC):
             yield from (self.read(start, stop).keys or () for start, stop in self.ranges())
 
     def place(self, row: int) -> str:
-        """Return where a row is, as a user would look for it: `line 3` or `row 2`."""
+        """Return where `row` is, as messages name it: `line 3` or `row 2`."""
         return f"row {row}"
 
     def companions(self) -> dict[str, tuple[int, ...]]:
-        """Return what the file holds beside the matrix and its keys: name → shape (`(n,)` if it cannot be told)."""
+        """Return what the file holds beside the matrix and its keys: name → shape (`(n,)` where it is not known)."""
         return {}
 
     @abstractmethod
     def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
-        """Return the hash of the file as it is on disk; stop early when `is_wanted` returns False."""
+        """Return the hash of the file as it is on disk, in hexadecimal digits.
+
+        Parameters
+        ----------
+        algorithm : one of `HASH_ALGORITHMS`
+        is_wanted : called between reads; hashing stops early when it returns False
+        """
 
     @abstractmethod
     def close(self) -> None:
-        """Warn of what was noticed, and close the file."""
+        """Warn of what was found while reading, and close the file."""
 
 
 class ArrayReader(Reader):
@@ -115,7 +149,7 @@ class ArrayReader(Reader):
     format = "array"
 
     def __init__(self, x: NDArray[Any], path: str = "x") -> None:
-        """Wrap rows `[n, d]` of a float dtype; `path` names them in messages."""
+        """Wrap rows `x` `[n, d]` of a float dtype; `path` names them in messages."""
         require_shape(path, *x.shape)
         self.path, self._x = path, x
         self.n, self.d = x.shape
@@ -126,11 +160,11 @@ class ArrayReader(Reader):
         return row_ranges(self.n, self.partition, self.partition)
 
     def read(self, start: int, stop: int) -> Embeddings:
-        """Return rows, without a copy."""
+        """Return the rows, without a copy (see `Reader.read`)."""
         return Embeddings.starting_at(start, self._x[start:stop])
 
     def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:  # noqa: ARG002 (readers of files use it)
-        """Return the hash of the rows' bytes in C order."""
+        """Return the hash of the rows' bytes in C order (see `Reader.digest`)."""
         found = hasher(algorithm)
         found.update(self._x.tobytes())
         return found.hexdigest()
@@ -163,7 +197,12 @@ class Shard:
             yield Chunk(self, self.first + start, self.first + stop)
 
     def finish(self, batch: Embeddings, *, is_checked: bool = True) -> Embeddings:
-        """Count rows through all shards, and drop or refuse those with NaN or Inf.
+        """Return a batch with rows counted through all shards, without those that are dropped.
+
+        Parameters
+        ----------
+        batch : rows of the shard's file, counted from its first
+        is_checked : False: do not look for NaN and Inf where such rows are an error
 
         Raises
         ------
@@ -260,6 +299,12 @@ class Source:
     def __init__(self, readers: Sequence[Reader], *, allow_nonfinite: bool = False, path: str | None = None) -> None:
         """Concatenate readers; with `allow_nonfinite`, pass over all rows once to find those that are dropped.
 
+        Parameters
+        ----------
+        readers : at least one, in order; the rows of each follow those of the one before
+        allow_nonfinite : drop rows with NaN or Inf
+        path : the source, as messages name it; default: the first reader's
+
         Raises
         ------
         FormatError : the readers differ in width, dtype or in whether they have keys, or no row is finite
@@ -312,17 +357,20 @@ class Source:
     def kept_keys(self) -> Iterator[str]:
         """Yield the keys of the rows that are not dropped."""
         dropped = set(self.dropped.tolist())
-        every = (key for keys in self.key_batches() for key in keys)
-        return (key for row, key in enumerate(every) if row not in dropped)
+        keys_of_all = (key for keys in self.key_batches() for key in keys)
+        return (key for row, key in enumerate(keys_of_all) if row not in dropped)
 
     def place(self, row: int) -> str:
-        """Return where a row is, as a user would look for it: `line 3` or `row 2`; of several files, in which."""
+        """Return where `row` is, as messages name it: `line 3` or `row 2`; of several files, in which."""
         shard = next(shard for shard in reversed(self.shards) if shard.first <= row)
         place = shard.reader.place(row - shard.first)
         return place if len(self.shards) == 1 else f"{place} of {shard.reader.path}"
 
     def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
-        """Return the hash of the file as it is on disk; of several, that of the list of their digests, one a line."""
+        """Return the hash of the file as it is on disk (see `Reader.digest`).
+
+        Of several files it is the hash of the list of their digests, one a line.
+        """
         digests = [shard.reader.digest(algorithm, is_wanted) for shard in self.shards]
         if len(digests) == 1:
             return digests[0]
@@ -344,10 +392,10 @@ class Source:
 
 def _require_alike(first: Reader, other: Reader) -> None:
     for what in ("d", "dtype", "has_keys"):
-        mine, wanted = getattr(other, what), getattr(first, what)
-        if mine != wanted:
+        found, expected = getattr(other, what), getattr(first, what)
+        if found != expected:
             name = {"d": "dimensions", "dtype": "dtype", "has_keys": "keys"}[what]
-            raise FormatError(f"{other.path}: {name} {mine}, but {first.path} has {wanted}: shards must be alike")
+            raise FormatError(f"{other.path}: {name} {found}, but {first.path} has {expected}: shards must be alike")
 
 
 def _nonfinite_rows(shard: Shard) -> Rows:
@@ -360,7 +408,17 @@ def _nonfinite_rows(shard: Shard) -> Rows:
 
 
 def require_shape(path: str, n: int, d: int) -> None:
-    """Check that a matrix has rows and columns, and rows that are short enough to be read whole."""
+    """Check that a matrix has rows and columns, and rows that are short enough to be read whole.
+
+    Parameters
+    ----------
+    path : of the file, for messages
+    n, d : rows and dimensions
+
+    Raises
+    ------
+    FormatError : the matrix is empty, or d is above `MAX_DIMENSIONS`
+    """
     if n == 0 or d == 0:
         raise FormatError(f"{path}: no rows to read: the matrix is empty, {n} rows of {d} dimensions")
     if d > MAX_DIMENSIONS:

@@ -40,7 +40,7 @@ class SplitRule:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """Return the rule that an artifact's header holds."""
+        """Return the rule of `fields`, as an artifact's header holds them (the inverse of `to_dict`)."""
         return cls(**fields)
 
     def to_dict(self) -> dict[str, Any]:
@@ -48,7 +48,12 @@ class SplitRule:
         return asdict(self)
 
     def fitted(self, labels: GuardedLabels, matched: Selection) -> Selection:
-        """Return those of the `matched` labels whose rows are fitted.
+        """Return those of the matched labels whose rows are fitted, in their order.
+
+        Parameters
+        ----------
+        labels : all labels of the CSV
+        matched : `[m]` positions of labels that have a row and a value
 
         Raises
         ------
@@ -70,11 +75,20 @@ class SplitRule:
         return stratified_sample(labels, as_index(chosen), self.sample, self.seed)
 
     def divide(self, labels: GuardedLabels, matched: Index) -> "EvaluationSplit":
-        """Divide the `matched` labels into rows that train the in-sample attacker, the fresh attacker, and the test.
+        """Return the matched labels, divided into rows that train the in-sample and the fresh attacker, and test rows.
 
         With a split column, `dev` rows (or `val`, `valid`, `validation`) train the fresh attacker; without any, a
         seeded half of `test` does. The other `test` rows are the test. With a hold-out, a seeded half of it trains the
         fresh attacker; the other half is the test. Without test rows the fitted rows are the test.
+
+        Parameters
+        ----------
+        labels : all labels of the CSV
+        matched : `[m]` positions of labels that have a row and a value
+
+        Raises
+        ------
+        LabelError : no row is left to fit
         """
         kept = as_index(self._not_held_out(labels, matched))
         fitted = as_index(self._sampled(labels, kept))
@@ -116,7 +130,15 @@ class EvaluationSplit:
 
     @classmethod
     def of(cls, fitted: Index, trainers: dict[str, Index], test: Index, *, has_held_out: bool) -> "EvaluationSplit":
-        """Return the split that uses all of these rows."""
+        """Return the split that uses all of these rows.
+
+        Parameters
+        ----------
+        fitted : labels that the eraser was fitted on
+        trainers : by adversary, the labels that train it; those without any are left out
+        test : labels that all are measured on
+        has_held_out : whether the test rows took no part in the fit
+        """
         n_available = {name: len(index) for name, index in {**trainers, TEST: test}.items()}
         return cls(
             fitted, {name: index for name, index in trainers.items() if len(index)}, test, has_held_out, n_available
@@ -128,18 +150,34 @@ class EvaluationSplit:
         return np.unique(np.concatenate([*self.trainers.values(), self.test]))
 
     def only(self, adversaries: Sequence[str]) -> "EvaluationSplit":
-        """Return the split with these adversaries alone, in their order."""
+        """Return the split with the trainers of these `adversaries` alone, in their order."""
         return replace(self, trainers={name: self.trainers[name] for name in adversaries if name in self.trainers})
 
     def capped(
         self, labels: GuardedLabels, most_rows: int, seed: int, *, test_rows: int = TEST_ROWS
     ) -> "EvaluationSplit":
-        """Return the split with at most `most_rows` rows for each adversary, and `test_rows` times as many to test."""
+        """Return the split with at most so many rows for each adversary and for the test, drawn by stratum.
+
+        Parameters
+        ----------
+        labels : that the split is of
+        most_rows : of each adversary
+        seed : of the samples
+        test_rows : the most test rows, in units of `most_rows`
+        """
         trainers = {name: capped(labels, index, most_rows, seed) for name, index in self.trainers.items()}
         return replace(self, trainers=trainers, test=capped(labels, self.test, test_rows * most_rows, seed))
 
     def fitted_on(self, index: Index, labels: GuardedLabels, most_rows: int, seed: int) -> "EvaluationSplit":
-        """Return the split of a fit on some of the fitted rows: they train the in-sample attacker."""
+        """Return the split of a fit on some of the fitted rows: they train the in-sample attacker.
+
+        Parameters
+        ----------
+        index : `[n]` the labels of that fit
+        labels : that the split is of
+        most_rows : of the in-sample attacker
+        seed : of its sample
+        """
         if IN_SAMPLE not in self.trainers:
             return replace(self, fitted=index)
         return replace(
@@ -150,13 +188,21 @@ class EvaluationSplit:
         )
 
     def is_capped(self, name: str) -> bool:
-        """Whether rows of this adversary, or of the test, were left out."""
+        """Return whether rows were left out of those of `name`: an adversary, or `test`."""
         used = self.test if name == TEST else self.trainers[name]
         return len(used) < self.n_available[name]
 
 
 def capped(labels: GuardedLabels, index: Index, most: int, seed: int) -> Index:
-    """Return a stratified sample of the labels at `index` if they are more than `most`, else `index`."""
+    """Return a stratified sample of the labels at `index` if they are more than `most`, else `index`.
+
+    Parameters
+    ----------
+    labels : of the CSV
+    index : `[n]` positions among them
+    most : rows
+    seed : of the sample
+    """
     return index if len(index) <= most else stratified_sample(labels, index, most, seed)
 
 
@@ -174,21 +220,28 @@ def _without(index: Index, others: Index, labels: GuardedLabels) -> Index:
 
 
 def marked(labels: GuardedLabels, index: Index, *names: str) -> Index:
-    """Return those of the labels at `index` whose split has one of these names."""
+    """Return those of the `labels` at `index` `[n]` whose split has one of these `names`."""
     found, codes = labels.split_codes
     is_wanted = np.array([name in names for name in found], np.bool_)
     return np.asarray(index[is_wanted[codes[index]]], dtype=np.int64) if len(found) else index[:0]
 
 
 def split_counts(labels: GuardedLabels, index: Index) -> dict[str, int]:
-    """Return how many of the labels at `index` have each name in the split column, by name."""
+    """Return how many of the `labels` at `index` `[n]` have each name in the split column, by name."""
     names, codes = labels.split_codes
     counts = np.bincount(codes[index], minlength=len(names)).tolist()
     return {name: n for name, n in sorted(zip(names, counts, strict=True)) if n}
 
 
 def seeded_shares(labels: GuardedLabels, index: Index, seed: int, purpose: str = "holdout") -> NDArray[np.float64]:
-    """Hash each label's key or row number to [0, 1): the same on every machine, whatever the row order.
+    """Return a hash in [0, 1) of each label's key or row number: the same on every machine, in any row order.
+
+    Parameters
+    ----------
+    labels : of the CSV
+    index : `[n]` positions among them
+    seed : of the hash
+    purpose : hashes of different purposes are independent
 
     Returns
     -------
@@ -204,9 +257,16 @@ def seeded_shares(labels: GuardedLabels, index: Index, seed: int, purpose: str =
 
 
 def stratified_sample(labels: GuardedLabels, index: Index, size: int, seed: int) -> Index:
-    """Draw `size` of the labels at `index`, with every stratum in its share (largest remainder).
+    """Return a sample of the labels at `index` that has every stratum in proportion (largest remainder).
 
     Which ones does not depend on the order of the label CSV.
+
+    Parameters
+    ----------
+    labels : of the CSV
+    index : `[n]` positions among them
+    size : labels to draw, at most n
+    seed : of the sample
 
     Returns
     -------
@@ -223,7 +283,7 @@ def stratified_sample(labels: GuardedLabels, index: Index, size: int, seed: int)
 def stratified_parts(
     strata: Index, shares: Sequence[float], seed: int, *, sizes: Sequence[int] | None = None
 ) -> list[Index]:
-    """Divide positions 0…n-1 at random into parts of the given shares, each stratum in proportion.
+    """Return positions 0…n-1 divided at random into parts of these shares, each stratum in proportion.
 
     Parameters
     ----------
@@ -252,7 +312,7 @@ def stratified_parts(
 
 
 def _apportion(quotas: NDArray[np.float64], total: int, limit: Index | None = None) -> Index:
-    """Round quotas to whole numbers that add up to `total` (largest remainder first), none above its limit."""
+    """Return quotas as whole numbers that add up to `total` (largest remainder first), none above its limit."""
     limit = np.full(len(quotas), np.iinfo(np.int64).max) if limit is None else limit
     whole = np.minimum(np.floor(quotas).astype(np.int64), limit)
     while (missing := total - int(whole.sum())) > 0:

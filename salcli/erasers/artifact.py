@@ -18,7 +18,7 @@ from salcli.options import LabelOptions
 
 @dataclass(frozen=True, eq=False)
 class Artifact:
-    """An eraser as it lies in a file."""
+    """An eraser as it is in a file."""
 
     eraser: Eraser
     """What erases."""
@@ -73,32 +73,43 @@ class Artifact:
             raise FormatError(f"the parameters of method {self.header['method']!r} are not understood{why}") from error
 
     def summary(self) -> dict[str, Any]:
-        """Say what it is in a few plain values."""
+        """Return what it is in a few plain values."""
         names = ("method", "d", "k", "rank", "is_centred", "k_rule", "kernel", "landmarks")
         return {name: self.header[name] for name in names if name in self.header} | {
             "attributes": [a["name"] for a in self.header["attributes"]]
         }
 
     def require_width(self, path: str, source: Source) -> None:
-        """Check that rows have the width that the eraser takes; `path`: of the artifact, for the message.
+        """Check that rows have the width that the eraser takes.
+
+        Parameters
+        ----------
+        path : of the artifact, for the message
+        source : the rows
 
         Raises
         ------
         AlignmentError : the widths differ
         """
         if source.d != self.eraser.d:
-            made = self.header.get("versions", {})
-            by = ", ".join(f"{name} {number}" for name, number in sorted(made.items()))
+            versions = self.header.get("versions", {})
+            by = ", ".join(f"{name} {number}" for name, number in sorted(versions.items()))
             raise AlignmentError(
                 f"{source.path} has {source.d} dimensions, but {path} erases {self.eraser.d} (written by {by})"
             )
 
     def guards(self, labels: GuardedLabels) -> bool:
-        """Whether these are the attributes that were guarded, in their order."""
+        """Return whether the attributes of `labels` are those that were guarded, in their order."""
         return [a["name"] for a in self.header["attributes"]] == [a.name for a in labels.attributes]
 
     def label_options(self, given: LabelOptions, path: str) -> LabelOptions:
-        """Read labels as the fit did, except where `given` says otherwise; `path`: of the artifact, for messages."""
+        """Return options that read labels as the fit did, except where the user says otherwise.
+
+        Parameters
+        ----------
+        given : the user's options
+        path : of the artifact, for messages
+        """
         rows, attributes = self.header["rows"], self.header["attributes"]
         is_chosen = bool(given.attributes or given.numeric)
         return LabelOptions(
@@ -127,6 +138,11 @@ class Artifact:
 def write_artifact(path: str, artifact: Artifact) -> None:
     """Write an artifact, whole or not at all.
 
+    Parameters
+    ----------
+    path : of the output
+    artifact : its hash is not used
+
     Raises
     ------
     OutputError : it cannot be written
@@ -136,7 +152,11 @@ def write_artifact(path: str, artifact: Artifact) -> None:
 
 
 def read_artifact(path: str) -> Artifact:
-    """Read and check an artifact.
+    """Return the artifact in a file, after checking it.
+
+    Parameters
+    ----------
+    path : of the file
 
     Raises
     ------
@@ -154,7 +174,7 @@ def read_artifact(path: str) -> Artifact:
     except SalcliError as error:
         raise FormatError(f"{path}: damaged artifact: {error}") from error
     _require_consistent(path, header, eraser, singular_values)
-    blas_product()  # it will be wanted, and then on threads
+    blas_product()  # loaded here, since it is used on threads later
     return Artifact(eraser, singular_values, header, file.sha256)
 
 

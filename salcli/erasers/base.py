@@ -79,13 +79,18 @@ class Eraser(Protocol):
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> Self:
         """Return the eraser that an artifact holds, after checking it (the inverse of `arrays`).
 
+        Parameters
+        ----------
+        arrays : by the names in `names`
+        header : of the artifact
+
         Raises
         ------
         SalcliError : the arrays are no such eraser
         """
 
     def truncated(self, k: int) -> "Eraser | None":  # noqa: ARG002 (members use it)
-        """Return the eraser that removes the first k of its directions only; None if the method must fit again."""
+        """Return the eraser that removes the first `k` of its directions only; None if the method must fit again."""
         return None
 
     def reduce(
@@ -95,7 +100,17 @@ class Eraser(Protocol):
         dtype: DTypeLike | None = None,  # noqa: ARG002
         out: NDArray[Any] | None = None,  # noqa: ARG002
     ) -> NDArray[Any]:
-        """Return the coordinates of rows `[n, d]` in the complement of what is removed: `[n, d_out − k]`.
+        """Return the coordinates of rows in the complement of what is removed.
+
+        Parameters
+        ----------
+        x : `[n, d]`
+        dtype : of the result
+        out : memory that may be used for the result
+
+        Returns
+        -------
+        `[n, d_out − k]`
 
         Raises
         ------
@@ -104,11 +119,22 @@ class Eraser(Protocol):
         raise UsageError("`reduces` needs an orthogonal projection; this eraser's method is oblique")
 
     def residue(self, x: NDArray[Any], dtype: DTypeLike) -> float:  # noqa: ARG002 (members use them)
-        """Return what rounding erased rows to `dtype` brings back, as a root mean square; 0 where that is not known."""
+        """Return what rounding brings back of the removed directions, as a root mean square; 0 where that is not known.
+
+        Parameters
+        ----------
+        x : rows `[n, d]` before erasure
+        dtype : that erased rows are rounded to
+        """
         return 0.0
 
     def to_features(self, remedy: str = "") -> "Eraser":  # noqa: ARG002 (a kernel's eraser may need memory)
-        """Return what writes vectors: the eraser itself, or for inner products an eraser of features."""
+        """Return an eraser that writes vectors: this one, or for inner products one of features.
+
+        Parameters
+        ----------
+        remedy : what needs less memory, as the message ends
+        """
         return self
 
     def by_inner_products(self) -> Any:
@@ -138,13 +164,13 @@ class Fit(Generic[E]):
     is_centred: bool = True
     """Whether the moments were centred."""
     header: dict[str, Any] = field(default_factory=dict)
-    """Further plain values for the artifact's header, or others than `fit` was given."""
+    """Further plain values for the artifact's header, or corrections of those that `fit` received."""
     doubts: tuple[str, ...] = ()
-    """What the user should know of this fit; said by those who fit once, not again and again."""
+    """Warnings about this fit, for callers that fit once (see `warn_of_doubts`)."""
 
 
 def warn_of_doubts(fit: Fit[Eraser]) -> None:
-    """Warn of what makes an eraser of little use, such as that it removes all directions."""
+    """Warn of the doubts of `fit`, and of an eraser that removes all directions."""
     for doubt in fit.doubts:
         warn(doubt)
     if fit.eraser.k == fit.eraser.d_out:
@@ -161,7 +187,7 @@ class Method(Protocol):
     summary: str
     """When to use it, in one line."""
     Parameters: type
-    """A frozen dataclass of `option` fields, from which the command line is made."""
+    """A frozen dataclass of `option` fields, from which the command line is generated."""
 
     def fit(
         self,
@@ -182,7 +208,7 @@ class Method(Protocol):
         task : classes of the main task, of the same rows, for methods that keep it
         seed : of every random choice
         engine : where the passes run
-        progress : hears of stages
+        progress : shows the stages
         """
 
 
@@ -281,21 +307,23 @@ class ProjectionParameters(SpectralParameters):
 
 
 def choose_k(singular_values: Array, rank: int, k: int | None, alpha: float | None) -> tuple[int, dict[str, Any]]:
-    """Return how many directions to remove: k as given, the least with σ₁/σₖ₊₁ > alpha, or all of the rank.
+    """Return how many directions to remove: k itself, the least with σ₁/σₖ₊₁ > alpha, or all of the rank.
 
     Parameters
     ----------
     singular_values : `[m]`, descending
     rank : how many of them are more than rounding
+    k : directions, 1 ≤ k ≤ rank
+    alpha : instead of k, a finite number ≥ 1
 
     Returns
     -------
-    k, and how it was chosen
+    k, and how it was chosen (`Fit.k_rule`)
 
     Raises
     ------
     RankError : k above the rank; the message states the rank and the spectrum
-    ParameterError : k < 1, alpha < 1, or both given
+    ParameterError : k < 1, alpha < 1, or both are given
     """
     SpectralParameters(k, alpha)
     if k is not None and k > rank:

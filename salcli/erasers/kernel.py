@@ -75,7 +75,7 @@ class KernelEraser(Eraser):
         dtype: DTypeLike | None = None,
         out: NDArray[Any] | None = None,
     ) -> NDArray[Any]:
-        """Return erased feature vectors of rows `[n, d]` (see `to_features`)."""
+        """Return erased feature vectors of rows `x` `[n, d]`: `[n, r]` (see `to_features`, `FeatureEraser`)."""
         return self.to_features()(x, strength=strength, dtype=dtype, out=out)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -84,7 +84,7 @@ class KernelEraser(Eraser):
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> Self:
-        """Return the eraser that an artifact holds.
+        """Return the eraser that an artifact holds (see `Eraser.from_arrays`).
 
         Raises
         ------
@@ -99,7 +99,7 @@ class KernelEraser(Eraser):
         return found
 
     def truncated(self, k: int) -> "KernelEraser":
-        """Return the eraser that removes the first k of its directions only."""
+        """Return the eraser that removes the first `k` of its directions only."""
         return KernelEraser(self.kernel, self.landmarks, self.dual[:, :k], self.offset[:k])
 
     def by_inner_products(self) -> "KernelEraser":
@@ -107,11 +107,15 @@ class KernelEraser(Eraser):
         return self
 
     def to_features(self, remedy: str = "fit with `landmarks=M`") -> "FeatureEraser":
-        """Return what writes vectors, if the kernel matrix of the landmarks fits into memory.
+        """Return an eraser that writes vectors, if the kernel matrix of the landmarks fits into memory.
+
+        Parameters
+        ----------
+        remedy : what needs less memory, as the message ends
 
         Raises
         ------
-        NotEnoughMemory : it does not; `remedy` ends the message
+        NotEnoughMemory : it does not
         RangeError : see `explicit`
         """
         purpose = f"to write feature vectors, the kernel matrix of the eraser's {len(self.landmarks):,} rows"
@@ -128,7 +132,13 @@ class KernelEraser(Eraser):
         return self.kernel.against(self.landmarks)
 
     def coordinates(self, x: NDArray[Any]) -> Array:
-        """Return Uᵀφ(x) = Wᵀκ(x) (paper, eq. kernel-proj) of rows `[n, d]`: `[n, k]`."""
+        """Return Uᵀφ(x) = Wᵀκ(x) (paper, eq. kernel-proj) of rows `x` `[n, d]`: `[n, k]`.
+
+        Raises
+        ------
+        ShapeError : rows of another width
+        RowRangeError : kernel values that float64 cannot hold
+        """
         found = np.empty((len(x), self.k))
         for rows in blocks(len(x), len(self.landmarks)):
             with counted_from(rows.start):
@@ -136,18 +146,36 @@ class KernelEraser(Eraser):
         return found
 
     def erased_gram(self, x: NDArray[Any], y: NDArray[Any], *, strength: float = 1.0) -> Array:
-        """Return K̂, the inner products of erased rows: of `x` `[a, d]` with `y` `[b, d]`.
+        """Return K̂, the inner products of erased rows.
+
+        Parameters
+        ----------
+        x : `[a, d]`
+        y : `[b, d]`
+        strength : λ ∈ [0, 1], the share of the way
 
         Returns
         -------
         `[a, b]`; not centred: K(x, y) − (Wᵀκ(x))ᵀ (Wᵀκ(y)), as in the paper
+
+        Raises
+        ------
+        ShapeError : rows of another width
+        RowRangeError : kernel values that float64 cannot hold
         """
         return self.erase_gram(self.kernel.gram(x, y), self.coordinates(x), self.coordinates(y), strength=strength)
 
     def erase_gram(self, gram: Array, at_x: Array, at_y: Array, *, strength: float = 1.0) -> Array:
-        """Turn K `[a, b]` into K̂ in place, given the coordinates `[a, k]` and `[b, k]` of its rows and columns.
+        """Return K̂ `[a, b]`, computed from K in its memory.
 
         An erased row is f − λ U c with c = Uᵀf − offset; multiply two of them out.
+
+        Parameters
+        ----------
+        gram : K `[a, b]`, overwritten
+        at_x : `[a, k]` coordinates of its rows (see `coordinates`)
+        at_y : `[b, k]` coordinates of its columns
+        strength : λ ∈ [0, 1], the share of the way
         """
         c_x, c_y = at_x - self.offset, at_y - self.offset
         left = np.concatenate([at_x, c_x], axis=1) * -strength
@@ -156,11 +184,12 @@ class KernelEraser(Eraser):
         return gram
 
     def explicit(self) -> "FeatureEraser":
-        """Find features for the landmarks' whole span, so that any row can be written as an erased vector.
+        """Return an eraser with features for the landmarks' whole span, which writes any row as an erased vector.
 
         Raises
         ------
-        RangeError : the landmarks' Gram matrix is too ill-conditioned for the directions to be rebuilt
+        RankError : the landmarks' Gram matrix is zero to rounding
+        RangeError : it is too ill-conditioned for the directions to be rebuilt
         """
         features = NystromMap.spanning(self.kernel, self.landmarks)
         directions = features.whitener.T @ self.coordinates(features.landmarks)
@@ -226,7 +255,7 @@ class FeatureEraser(Eraser):
         dtype: DTypeLike | None = None,
         out: NDArray[Any] | None = None,  # noqa: ARG002 (a linear eraser makes use of it)
     ) -> NDArray[Any]:
-        """Map rows `[n, d]` to features `[n, r]` and erase those (see `LinearEraser`)."""
+        """Return the erased features `[n, r]` of rows `x` `[n, d]` (see `Eraser.__call__`)."""
         erased = np.empty((len(x), self.d_out), dtype or np.float64)
         for rows in blocks(len(x), self.d_out):
             with counted_from(rows.start):
@@ -240,7 +269,7 @@ class FeatureEraser(Eraser):
         dtype: DTypeLike | None = None,
         out: NDArray[Any] | None = None,  # noqa: ARG002 (a linear eraser makes use of it)
     ) -> NDArray[Any]:
-        """Map rows `[n, d]` to the r − k coordinates that remain (see `LinearEraser.reduce`)."""
+        """Return the r − k coordinates of features that remain of rows `x` `[n, d]` (see `LinearEraser.reduce`)."""
         erased = np.empty((len(x), self.d_out - self.k), dtype or np.float64)
         for rows in blocks(len(x), self.d_out):
             with counted_from(rows.start):
@@ -248,7 +277,7 @@ class FeatureEraser(Eraser):
         return erased
 
     def residue(self, x: NDArray[Any], dtype: DTypeLike) -> float:
-        """Measure what rounding to `dtype` brings back (see `LinearEraser.residue`)."""
+        """Return what rounding to `dtype` brings back (see `LinearEraser.residue`)."""
         return self.linear.residue(self.features(x), dtype)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -259,7 +288,7 @@ class FeatureEraser(Eraser):
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> Self:
-        """Return the eraser that an artifact holds.
+        """Return the eraser that an artifact holds (see `Eraser.from_arrays`).
 
         Raises
         ------
@@ -273,7 +302,7 @@ class FeatureEraser(Eraser):
         return found
 
     def truncated(self, k: int) -> "FeatureEraser":
-        """Return the eraser that removes the first k of its directions only."""
+        """Return the eraser that removes the first `k` of its directions only."""
         return FeatureEraser(self.features, self.linear.truncated(k))
 
     def by_inner_products(self) -> KernelEraser:
@@ -285,11 +314,12 @@ class FeatureEraser(Eraser):
 
 
 def kernel_of(header: dict[str, Any]) -> Kernel:
-    """Return the kernel that an artifact's header names.
+    """Return the kernel that the `header` of an artifact names.
 
     Raises
     ------
     ShapeError : it is not understood
+    UsageError : a parameter is out of range
     """
     try:
         return Kernel(**header["kernel"])
@@ -299,6 +329,11 @@ def kernel_of(header: dict[str, Any]) -> Kernel:
 
 def require_landmarks(header: dict[str, Any], landmarks: NDArray[Any]) -> None:
     """Check the landmarks of an artifact.
+
+    Parameters
+    ----------
+    header : of the artifact
+    landmarks : `[m, d]`
 
     Raises
     ------
@@ -312,7 +347,7 @@ def require_landmarks(header: dict[str, Any], landmarks: NDArray[Any]) -> None:
 
 
 def require_whitened(features: NystromMap) -> None:
-    """Check a few features: rows of other landmarks, or of another kernel, would not be orthonormal in its space.
+    """Check that the first of `features` are orthonormal under the kernel: those of other landmarks would not be.
 
     Raises
     ------

@@ -17,14 +17,20 @@ CONSTANT = 0.01  # standard deviation of similarities over their mean: below, a 
 
 
 def sampled(x: Rows, seed: int) -> Rows:
-    """Return at most `SAMPLE_ROWS` of the rows `[n, d]`, in their order."""
+    """Return the rows, or a random sample of `SAMPLE_ROWS` of them, in their order.
+
+    Parameters
+    ----------
+    x : `[n, d]`
+    seed : of the sample
+    """
     if len(x) <= SAMPLE_ROWS:
         return x
     return x[np.sort(np.random.default_rng(seed).choice(len(x), SAMPLE_ROWS, replace=False))]
 
 
 def fitting_gamma(x: Rows) -> float:
-    """Return 1 / median squared distance between rows `[n, d]`, those that are repeated taken once.
+    """Return 1 / median squared distance between rows `x` `[n, d]`, those that are repeated taken once.
 
     Raises
     ------
@@ -45,7 +51,14 @@ def fitting_gamma(x: Rows) -> float:
 
 
 def closeness(kernel: Kernel, x: Rows, landmarks: Rows) -> Array:
-    """Return how near rows `[n, d]` are to landmarks `[m, d]`: Σⱼ K(x, x̃ⱼ)² / (K(x, x) K(x̃ⱼ, x̃ⱼ)), `[n]`."""
+    """Return how near rows are to landmarks, `[n]`: Σⱼ K(x, x̃ⱼ)² / (K(x, x) K(x̃ⱼ, x̃ⱼ)).
+
+    Parameters
+    ----------
+    kernel : K
+    x : `[n, d]`
+    landmarks : `[m, d]`
+    """
     found, row = np.empty(len(x)), kernel.against(landmarks)
     own, other = np.sqrt(kernel.diagonal(x)), np.sqrt(kernel.diagonal(landmarks))
     for part in blocks(len(x), len(landmarks)):
@@ -56,11 +69,12 @@ def closeness(kernel: Kernel, x: Rows, landmarks: Rows) -> Array:
 
 
 def scale_doubts(kernel: Kernel, x: Rows, seed: int) -> tuple[str, ...]:
-    """Return what is wrong with γ for rows `[n, d]`, and the γ that fits; nothing if no other is better.
+    """Return what is wrong with γ for some rows, and the γ that fits; nothing if no other is better.
 
     Parameters
     ----------
-    x : rows whose kernel matrix is looked at, on a sample of them
+    kernel : with the γ in doubt
+    x : `[n, d]` rows whose kernel matrix is judged, by a sample of them
     seed : of the sample
     """
     some = sampled(x, seed)
@@ -91,7 +105,14 @@ def _fault(kernel: Kernel, some: Rows, n: int) -> str:
 
 
 def stranger_doubt(kernel: Kernel, x: Rows, landmarks: Rows) -> str:
-    """Return why nothing can be measured on features of rows `[n, d]`: most are strangers to the landmarks `[m, d]`."""
+    """Return why nothing can be measured on features of some rows: most are strangers to the landmarks; else "".
+
+    Parameters
+    ----------
+    kernel : of the features
+    x : `[n, d]`
+    landmarks : `[m, d]`
+    """
     if "gamma" not in PARAMETERS[kernel.name] or not len(x):
         return ""
     share = float(np.mean(closeness(kernel, sampled(x, 0), landmarks) < STRANGE))
@@ -105,7 +126,7 @@ def stranger_doubt(kernel: Kernel, x: Rows, landmarks: Rows) -> str:
 
 @contextmanager
 def explained_by(doubts: tuple[str, ...]) -> Iterator[None]:
-    """Say in errors of a fit what is wrong with its kernel.
+    """Add `doubts` about the kernel to the message of a `RankError` in the block.
 
     Raises
     ------

@@ -36,7 +36,7 @@ EIGH_COPIES = 5  # the matrix, its eigenvectors, and what the solver works in
 
 
 def parse_gamma(text: str) -> float | str:
-    """Return the number that a text says, or `scale`.
+    """Return `text` as a number, or `scale`.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def parse_gamma(text: str) -> float | str:
 
 
 def parse_landmarks(text: str) -> int | str:
-    """Return the number of landmarks that a text says, or `all`.
+    """Return `text` as a number of landmarks, or `all`.
 
     Raises
     ------
@@ -91,7 +91,12 @@ class KSALParameters(ProjectionParameters):
         self.to_kernel()
 
     def scaled_to(self, x: NDArray[Any], seed: int) -> Self:
-        """Return the parameters with a number for γ = scale, from a sample of rows `[n, d]`.
+        """Return the parameters with a number for γ = scale.
+
+        Parameters
+        ----------
+        x : `[n, d]` rows, of which a sample decides
+        seed : of the sample
 
         Raises
         ------
@@ -133,7 +138,13 @@ class KSALMethod:
         engine: Engine,
         progress: Progress,
     ) -> Fit[KernelEraser | FeatureEraser]:
-        """Fit kSAL to labelled rows: exactly by inner products, or on the features that landmarks give."""
+        """Fit kSAL to labelled rows: exactly by inner products, or on the features of landmarks (see `Method.fit`).
+
+        Raises
+        ------
+        RankError : the features do not vary with the labels, or k is above the rank
+        NotEnoughMemory : the kernel matrix of the landmarks, or the exact fit, does not fit into memory
+        """
         rows = rows.standardized(is_centred=parameters.center)
         if parameters.landmarks == ALL_LANDMARKS:
             return _fit_exactly(rows, parameters, seed, engine, progress)
@@ -231,7 +242,7 @@ def _warn_of_lost(rows: LabelledSource, rank: int, design: Array, *, is_centred:
 
 
 def _native(x: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Keep the precision as stored, up to float64, in this machine's byte order: an artifact is the same anywhere."""
+    """Return rows in the precision as stored, up to float64, and native byte order: artifacts are the same anywhere."""
     return np.ascontiguousarray(x, dtype=np.dtype(f"f{min(8, x.dtype.itemsize)}"))
 
 
@@ -246,7 +257,10 @@ def fit_ksal(
     keep_mean: bool = False,
     spread: Spread = map,
 ) -> Fit[KernelEraser]:
-    """Erase the k directions of feature space that covary most with Z; exact, in memory O(block · n).
+    """Fit an eraser of the k directions of feature space that covary most with Z; exact, in memory O(block · n).
+
+    They are Φ Z v with (Zᵀ K Z) v = λ v, a c × c problem (Shao, Ziser & Cohen 2023, "Kernel SAL"; see the top of this
+    file).
 
     Parameters
     ----------
@@ -263,6 +277,8 @@ def fit_ksal(
     Raises
     ------
     RankError : Ω is zero to rounding, or k is above its rank
+    RangeError : rows, or kernel values, that are not finite in float64
+    ParameterError : k < 1, alpha < 1, or both given
     """
     n = len(x)
     design = z - z.mean(axis=0) if is_centred else np.asarray(z, dtype=np.float64)
@@ -290,6 +306,16 @@ def fit_ksal(
 
 
 def exact_bytes(n: int, d: int, itemsize: int, n_columns: int, n_threads: int) -> int:
-    """Bound the memory of `fit_ksal`: rows [n, d] and a float64 copy, a few of T [n, c], a block for each thread."""
+    """Return a bound on the memory of `fit_ksal`, in bytes.
+
+    It holds the rows and a float64 copy, a few of T [n, c], and a block for each thread.
+
+    Parameters
+    ----------
+    n, d : rows and dimensions
+    itemsize : bytes of a number of the rows
+    n_columns : columns c of Z
+    n_threads : row blocks that are computed at once
+    """
     a_block = 8 * block_rows(n) * (n + 2 * d)
     return n * d * (itemsize + 8) + 4 * 8 * n * (n_columns + 2) + n_threads * a_block

@@ -38,7 +38,7 @@ class LEACEMethod:
         engine: Engine,
         progress: Progress,
     ) -> Fit[LinearEraser]:
-        """Fit LEACE to labelled rows (see `fit_leace` for what is raised)."""
+        """Fit LEACE to labelled rows (see `Method.fit`, and `fit_leace` for what is raised)."""
         moments = fold(rows.standardized(is_centred=True), SecondMoments, engine, progress)
         return fit_leace(moments, parameters.k, alpha=parameters.alpha)
 

@@ -1,4 +1,4 @@
-"""`LinearEraser`: what remains of a fit, a rank-k change that any row can be sent through."""
+"""`LinearEraser`: what remains of a fit, a rank-k change that applies to any row."""
 
 import threading
 from collections.abc import Callable
@@ -103,14 +103,16 @@ class LinearEraser(Eraser):
         dtype: DTypeLike | None = None,
         out: NDArray[Any] | None = None,
     ) -> NDArray[Any]:
-        """Erase, or take λ = strength of the way there (paper, "Perturbed Inputs"; λ < 1 can be inverted).
+        """Return erased rows, or rows that are moved λ = strength of the way there (paper, "Perturbed Inputs").
+
+        A strength below 1 can be inverted.
 
         Parameters
         ----------
         x : `[n, d]`
         strength : λ ∈ [0, 1]
         dtype : of the result, default: x's; the arithmetic is float64
-        out : an earlier result that is not wanted any more, or x itself: its memory is used, if it suffices
+        out : an earlier result, or x itself, that may be overwritten: its memory is used if it suffices
 
         Returns
         -------
@@ -119,7 +121,7 @@ class LinearEraser(Eraser):
         Raises
         ------
         ShapeError : rows of another width
-        UsageError : strength outside [0, 1]
+        ParameterError : strength outside [0, 1]
         RowRangeError : a result that dtype cannot hold, also of rows that hold NaN or Inf
         """
         if not 0 <= strength <= 1:
@@ -146,7 +148,7 @@ class LinearEraser(Eraser):
         ----------
         x : `[n, d]`
         dtype : of the result, default: x's
-        out : an earlier result that is not wanted any more
+        out : an earlier result that may be overwritten
 
         Returns
         -------
@@ -186,7 +188,7 @@ class LinearEraser(Eraser):
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> Self:
-        """Return the eraser that an artifact holds.
+        """Return the eraser that an artifact holds (see `Eraser.from_arrays`).
 
         Raises
         ------
@@ -200,7 +202,7 @@ class LinearEraser(Eraser):
         return found
 
     def truncated(self, k: int) -> "LinearEraser":
-        """Return the eraser that removes the first k of its directions only."""
+        """Return the eraser that removes the first `k` of its directions only."""
         return LinearEraser(self.mean, self.left[:, :k], self.right[:, :k])
 
     def projection(self, rows: slice = slice(None)) -> Array:
@@ -217,7 +219,17 @@ class LinearEraser(Eraser):
         return projection
 
     def residue(self, x: NDArray[Any], dtype: DTypeLike) -> float:
-        """Measure what rounding to `dtype` brings back: the largest rms of (x' − μ)ᵀ right over the directions."""
+        """Return what rounding brings back: the largest rms of (x' − μ)ᵀ right over the directions.
+
+        Parameters
+        ----------
+        x : rows `[n, d]` before erasure
+        dtype : that erased rows are rounded to
+
+        Raises
+        ------
+        RowRangeError : values that dtype cannot hold
+        """
         after = (self(x, dtype=dtype).astype(np.float64) - self.mean) @ self.right
         return float(np.sqrt(np.mean(after**2, axis=0)).max())
 
@@ -230,7 +242,10 @@ class LinearEraser(Eraser):
         return (np.zeros if kind.itemsize > 8 else np.empty)((len(x), width), kind)
 
     def _in_blocks(self, x: NDArray[Any], change: Change, result: NDArray[Any]) -> NDArray[Any]:
-        """Change rows block by block, always so many at once, so that no row's digits depend on its batch."""
+        """Return `result`, filled with rows changed block by block, all blocks of one size.
+
+        So no row's digits depend on its batch.
+        """
         rows = _rows_of_block(self.d)
         block, spare = _scratch(rows, self.d)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -274,11 +289,11 @@ def require_rows(x: Any, d: int) -> None:
 
 
 def require_float64(arrays: dict[str, NDArray[Any]], name: str) -> Array:
-    """Return an array of an artifact, which must be float64.
+    """Return the array called `name` of the `arrays` of an artifact, after checking that it is float64.
 
     Raises
     ------
-    ShapeError : it is another type
+    ShapeError : it has another type
     """
     if arrays[name].dtype != np.float64:
         raise ShapeError(f"{name} is {arrays[name].dtype}, expected float64")

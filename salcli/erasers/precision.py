@@ -20,6 +20,16 @@ def erased_dtype(eraser: Eraser, singular_values: NDArray[np.float64], source: S
     """Return the dtype of an erased file: the input's, or a finer one where rounding would undo the work.
 
     What rounding leaves in the removed directions of the first rows is compared with the strongest direction.
+
+    Parameters
+    ----------
+    eraser : what erases
+    singular_values : `[m]` of its fit, descending
+    source : the rows to be erased, of which the first are read
+
+    Raises
+    ------
+    FormatError : the file is damaged
     """
     least = np.dtype(eraser.least_dtype)
     dtype = np.promote_types(source.dtype, least) if least.itemsize > source.dtype.itemsize else source.dtype
@@ -33,7 +43,7 @@ def erased_dtype(eraser: Eraser, singular_values: NDArray[np.float64], source: S
 
 
 def _residue(eraser: Eraser, x: NDArray[Any], dtype: np.dtype[Any]) -> float:
-    """Measure what rounding brings back; numbers that `dtype` cannot hold bring back everything."""
+    """Return what rounding brings back; numbers that `dtype` cannot hold bring back everything."""
     try:
         return eraser.residue(x, dtype)
     except RowRangeError:

@@ -43,7 +43,7 @@ class SALMethod:
         engine: Engine,
         progress: Progress,
     ) -> Fit[LinearEraser]:
-        """Fit SAL to labelled rows (see `fit_sal` for what is raised)."""
+        """Fit SAL to labelled rows (see `Method.fit`, and `fit_sal` for what is raised)."""
         rows = rows.standardized(is_centred=parameters.center)
         moments = fold(rows, CrossMoments, engine, progress, is_centred=parameters.center)
         return fit_sal(
@@ -66,7 +66,7 @@ def fit_sal(
     is_centred: bool = True,
     keep_mean: bool = False,
 ) -> Fit[LinearEraser]:
-    """Erase the k directions of X that covary most with Z.
+    """Fit an eraser of the k directions of X that covary most with Z (paper, "The SAL Algorithm").
 
     Parameters
     ----------

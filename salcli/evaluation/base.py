@@ -52,7 +52,7 @@ class BeforeAfter:
     """Results of `once`, shared by all erasures of the same file."""
 
     def once(self, read: Callable[[Source, EvaluateOptions], T]) -> T:
-        """Return `read(source, options)`, computed once however often the rows are erased."""
+        """Return `read(source, options)`, computed once for each `read`, however often the rows are erased."""
         if read not in self.cache:
             self.cache[read] = read(self.source, self.options)
         found: T = self.cache[read]
@@ -95,17 +95,17 @@ class Measure(Protocol[R]):
     """Title and quantity of its curves along a sweep; None: it is measured once."""
 
     def run(self, rows: BeforeAfter) -> R | None:
-        """Return a frozen record of what was found; None if it was not requested, or cannot be measured."""
+        """Return a frozen record of what was found in `rows`; None if it was not requested, or cannot be measured."""
         ...
 
     def section(self, record: R) -> Section | None:
-        """Return what reports show of a record."""
+        """Return what reports show of `record`."""
         ...
 
     def facts(self, record: R) -> Iterable[Fact]:  # noqa: ARG002 -- most measures have none
-        """Return the figures that a reader looks for first."""
+        """Return the figures of `record` that a reader looks for first."""
         return ()
 
     def figures(self, record: R) -> Iterable[Figure]:  # noqa: ARG002
-        """Return the figures after erasure that are defined, for sweeps and repeated fits."""
+        """Return the figures of `record` after erasure that are defined, for sweeps and repeated fits."""
         return ()

@@ -33,7 +33,7 @@ class KernelDeviation(Measure[Deviation]):
     name: ClassVar[str] = "deviation"
 
     def run(self, rows: BeforeAfter) -> Deviation | None:
-        """Return γ/ρ, summed tile by tile; None without a kernel."""
+        """Return γ/ρ, summed tile by tile; None without a kernel (see `Measure.run`)."""
         stages, options = rows.stages, rows.options
         if stages.kernel is None:
             return None
@@ -51,7 +51,7 @@ class KernelDeviation(Measure[Deviation]):
         return Deviation(deviation(tiles), len(x))
 
     def section(self, record: Deviation) -> Section:
-        """Return a sentence of the geometry's section."""
+        """Return a sentence of the geometry's section (see `Measure.section`)."""
         value = "undefined" if record.value is None else decimal(record.value)
         line = f"deviation of the kernel, mean|K̂ − K| / std(K): {value} on {count(record.n)} test rows"
         if record.value is None:

@@ -30,7 +30,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Copies:
-    """Rows of one part of the split that are left out, since they are copies of rows trained on elsewhere."""
+    """Rows of one part of the split that are copies of rows trained on elsewhere."""
 
     n: int
     of: int
@@ -49,26 +49,35 @@ class Copies:
 def without_copies(
     source: Source, labels: GuardedLabels, row_of_label: Index, split: EvaluationSplit, progress: Progress
 ) -> tuple[EvaluationSplit, Mapping[str, Copies]]:
-    """Return the split without the attacker's rows that are copies of fitted rows, and test rows that are of either.
+    """Return the split without rows that are copies of rows trained on elsewhere.
 
-    The in-sample attacker keeps its rows, which are the fitted ones. Where nothing is held out, nothing is left out;
-    test rows that are all copies are kept, so that there is something to measure, and pass no gate.
+    Fresh attackers lose the copies of fitted rows, the test those of either. The in-sample attacker keeps its rows,
+    which are the fitted ones. Where nothing is held out, nothing is left out; test rows that are all copies are kept,
+    so that there is something to measure, and pass no gate.
+
+    Parameters
+    ----------
+    source : the embeddings
+    labels : that the split is of
+    row_of_label : `[m]` embedding row of each label
+    split : of the evaluation
+    progress : shows the reading as a stage
 
     Returns
     -------
-    the split, and by part (fresh, test) what was left out; parts without copies are missing
+    the split, and by part (fresh, test) its copies; parts without copies are missing
     """
     if not split.has_held_out:
         return split, {}
     parts = {"fit": split.fitted, FRESH: split.trainers.get(FRESH, split.test[:0]), TEST: split.test}
     chosen = np.unique(np.concatenate(list(parts.values())))
-    seen = _Fingerprints.read(source, row_of_label[chosen], progress)
+    fingerprints = _Fingerprints.read(source, row_of_label[chosen], progress)
     places = {name: np.searchsorted(chosen, index) for name, index in parts.items()}
     trainers, found = dict(split.trainers), dict[str, Copies]()
     kept = dict[str, Index]()
     for name, among in ((FRESH, ("fit",)), (TEST, ("fit", FRESH))):
         known = np.concatenate([places[part] for part in among])
-        is_equal, is_near = seen.copies(places[name], known)
+        is_equal, is_near = fingerprints.copies(places[name], known)
         is_copy = is_equal | is_near
         kept[name] = parts[name] if name == TEST and is_copy.all() else parts[name][~is_copy]
         if is_copy.any():
@@ -86,7 +95,7 @@ def without_copies(
 
 
 def notes_on_copies(found: Mapping[str, Copies]) -> list[str]:
-    """Return which rows were left out."""
+    """Return a note on each part of the split that has copies; `found`: see `without_copies`."""
     return [
         f"{name}: {copies.n} of {copies.of} rows are "
         + ("" if name == TEST and copies.n == copies.of else "left out, ")
@@ -98,7 +107,7 @@ def notes_on_copies(found: Mapping[str, Copies]) -> list[str]:
 
 
 def doubts_of_copies(found: Mapping[str, Copies]) -> tuple[str, ...]:
-    """Return why no gate on labelled rows can pass."""
+    """Return why no gate can pass, for parts of which too many rows were copies; `found`: see `without_copies`."""
     return tuple(
         f"{copies.n} of {copies.of} {name} rows are copies of rows that train: at most {MOST_COPIES:.0%} may be"
         for name, copies in found.items()
@@ -108,7 +117,7 @@ def doubts_of_copies(found: Mapping[str, Copies]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _Fingerprints:
-    """What tells copies among rows: a hash of their numbers, and a projection of their directions from the mean."""
+    """Hashes of rows, and projections of their directions from the mean, by which copies are found."""
 
     source: Source
     rows: Index
@@ -175,9 +184,9 @@ class _Fingerprints:
         """Return whether the rows of pairs of places are near to each other."""
         if not len(one):
             return np.zeros(0, np.bool_)
-        wanted = np.unique(np.concatenate([one, other]))
-        x = gather_rows(self.source, self.rows[wanted], Silent())[0].astype(np.float64) - self.mean
-        a, b = (x[np.searchsorted(wanted, places)] for places in (one, other))
+        places_used = np.unique(np.concatenate([one, other]))
+        x = gather_rows(self.source, self.rows[places_used], Silent())[0].astype(np.float64) - self.mean
+        a, b = (x[np.searchsorted(places_used, places)] for places in (one, other))
         sizes = np.minimum(np.linalg.norm(a, axis=1), np.linalg.norm(b, axis=1))
         return np.asarray(np.linalg.norm(a - b, axis=1) <= NEAR * sizes)
 

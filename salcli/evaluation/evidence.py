@@ -77,6 +77,8 @@ def rows_needed(
 
     Parameters
     ----------
+    of : the figure, with bounds
+    limit : of the gate
     n : rows that gave the figure
     pass_level, fail_level : of the bound that must be within the limit, and of that which must be beyond
     is_upper : whether the limit is one from above

@@ -23,7 +23,16 @@ class Outcomes:
 
     @classmethod
     def of(cls, true: Codes, predicted: Codes, groups: Codes, n_classes: int, n_groups: int) -> "Outcomes":
-        """Return the counts of rows with these codes `[n]`, from 0."""
+        """Return the counts of rows with these codes, which count from 0.
+
+        Parameters
+        ----------
+        true : `[n]` the class of each row
+        predicted : `[n]` the class that was predicted
+        groups : `[n]` the group of each row
+        n_classes : c
+        n_groups : g
+        """
         joint = (true.astype(np.int64) * n_classes + predicted) * n_groups + groups
         shape = (n_classes, n_classes, n_groups)
         return cls(np.bincount(joint, minlength=int(np.prod(shape))).reshape(shape))
@@ -55,7 +64,10 @@ class Outcomes:
         return float(sum(gaps) / len(gaps)) if gaps else None  # a limit such as 0.05 is met to the last digit
 
     def rms_gap(self) -> float | None:
-        """Return the root mean square over classes of the gap between the highest and the lowest rate."""
+        """Return the root mean square over classes of the gap between the highest and the lowest rate, or None.
+
+        A class that has no rate in some group is left out; None if no class remains.
+        """
         gaps = _gaps(_rates(self._compared))
         gaps = gaps[~np.isnan(gaps)]
         return float(root_mean_square(gaps)) if len(gaps) else None
@@ -66,6 +78,7 @@ class Outcomes:
         Parameters
         ----------
         statistic : of the gaps of the classes: `gaps.mean` or `gaps.root_mean_square`
+        seed : of permutations and draws
         """
         right, n = np.einsum("iig->ig", self._compared), self._compared.sum(axis=1)
         has_all = n.all(axis=1) & (n.shape[1] > 1)
@@ -73,7 +86,7 @@ class Outcomes:
 
 
 def excluded(rates: Array) -> list[tuple[int, int]]:
-    """Return the (class, group) pairs that have no positives, and so no rate, of the groups that have any."""
+    """Return the (class, group) pairs that have no rate in `rates` `[c, g]` (NaN), of the groups that have any."""
     is_empty = np.isnan(rates) & ~np.isnan(rates).all(axis=0)
     return [(i, j) for i, j in np.argwhere(is_empty).tolist()]
 

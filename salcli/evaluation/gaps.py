@@ -1,7 +1,7 @@
 """What a gap between groups shows: the gap that chance alone would give, a test of no gap, and an interval.
 
 The gap of rates that are measured on few rows is never 0, even where the true rates are equal: each class and group
-adds the noise of its rows. Groups are therefore permuted within classes to learn the gap under no difference, and an
+adds the noise of its rows. Groups are therefore permuted within classes to estimate the gap under no difference, and an
 interval is found by inverting a test: it holds the true gaps under which the measured one is no surprise.
 """
 
@@ -20,12 +20,12 @@ FEW_POSITIVES = 10
 
 
 def mean(gaps: Array) -> Array:
-    """Return the mean over classes of gaps `[…, c]`."""
+    """Return the mean over classes of `gaps` `[…, c]`."""
     return np.asarray(gaps.mean(axis=-1))
 
 
 def root_mean_square(gaps: Array) -> Array:
-    """Return the root mean square over classes of gaps `[…, c]`."""
+    """Return the root mean square over classes of `gaps` `[…, c]`."""
     return np.asarray(np.sqrt(np.mean(gaps**2, axis=-1)))
 
 
@@ -47,7 +47,7 @@ class GapTest:
     seed: int
 
     def of_rates(self, rates: Array) -> Array:
-        """Return the gap of rates `[…, c, g]`."""
+        """Return the gap of `rates` `[…, c, g]`."""
         return self.statistic(rates.max(axis=-1) - rates.min(axis=-1))
 
     @cached_property

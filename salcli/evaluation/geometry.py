@@ -59,7 +59,7 @@ class ClassGeometry(Measure[Geometry]):
     name: ClassVar[str] = "geometry"
 
     def run(self, rows: BeforeAfter) -> Geometry | None:
-        """Return the geometry; None where nothing was erased, or no guarded attribute has classes."""
+        """Return the geometry; None where nothing was erased, or no attribute has classes (see `Measure.run`)."""
         stages, task = rows.stages, rows.labels.task
         if stages.after is None or not rows.classified:
             return None
@@ -73,7 +73,7 @@ class ClassGeometry(Measure[Geometry]):
         return Geometry(tuple(found), None if stages.is_foreign else variance_removed(before, after))
 
     def section(self, record: Geometry) -> Section:
-        """Return the clusters of each attribute."""
+        """Return the clusters of each attribute (see `Measure.section`)."""
         sentences = []
         if record.variance_removed is not None:
             sentences.append(f"Erasure removes {percent(record.variance_removed)} of the variance.")
@@ -124,6 +124,7 @@ def clusters(
     codes : `[n]` classes of the attribute, -1: none
     attribute : its name
     task_codes : `[n]` positions in `task_names`, -1: none; each class of the task is then measured by itself too
+    task_names : names of the classes of the task
     """
     n_classes = int(codes.max(initial=-1)) + 1
     tasks = np.full(len(codes), -1) if task_codes is None else task_codes.astype(np.int64)
@@ -139,10 +140,15 @@ def clusters(
 
 
 def variance_removed(before: NDArray[Any], after: NDArray[Any]) -> float | None:
-    """Return 1 − tr cov(after) / tr cov(before) over all rows.
+    """Return 1 − tr cov(after) / tr cov(before) over all rows, negative if erasure added variance.
 
-    Negative if erasure added variance. None if nothing varied before, and if the widths differ: other coordinates may
-    be on another scale, which makes the traces incomparable.
+    None if nothing varied before, and if the widths differ: other coordinates may be on another scale, which makes the
+    traces incomparable.
+
+    Parameters
+    ----------
+    before : `[n, d]`
+    after : `[n, d']`
     """
     if before.shape[1] != after.shape[1] or not before.size:
         return None

@@ -33,7 +33,7 @@ class Logistic:
     converged: bool
 
     def predict(self, x: Array) -> Codes:
-        """Return the classes `[m]` of scaled rows `[m, d]`."""
+        """Return the classes `[m]` of scaled rows `x` `[m, d]`."""
         predicted: Codes = self.classifier.predict(x)
         return predicted
 
@@ -76,9 +76,9 @@ def _best_penalty(x: Array, y: Codes, seed: int) -> float:
         if right and max(right[-PATIENCE:]) < max(right) - 2 * np.sqrt(max(right) * (1 - max(right) / len(y))):
             break
         right.append(0)
-        for classifier, (train, held) in zip(classifiers, folds, strict=True):
+        for classifier, (train, test) in zip(classifiers, folds, strict=True):
             classifier.set_params(C=c).fit(x[train], y[train])
-            right[-1] += int(np.sum(classifier.predict(x[held]) == y[held]))
+            right[-1] += int(np.sum(classifier.predict(x[test]) == y[test]))
     return penalties[int(np.argmax(right))]
 
 
@@ -88,5 +88,5 @@ def _folds(y: Codes, seed: int) -> Sequence[tuple[NDArray[np.int64], NDArray[np.
     n_folds = min(FOLDS, len(y))
     sizes = [len(part) for part in np.array_split(y, n_folds)]
     parts = stratified_parts(strata, [size / len(y) for size in sizes], seed, sizes=sizes)
-    folds = [(np.setdiff1d(np.arange(len(y)), held), held) for held in parts]
+    folds = [(np.setdiff1d(np.arange(len(y)), part), part) for part in parts]
     return [] if any(len(np.unique(y[train])) < 2 for train, _ in folds) else folds

@@ -41,7 +41,7 @@ class Accuracy:
     """Trained before, applied after; None if the widths differ."""
 
     def at(self, stage: str) -> float | None:
-        """Return the figure at a stage."""
+        """Return the figure at `stage`: before or after; None where it is not measured."""
         return self.after if stage == "after" else self.before
 
 
@@ -72,10 +72,10 @@ class Gap:
     p_value: Mapping[str, float] = field(default_factory=dict)
     """By stage: of such permutations, the share whose gap is at least as wide."""
     tests: Mapping[str, GapTest] = field(default_factory=dict, compare=False, repr=False, metadata=UNWRITTEN)
-    """By stage: what a gate asks for bounds."""
+    """By stage: the test by which a gate finds bounds."""
 
     def at(self, stage: str) -> float | None:
-        """Return the gap at a stage."""
+        """Return the gap at `stage`: before or after; None where it is undefined."""
         return self.after if stage == "after" else self.before
 
 
@@ -148,7 +148,7 @@ class Task:
         return self.n_test / max(1, self.n_test + sum(self.untrained.values()))
 
     def aside(self, of: GroupRates) -> str:
-        """Return the attribute's name, as it follows a figure where there are several attributes."""
+        """Return the name of the attribute `of`, as it follows a figure where there are several attributes; else ""."""
         return f", {of.guarded}" if self.others else ""
 
 
@@ -161,7 +161,14 @@ class Trained:
 
     @classmethod
     def of(cls, x: Floats, y: Codes, seed: int) -> "Trained":
-        """Train on rows `[n, d]` of classes `[n]`."""
+        """Return a classifier that is trained on rows, and their scale.
+
+        Parameters
+        ----------
+        x : `[n, d]`
+        y : `[n]` classes, at least two
+        seed : of the cross-validation
+        """
         scaling = Scaling.of(x)
         return cls(scaling, fit_logistic(scaling(x), y, seed))
 
@@ -194,8 +201,8 @@ def group_rates(
             for j, group in enumerate(guarded.groups)
             if n[i, j]
         ),
-        _gap({s: of.gap() for s, of in defined.items()}, defined, mean, latest, seed) if is_binary else None,
-        _gap({s: of.rms_gap() for s, of in defined.items()}, defined, root_mean_square, latest, seed),
+        _gap({s: outcome.gap() for s, outcome in defined.items()}, defined, mean, latest, seed) if is_binary else None,
+        _gap({s: outcome.rms_gap() for s, outcome in defined.items()}, defined, root_mean_square, latest, seed),
         tuple(Cell(class_names[i], guarded.groups[j]) for i, j in excluded(rates["before"][0])),
     )
 
@@ -203,7 +210,7 @@ def group_rates(
 def _gap(
     values: dict[str, float | None], outcomes: dict[str, Outcomes], statistic: Statistic, latest: str, seed: int
 ) -> Gap | None:
-    tests = {stage: test for stage, of in outcomes.items() if (test := of.test(statistic, seed)) is not None}
+    tests = {stage: test for stage, outcome in outcomes.items() if (test := outcome.test(statistic, seed)) is not None}
     if not tests:
         return None
     return Gap(
@@ -242,6 +249,9 @@ def main_task(
     train, test : positions; test rows of classes that no training row has are left out and counted
     is_foreign : the rows after may be in units of their own: they are then scaled by themselves
     trained : `Trained.of` the training rows before, if it is known
+    column : name of the task
+    class_names : of the task
+    seed : of the cross-validation and the tests of gaps
 
     Returns
     -------

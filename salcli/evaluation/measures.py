@@ -19,17 +19,23 @@ MEASURES: dict[str, Measure[Any]] = {
 
 
 def run_measures(rows: BeforeAfter, *, needs_labels: bool) -> dict[str, object]:
-    """Return the records of the measures that need labels, or of those that do not, by name."""
+    """Return the records of measures by name: of those that need labels, or of those that do not.
+
+    Parameters
+    ----------
+    rows : before and after erasure
+    needs_labels : which measures are run
+    """
     return {name: measure.run(rows) for name, measure in MEASURES.items() if measure.needs_labels is needs_labels}
 
 
 def run_swept(rows: BeforeAfter) -> dict[str, object]:
-    """Return the records of the measures that are repeated along a sweep, by name."""
+    """Return the records, by name, of the measures that are repeated along a sweep, for `rows` erased once more."""
     return {name: measure.run(rows) for name, measure in MEASURES.items() if measure.swept is not None}
 
 
 def recorded(found: Measurement) -> Iterator[tuple[Measure[Any], Any]]:
-    """Return each measure that has a record, and the record, in the order of their sections."""
+    """Yield each measure that has a record in `found`, and the record, in the order of their sections."""
     for name, measure in MEASURES.items():
         if (record := found.measures.get(name)) is not None:
             yield measure, record

@@ -102,14 +102,14 @@ def neighbors(
 
 
 def _positions(keys: Sequence[str], words: Sequence[str]) -> NDArray[np.int64]:
-    wanted, found = set(words), dict[str, int]()
+    requested, found = set(words), dict[str, int]()
     for position, key in enumerate(keys):
-        if key in wanted:
+        if key in requested:
             found.setdefault(key, position)
     missing = [word for word in dict.fromkeys(words) if word not in found]
     if missing:
         named = ", ".join(repr(word) for word in missing[:3])
-        raise AlignmentError(f"{len(missing)} of {len(wanted)} words have no vector to find neighbours of: {named}")
+        raise AlignmentError(f"{len(missing)} of {len(requested)} words have no vector to find neighbours of: {named}")
     return np.array([found[word] for word in words], dtype=np.int64)
 
 
@@ -143,7 +143,7 @@ def nearest(
     ----------
     vectors : `[n, d]` of any float type
     queries : `[q]` positions of rows
-    count : neighbours wanted of each
+    count : neighbours of each
     block_rows : rows of one product; the result does not depend on it
 
     Returns
@@ -225,7 +225,7 @@ class NearestNeighbors(Measure[Neighbors]):
     needs_labels: ClassVar[bool] = False
 
     def run(self, rows: BeforeAfter) -> Neighbors | None:
-        """Return the neighbours among all rows of the file; None if neither a word nor a gate asks for it.
+        """Return the neighbours among all rows of the file; None if no option requests them (see `Measure.run`).
 
         Raises
         ------
@@ -252,7 +252,7 @@ class NearestNeighbors(Measure[Neighbors]):
         return neighbors(keys, before, after, options.neighbors, seed=options.seed)
 
     def section(self, record: Neighbors) -> Section:
-        """Return the neighbours of each word, before and after."""
+        """Return the neighbours of each word, before and after (see `Measure.section`)."""
         lead = (
             f"Of the 10 nearest neighbours, {percent(record.mean_overlap_at_10)} stay the same, "
             f"on average over {count(record.n_sampled)} sampled rows."

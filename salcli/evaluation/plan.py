@@ -15,7 +15,14 @@ NONE_FRESH = "{}, so there is no fresh attacker, and no other was requested"
 def split_rows(
     labels: GuardedLabels, matched: Index, artifact: Artifact | None, options: EvaluateOptions
 ) -> EvaluationSplit:
-    """Divide the matched labels as the eraser's rule or the options say, and leave out what is over the limit.
+    """Return the matched labels divided by the eraser's rule or the options, without what is over the limit.
+
+    Parameters
+    ----------
+    labels : of the CSV
+    matched : `[m]` positions of labels that have a row and a value
+    artifact : the eraser, or None
+    options : with the rule, where there is no eraser, and limits
 
     Raises
     ------
@@ -30,7 +37,14 @@ def split_rows(
 
 
 def notes_on(split: EvaluationSplit, labels: GuardedLabels, options: EvaluateOptions) -> tuple[str, ...]:
-    """Return what a reader of the figures has to know about the rows that they are measured on."""
+    """Return what a reader of the figures must know about the rows that they are measured on.
+
+    Parameters
+    ----------
+    split : of the evaluation
+    labels : that it is of
+    options : that it was made with
+    """
     notes = []
     if not split.has_held_out:
         why = (
@@ -49,7 +63,14 @@ def notes_on(split: EvaluationSplit, labels: GuardedLabels, options: EvaluateOpt
 
 
 def note_on_splits(labels: GuardedLabels, matched: Index, rule: SplitRule) -> tuple[str, ...]:
-    """Return a note on the names in the split column that have no part in an evaluation; none if all have one."""
+    """Return a note on the names in the split column that have no part in an evaluation; none if all have one.
+
+    Parameters
+    ----------
+    labels : of the CSV
+    matched : `[m]` positions of labels that have a row and a value
+    rule : of the fit
+    """
     if labels.splits is None or rule.fit_split is None:
         return ()
     used = {rule.fit_split, *DEV_NAMES, TEST}
@@ -64,6 +85,12 @@ def note_on_splits(labels: GuardedLabels, matched: Index, rule: SplitRule) -> tu
 
 def rule_of(artifact: Artifact | None, labels: GuardedLabels, options: EvaluateOptions) -> SplitRule:
     """Return the rule by which rows were chosen for the fit: the eraser's, or that of the options.
+
+    Parameters
+    ----------
+    artifact : the eraser, or None
+    labels : of the CSV
+    options : of the evaluation
 
     Raises
     ------
@@ -87,6 +114,12 @@ def rule_of(artifact: Artifact | None, labels: GuardedLabels, options: EvaluateO
 def require_same_rows(artifact: Artifact, labels: GuardedLabels, fitted: Index) -> None:
     """Check that the fitted rows of the labels are those of the artifact.
 
+    Parameters
+    ----------
+    artifact : the eraser
+    labels : of the CSV
+    fitted : `[n]` positions of the labels that the rule fits
+
     Raises
     ------
     AlignmentError : they are not
@@ -103,9 +136,15 @@ def require_same_rows(artifact: Artifact, labels: GuardedLabels, fitted: Index) 
 def require_same_labels(artifact: Artifact, labels: GuardedLabels, index: Index) -> None:
     """Check that the labels at `index` are those that the eraser was fitted with.
 
+    Parameters
+    ----------
+    artifact : the eraser
+    labels : of the CSV; attributes that the eraser does not guard are passed over
+    index : `[n]` positions of the fitted labels
+
     Raises
     ------
-    AlignmentError : they are
+    AlignmentError : they are not
     """
     digests = {attribute["name"]: attribute["sha256"] for attribute in artifact.header["attributes"]}
     for attribute in labels.attributes:

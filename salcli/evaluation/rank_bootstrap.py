@@ -14,6 +14,7 @@ def difference_ci95(before: Array, after: Array, gold: Array, *, seed: int) -> t
     Parameters
     ----------
     before, after, gold : `[p]` values of the same pairs
+    seed : of the resamples
 
     Returns
     -------
@@ -23,7 +24,12 @@ def difference_ci95(before: Array, after: Array, gold: Array, *, seed: int) -> t
 
 
 def percentiles(of_before: Array, of_after: Array) -> tuple[float, float] | None:
-    """Return the 2.5th and 97.5th percentile of the differences of resampled correlations; None without any."""
+    """Return the 2.5th and 97.5th percentile of the differences of resampled correlations; None without any.
+
+    Parameters
+    ----------
+    of_before, of_after : `[b]` correlations in the same resamples
+    """
     if not len(of_before):
         return None
     low, high = np.percentile(of_after - of_before, (2.5, 97.5))
@@ -31,7 +37,12 @@ def percentiles(of_before: Array, of_after: Array) -> tuple[float, float] | None
 
 
 def share_error(of_before: Array, of_after: Array) -> float | None:
-    """Return the standard error of after / before over resamples; None if before is not positive in all of them."""
+    """Return the standard error of after / before over resamples; None if before is not positive in all of them.
+
+    Parameters
+    ----------
+    of_before, of_after : `[b]` correlations in the same resamples
+    """
     if len(of_before) < 2 or of_before.min() <= 0:
         return None
     return float(np.std(of_after / of_before, ddof=1))
@@ -45,6 +56,11 @@ def resampled(before: Array, after: Array, gold: Array, *, seed: int) -> tuple[A
     Parameters
     ----------
     before, after, gold : `[p]` values of the same pairs
+    seed : of the resamples
+
+    Returns
+    -------
+    `[b]`, `[b]`
     """
     n = len(gold)
     if n < 2:
@@ -63,7 +79,14 @@ def resampled(before: Array, after: Array, gold: Array, *, seed: int) -> tuple[A
 
 
 def resampled_counts(rng: np.random.Generator, n: int, n_resamples: int) -> Array:
-    """Return how often each of n pairs is drawn, n times with replacement: `[n_resamples, n]`."""
+    """Return how often each pair is drawn, n times with replacement: `[n_resamples, n]`.
+
+    Parameters
+    ----------
+    rng : that draws
+    n : pairs
+    n_resamples : resamples
+    """
     drawn = rng.integers(0, n, (n_resamples, n)) + n * np.arange(n_resamples)[:, None]
     return np.bincount(drawn.ravel(), minlength=n_resamples * n).reshape(n_resamples, n).astype(np.float64)
 
@@ -88,7 +111,13 @@ def centred_ranks(counts: Array, codes: NDArray[np.intp]) -> Array:
 
 
 def correlations(counts: Array, one: Array, other: Array) -> Array:
-    """Return the correlation of centred ranks in each resample: `[b]`, NaN where either side is constant."""
+    """Return the correlation of centred ranks in each resample: `[b]`, NaN where either side is constant.
+
+    Parameters
+    ----------
+    counts : `[b, n]` of each value in each resample
+    one, other : `[b, n]` centred ranks (see `centred_ranks`)
+    """
     weighted = counts * one
     power = np.einsum("bn,bn->b", weighted, one) * np.einsum("bn,bn,bn->b", counts, other, other)
     products = np.einsum("bn,bn->b", weighted, other)

@@ -49,7 +49,7 @@ class Scatter:
         return (self.first, *self.others)
 
     def points(self, of: Classes) -> dict[str, list[Point]]:
-        """Return the points of the rows that have a class, by stage."""
+        """Return the points of the rows that have a class of the attribute `of`, by stage."""
         rows = {"before": self.before, "after": self.after}
         return {
             stage: [
@@ -69,7 +69,7 @@ class ScatterMeasure(Measure[Scatter]):
     most_rows: int = MOST_ROWS
 
     def run(self, rows: BeforeAfter) -> Scatter | None:
-        """Return the coordinates; None where nothing was erased, or no guarded attribute has classes."""
+        """Return the coordinates; None where nothing was erased, or no attribute has classes (see `Measure.run`)."""
         stages, options = rows.stages, rows.options
         if stages.after is None or not rows.classified:
             return None
@@ -80,17 +80,18 @@ class ScatterMeasure(Measure[Scatter]):
         return Scatter(first, tuple(others), stages.is_foreign, before, after)
 
     def section(self, record: Scatter) -> Section:
-        """Return the centres of the classes, in the geometry's section."""
-        return Section("geometry", "Geometry", tables=tuple(_centres(record, of) for of in record.every))
+        """Return the centres of the classes, in the geometry's section (see `Measure.section`)."""
+        return Section("geometry", "Geometry", tables=tuple(_centres(record, classes) for classes in record.every))
 
 
 SCATTER = ScatterMeasure()
 
 
 def principal_coordinates(x: NDArray[Any]) -> tuple[tuple[float, float], ...]:
-    """Return the coordinates of rows `[n, d]` on their first two principal axes.
+    """Return the coordinates of rows `x` `[n, d]` on their first two principal axes.
 
-    The sign of an axis is such that its coordinate of largest size is positive.
+    The sign of an axis is such that its coordinate of largest size is positive. Numbers are rounded to `DIGITS`
+    significant digits of the largest.
     """
     centred = x.astype(np.float64) - x.mean(axis=0, dtype=np.float64)
     u, s, _ = np.linalg.svd(centred, full_matrices=False)
@@ -103,27 +104,27 @@ def principal_coordinates(x: NDArray[Any]) -> tuple[tuple[float, float], ...]:
 
 
 def class_centres(points: Sequence[Point]) -> dict[str, tuple[float, float]]:
-    """Return the mean of each class's points, in the order of the classes' names."""
+    """Return the mean of the `points` of each class, in the order of the classes' names."""
     members: dict[str, list[Point]] = {}
     for point in points:
         members.setdefault(point[0], []).append(point)
     # divided first: the sum of large numbers may overflow
     return {
-        name: (sum(x / len(of) for _, x, _ in of), sum(y / len(of) for _, _, y in of))
-        for name, of in sorted(members.items())
+        name: (sum(x / len(spots) for _, x, _ in spots), sum(y / len(spots) for _, _, y in spots))
+        for name, spots in sorted(members.items())
     }
 
 
-def _centres(scatter: Scatter, of: Classes) -> Table:
+def _centres(scatter: Scatter, classes: Classes) -> Table:
     """Return the centre of each class before and after, and its number of points."""
-    points = scatter.points(of)
+    points = scatter.points(classes)
     centres = {stage: class_centres(points[stage]) for stage in STAGES}
     rows = []
     for name in sorted({*centres["before"], *centres["after"]}):
         spots = [text for stage in STAGES for text in _spot(centres[stage].get(name))]
         rows.append((name, *spots, *(count(sum(point[0] == name for point in points[stage])) for stage in STAGES)))
     headings = (*(f"{axis} {stage}" for stage in STAGES for axis in "xy"), *(f"n {stage}" for stage in STAGES))
-    caption = f"Centres of the classes of {visible(of.attribute)} in two dimensions"
+    caption = f"Centres of the classes of {visible(classes.attribute)} in two dimensions"
     return Table(caption, (*names("class"), *numbers(*headings)), tuple(rows), is_detail=True, is_of_picture=True)
 
 
@@ -132,5 +133,5 @@ def _spot(spot: tuple[float, float] | None) -> Iterator[str]:
 
 
 def coordinate(value: float) -> str:
-    """Return three significant digits: the units of an embedding may be of any size."""
+    """Return `value` as text with three significant digits: the units of an embedding may be of any size."""
     return general(float(f"{value:.3g}"))

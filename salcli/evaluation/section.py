@@ -71,22 +71,22 @@ class Figure:
 
 
 def names(*headings: str) -> tuple[Column, ...]:
-    """Return columns of text."""
+    """Return columns of text, with these `headings`."""
     return tuple(Column(heading) for heading in headings)
 
 
 def numbers(*headings: str) -> tuple[Column, ...]:
-    """Return columns of numbers."""
+    """Return columns of numbers, with these `headings`."""
     return tuple(Column(heading, is_number=True) for heading in headings)
 
 
 def filled(tables: Iterable[Table]) -> tuple[Table, ...]:
-    """Return the tables that have rows."""
+    """Return those of `tables` that have rows."""
     return tuple(table for table in tables if table.rows)
 
 
 def merged(sections: Iterable[Section]) -> tuple[Section, ...]:
-    """Return sections in their order, those with the same key as one."""
+    """Return `sections` in their order, those with the same key as one."""
     found: dict[str, Section] = {}
     for section in sections:
         first = found.get(section.key)

@@ -6,7 +6,7 @@ MOST_ROWS = 10**7  # shares of at most so many rows are identified by their floa
 
 
 def difference(one: float, other: float) -> float:
-    """Return the float nearest to the exact difference of two shares."""
+    """Return the float nearest to the exact difference `one` − `other` of two shares of rows."""
     return float(_exact(one) - _exact(other))
 
 

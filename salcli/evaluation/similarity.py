@@ -45,13 +45,13 @@ class SimilarityScore:
 
 
 def spellings(pairs: Sequence[tuple[str, str]]) -> set[str]:
-    """Return every key that the pairs may be looked up under."""
+    """Return every key that the words of `pairs` may be looked up under."""
     words = {word for pair in pairs for word in pair}
     return words | {word.lower() for word in words}
 
 
 def found_word(word: str, vocabulary: Container[str]) -> str | None:
-    """Return the key of a word in the vocabulary: the word itself, else in lower case; None if neither is there."""
+    """Return the key of `word` in `vocabulary`: the word itself, else in lower case; None if neither is there."""
     return next((spelling for spelling in (word, word.lower()) if spelling in vocabulary), None)
 
 
@@ -68,7 +68,13 @@ class Lookup:
 
     @classmethod
     def of(cls, name: str, pairs: Sequence[tuple[str, str]], vocabulary: Container[str]) -> Self:
-        """Return the lookup of the words of pairs.
+        """Return the pairs whose words are both in a vocabulary, and the words that are not.
+
+        Parameters
+        ----------
+        name : of the gold set, for messages
+        pairs : of words
+        vocabulary : the keys of a file
 
         Raises
         ------
@@ -122,6 +128,11 @@ def pair_cosines(
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return the cosine of each pair.
 
+    Parameters
+    ----------
+    keys : p pairs
+    vectors : `[d]` by key
+
     Returns
     -------
     `[p]` cosines, and `[p]` False where a vector is zero and the cosine undefined
@@ -132,7 +143,7 @@ def pair_cosines(
 
 
 def spearman(one: NDArray[np.float64], other: NDArray[np.float64]) -> float | None:
-    """Return Spearman's correlation, with average ranks for ties.
+    """Return Spearman's correlation of `one` and `other`, both `[p]`, with average ranks for ties.
 
     None for fewer than two pairs and where either side is constant.
     """
@@ -257,7 +268,14 @@ def _random_control(
 
 
 def random_directions(d: int, k: int, rng: np.random.Generator) -> Array:
-    """Return k random orthonormal directions, uniform over all such sets: `[d, k]`."""
+    """Return random orthonormal directions, uniform over all such sets: `[d, k]`.
+
+    Parameters
+    ----------
+    d : dimensions
+    k : directions, at most d
+    rng : that draws
+    """
     directions: Array = np.linalg.qr(rng.standard_normal((d, k)))[0]
     return directions
 
@@ -273,19 +291,25 @@ class GoldVectors:
 
 
 def gather_words(source: Source, options: EvaluateOptions) -> GoldVectors:
-    """Read the gold sets of `options`, and the vectors of their words.
+    """Return the gold sets of the options, and the vectors of their words.
+
+    Parameters
+    ----------
+    source : embeddings with keys
+    options : with the names of the sets
 
     Raises
     ------
     AlignmentError : the file has no keys
+    FormatError, LabelError : a gold set cannot be read
     """
     sets = tuple(read_similarity(name) for name in options.similarity)
     if not sets:
         return GoldVectors((), {}, {})
     if not source.has_keys:
         raise AlignmentError(f"`similarity` looks words up, but {source.path} has no keys: give `keys_file=FILE`")
-    wanted: set[str] = set().union(*(spellings(gold.pairs) for gold in sets))
-    return GoldVectors(sets, *gather_keys(source, wanted))
+    keys: set[str] = set().union(*(spellings(gold.pairs) for gold in sets))
+    return GoldVectors(sets, *gather_keys(source, keys))
 
 
 Changes = tuple[SimilarityChange, ...]
@@ -299,7 +323,7 @@ class Similarity(Measure[Changes]):
     swept: ClassVar[tuple[str, str] | None] = ("Similarity kept", "Spearman correlation")
 
     def run(self, rows: BeforeAfter) -> Changes:
-        """Return the change of each gold set; none where no set was requested."""
+        """Return the change of each gold set; none where no set was requested (see `Measure.run`)."""
         words, erasure = rows.once(gather_words), rows.erasure
         after = erase_keys(words.before, words.rows, erasure)
         eraser = erasure.eraser
@@ -320,7 +344,7 @@ class Similarity(Measure[Changes]):
         )
 
     def section(self, record: Changes) -> Section | None:
-        """Return one table, a gold set a row."""
+        """Return one table, a gold set a row (see `Measure.section`)."""
         if not record:
             return None
         lead = "Spearman correlation of cosine similarities with human judgements."
@@ -354,13 +378,13 @@ class Similarity(Measure[Changes]):
         return Section(self.name, "Similarity", (lead,), (Table("Word similarity kept", columns, rows),), points)
 
     def facts(self, record: Changes) -> Iterator[Fact]:
-        """Return one fact for each gold set."""
+        """Yield one fact for each gold set (see `Measure.facts`)."""
         for change in record:
             name, aside = f"similarity {shortened(change.name, 40)}", f"random control {decimal(change.random_control)}"
             yield Fact(name, decimal(change.before), decimal(change.after), aside)
 
     def figures(self, record: Changes) -> Iterator[Figure]:
-        """Return one figure for each gold set."""
+        """Yield one figure for each gold set (see `Measure.figures`)."""
         for change in record:
             if change.after is not None:
                 yield Figure(f"similarity {change.name}", change.name, change.after)

@@ -45,8 +45,15 @@ class Erasure:
 
         Parameters
         ----------
-        needs_vectors : without, the features of an exact kernel eraser are not computed, as only inner products are
-            looked at
+        artifact : the eraser
+        source : the rows, whose dtype decides in which erased rows are written
+        needs_vectors : False: the features of an exact kernel eraser are not computed, as only inner products are
+            needed
+
+        Raises
+        ------
+        NotEnoughMemory : the features of an exact kernel eraser do not fit into memory
+        RangeError : they cannot be computed
         """
         fitted = artifact.eraser
         kernel: KernelEraser | None = fitted.by_inner_products()
@@ -56,13 +63,13 @@ class Erasure:
         return cls(eraser, kernel, None, erased_dtype(eraser, artifact.singular_values, source))
 
     def published(self, x: Array) -> Array:
-        """Return what would be published if nothing were erased: rows as they are, or their features."""
+        """Return what would be published of rows `x` `[n, d]` if nothing were erased: the rows, or their features."""
         if self.eraser is not None and not self.eraser.keeps_space:
             return self.eraser(x, strength=0.0, dtype=self.dtype or np.float64)
         return x
 
     def erased(self, x: Array) -> Array | None:
-        """Return rows erased as `apply` erases them; None without an eraser."""
+        """Return rows `x` `[n, d]` erased as `apply` erases them; None without an eraser."""
         return None if self.eraser is None else self.eraser(x, strength=self.strength, dtype=self.dtype or x.dtype)
 
 
@@ -94,7 +101,20 @@ class Stages:
 def stage_rows(
     source: Source, erasure: Erasure, row_of_label: NDArray[np.int64], index: Index, progress: Progress
 ) -> Stages:
-    """Read the rows of the labels at `index` and return them before and after erasure."""
+    """Return the rows of the labels at `index`, before and after erasure.
+
+    Parameters
+    ----------
+    source : the embeddings
+    erasure : what comes after
+    row_of_label : `[m]` embedding row of each label
+    index : `[n]` positions of labels that have a row
+    progress : shows the reading as a stage
+
+    Raises
+    ------
+    AlignmentError : a file that was erased elsewhere drops other rows
+    """
     rows = row_of_label[index]
     x, kept = gather_rows(source, rows, progress)
     after = erasure.erased(x)
@@ -104,11 +124,15 @@ def stage_rows(
 
 
 def gather_same(source: Source, other: Source, rows: Index, kept: Index, progress: Progress) -> Array:
-    """Read `rows` of another file.
+    """Return rows of another file than the source.
 
     Parameters
     ----------
+    source : the embeddings
+    other : the same rows, erased elsewhere
+    rows : `[n]` row numbers
     kept : positions of those rows that were read from the source, which drops rows with NaN or Inf
+    progress : shows the reading as a stage
 
     Raises
     ------
@@ -125,8 +149,9 @@ def erase_keys(before: Mapping[str, Array], rows: Mapping[str, int], erasure: Er
 
     Parameters
     ----------
-    before : vectors by word
+    before : vectors `[d]` by word
     rows : which row of the file each is: a file that was erased elsewhere need not have keys
+    erasure : what comes after
     """
     if erasure.against is not None:
         order = sorted(rows, key=rows.__getitem__)
@@ -141,11 +166,18 @@ def erase_keys(before: Mapping[str, Array], rows: Mapping[str, int], erasure: Er
 
 @contextmanager
 def opened_against(path: str | None, source: Source, read: ReadOptions) -> Iterator[Source | None]:
-    """Open a file that another tool erased, and check that it has the same rows.
+    """Yield a file that another tool erased, open, after checking that it has the same rows; None without a path.
+
+    Parameters
+    ----------
+    path : of the file, or None
+    source : the embeddings
+    read : options that the source was opened with
 
     Raises
     ------
     AlignmentError : it has another number of rows, or other keys
+    FormatError : it cannot be read
     """
     if path is None:
         yield None

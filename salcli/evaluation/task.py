@@ -31,7 +31,7 @@ class MainTask(Measure[Task]):
     swept: ClassVar[tuple[str, str] | None] = ("Task", "accuracy, gap")
 
     def run(self, rows: BeforeAfter) -> Task | None:
-        """Return the task's figures; None if there is no task column, or it cannot be measured.
+        """Return the task's figures; None if there is no task column, or it cannot be measured (see `Measure.run`).
 
         Raises
         ------
@@ -68,35 +68,35 @@ class MainTask(Measure[Task]):
             )
         for why in found.undefined.values():
             rows.note(f"the TPR gap of {column.name} is undefined: {why}")
-        for of in found.every:
-            if of.few:
-                cells = {f"{cell.class_name} × {cell.group}": cell.n for cell in of.few}
+        for by_group in found.every:
+            if by_group.few:
+                cells = {f"{cell.class_name} × {cell.group}": cell.n for cell in by_group.few}
                 rows.note(
-                    f"{column.name}{found.aside(of)}: {len(cells)} of the compared groups have fewer than "
+                    f"{column.name}{found.aside(by_group)}: {len(cells)} of the compared groups have fewer than "
                     f"{FEW_POSITIVES} test rows of a class: {listed_counts(cells, 3)}"
                 )
         return found
 
     def section(self, record: Task) -> Section:
-        """Return accuracy and gaps, and the true positive rates by class and group."""
+        """Return accuracy and gaps, and the true positive rates by class and group (see `Measure.section`)."""
         lead = (
             f"The task is to predict {visible(record.column)} "
             f"({len(record.classes):,} classes; {count(record.n_train)} training rows, {count(record.n_test)} test "
             f"rows). The true positive rate (TPR) of a class is the share of its rows that are recognised; it is "
-            f"compared between the groups of {' and of '.join(visible(of.guarded) for of in record.every)}. "
+            f"compared between the groups of {' and of '.join(visible(each.guarded) for each in record.every)}. "
             "A gap of 0 is parity. Few rows make gaps of their own: groups are permuted within classes to learn what "
             "chance alone gives."
         )
         if record.accuracy.not_retrained is not None:
             lead += " Not retrained means: the classifier of the original embeddings, applied to the erased ones."
         left_out, tables = [], [_overview(record), _chance_table(record)]
-        for of in record.every:
-            groups, rates = class_rates(record, of)
-            aside = visible(record.aside(of))
+        for by_group in record.every:
+            groups, rates = class_rates(record, by_group)
+            aside = visible(record.aside(by_group))
             across = _rates_table if len(groups) <= MOST_GROUPS_ACROSS else _long_rates_table
             tables.append(across(_caption(groups, aside), groups, rates))
-            for why in dict.fromkeys(cell.why for cell in of.excluded):
-                cells = [f"{visible(c.class_name)} × {visible(c.group)}" for c in of.excluded if c.why == why]
+            for why in dict.fromkeys(cell.why for cell in by_group.excluded):
+                cells = [f"{visible(c.class_name)} × {visible(c.group)}" for c in by_group.excluded if c.why == why]
                 if len(cells) <= FEW:
                     between = f"{aside}," if aside else ""
                     left_out.append(f"Left out of the gaps{between} because {why} is there: {', '.join(cells)}.")
@@ -107,27 +107,27 @@ class MainTask(Measure[Task]):
         return Section(self.name, "Task", (lead, *left_out), filled(tables))
 
     def facts(self, record: Task) -> Iterator[Fact]:
-        """Return accuracy and gaps."""
+        """Yield accuracy and gaps (see `Measure.facts`)."""
         named, accuracy = shortened(record.column, 40), record.accuracy
         aside = f"majority {decimal(record.majority)}"
         yield Fact(f"accuracy of {named}", decimal(accuracy.before), decimal(accuracy.after), aside)
-        for of in record.every:
-            between = f"{visible(record.aside(of))}," if record.others else ""
-            for gap, name in ((of.tpr_gap, "TPR gap"), (of.tpr_gap_rms, "TPR gap (RMS)")):
+        for by_group in record.every:
+            between = f"{visible(record.aside(by_group))}," if record.others else ""
+            for gap, name in ((by_group.tpr_gap, "TPR gap"), (by_group.tpr_gap_rms, "TPR gap (RMS)")):
                 if gap is not None:
                     yield Fact(f"{name}{between} of {named}", decimal(gap.before), decimal(gap.after), "0 is parity")
 
     def figures(self, record: Task) -> Iterator[Figure]:
-        """Return accuracy and gaps."""
+        """Yield accuracy and gaps (see `Measure.figures`)."""
         start = f"task {record.column}: "
         if record.accuracy.after is not None:
             yield Figure(f"{start}accuracy", "accuracy", record.accuracy.after)
-        for of in record.every:
-            aside = record.aside(of) if of is not record.first else ""
-            gaps = ((of.tpr_gap, "tpr_gap", "TPR gap"), (of.tpr_gap_rms, "tpr_gap_rms", "TPR gap (RMS)"))
+        for by_group in record.every:
+            aside = record.aside(by_group) if by_group is not record.first else ""
+            gaps = ((by_group.tpr_gap, "tpr_gap", "TPR gap"), (by_group.tpr_gap_rms, "tpr_gap_rms", "TPR gap (RMS)"))
             for gap, name, label in gaps:
                 if gap is not None and gap.after is not None:
-                    yield Figure(f"{start}{name}{aside}", f"{label}{record.aside(of)}", gap.after)
+                    yield Figure(f"{start}{name}{aside}", f"{label}{record.aside(by_group)}", gap.after)
 
 
 TASK = MainTask()
@@ -160,7 +160,14 @@ class ClassRates:
     def gap(self, stage: str, groups: tuple[str, ...]) -> float | None:
         """Return the first group's rate less the second's, signed; of more groups, the largest less the smallest.
 
-        Where a group has no rate there is none: such a class is left out of the gaps.
+        Parameters
+        ----------
+        stage : before or after
+        groups : that are compared, visible
+
+        Returns
+        -------
+        None where a group has no rate: such a class is left out of the gaps
         """
         rates = [self.rates[stage, group] for group in groups if (stage, group) in self.rates]
         if len(groups) < 2 or len(rates) < len(groups):
@@ -172,6 +179,11 @@ def class_rates(task: Task, of: GroupRates) -> tuple[tuple[str, ...], tuple[Clas
     """Return the groups that have rates, visible, and each class's rates in the task's order.
 
     Classes without any rate are left out.
+
+    Parameters
+    ----------
+    task : the figures of the main task
+    of : its rates by one attribute
     """
     found = {name: ClassRates(visible(name), {}, {}) for name in task.classes}
     for cell in of.tpr:
@@ -184,7 +196,7 @@ def class_rates(task: Task, of: GroupRates) -> tuple[tuple[str, ...], tuple[Clas
 
 
 def gap_name(groups: tuple[str, ...]) -> str:
-    """Return what a gap between these groups is."""
+    """Return what a gap between `groups` is, as text."""
     return f"TPR of {groups[0]} less TPR of {groups[1]}" if len(groups) == 2 else "largest TPR less the smallest"
 
 
@@ -192,13 +204,13 @@ def _overview(task: Task) -> Table:
     is_after = task.accuracy.after is not None
     latest, majority = "after" if is_after else "before", decimal(task.majority)
     rows: list[Row] = []
-    for name, of, bounds in (
+    for name, accuracy, bounds in (
         ("accuracy", task.accuracy, task.accuracy_ci95.get(latest)),
         ("balanced accuracy", task.balanced_accuracy, None),
     ):
-        if of is not None:
-            beside = (decimal(of.not_retrained), majority if of is task.accuracy else ABSENT)
-            rows.append((name, decimal(of.before), decimal(of.after), interval(bounds), *beside))
+        if accuracy is not None:
+            beside = (decimal(accuracy.not_retrained), majority if accuracy is task.accuracy else ABSENT)
+            rows.append((name, decimal(accuracy.before), decimal(accuracy.after), interval(bounds), *beside))
     for name, gap in _gaps(task):
         rows.append((name, decimal(gap.before), decimal(gap.after), interval(gap.ci95), ABSENT, ABSENT))
     columns = (
@@ -227,10 +239,10 @@ def _chance_table(task: Task) -> Table:
 
 def _gaps(task: Task) -> Iterator[tuple[str, Gap]]:
     """Return the gaps of each guarded attribute, under the name that tables give them."""
-    for of in task.every:
-        for gap, name in ((of.tpr_gap, "TPR gap"), (of.tpr_gap_rms, "TPR gap, RMS over classes")):
+    for by_group in task.every:
+        for gap, name in ((by_group.tpr_gap, "TPR gap"), (by_group.tpr_gap_rms, "TPR gap, RMS over classes")):
             if gap is not None:
-                yield name + visible(task.aside(of)), gap
+                yield name + visible(task.aside(by_group)), gap
 
 
 def _rates_table(caption: str, groups: tuple[str, ...], rates: tuple[ClassRates, ...]) -> Table:
@@ -242,20 +254,25 @@ def _rates_table(caption: str, groups: tuple[str, ...], rates: tuple[ClassRates,
     )
     rows = tuple(
         (
-            of.name,
-            *(decimal(of.rates.get((stage, group))) for stage in STAGES for group in groups),
-            *(decimal(of.gap(stage, groups)) for stage in STAGES),
-            *(count(of.counts.get(group)) for group in groups),
+            by_class.name,
+            *(decimal(by_class.rates.get((stage, group))) for stage in STAGES for group in groups),
+            *(decimal(by_class.gap(stage, groups)) for stage in STAGES),
+            *(count(by_class.counts.get(group)) for group in groups),
         )
-        for of in rates
+        for by_class in rates
     )
     return Table(caption, columns, rows, is_detail=len(rows) > MANY_CLASSES)
 
 
 def _long_rates_table(caption: str, groups: tuple[str, ...], rates: tuple[ClassRates, ...]) -> Table:
     rows = tuple(
-        (of.name, group, *(decimal(of.rates.get((stage, group))) for stage in STAGES), count(of.counts.get(group)))
-        for of in rates
+        (
+            by_class.name,
+            group,
+            *(decimal(by_class.rates.get((stage, group))) for stage in STAGES),
+            count(by_class.counts.get(group)),
+        )
+        for by_class in rates
         for group in groups
     )
     return Table(caption, (*names("class", "group"), *numbers("before", "after", "n")), rows, is_detail=True)

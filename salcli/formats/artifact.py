@@ -48,6 +48,12 @@ class ArtifactFile:
 def write_file(path: str, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     """Write an artifact, whole or not at all.
 
+    Parameters
+    ----------
+    path : of the output
+    header : plain values; `schema` is set
+    arrays : by name, `singular_values` among them
+
     Raises
     ------
     OutputError : it cannot be written
@@ -65,6 +71,10 @@ def write_file(path: str, header: dict[str, Any], arrays: dict[str, NDArray[Any]
 
 def read_file(path: str) -> ArtifactFile:
     """Read an artifact, of this schema or an earlier one.
+
+    Parameters
+    ----------
+    path : of the artifact
 
     Raises
     ------
@@ -84,7 +94,18 @@ def read_file(path: str) -> ArtifactFile:
 
 
 def upgraded(path: str, header: dict[str, Any], names: set[str]) -> dict[str, Any]:
-    """Return the header of schema 1 with the fields of schema 2: the kind of eraser, and the method's parameters."""
+    """Return the header of schema 1 with the fields of schema 2: the kind of eraser, and the method's parameters.
+
+    Parameters
+    ----------
+    path : of the artifact, for messages
+    header : of schema 1
+    names : of the arrays, by which the kind is known
+
+    Raises
+    ------
+    FormatError : the arrays are those of no eraser
+    """
     kind = next((kind for kind, parts in KINDS_1.items() if parts <= names), None)
     if kind is None:
         raise FormatError(f"{path}: not a salcli eraser: expected the arrays mean, left, right and a header")
@@ -123,8 +144,8 @@ def _array(path: str, archive: Archive, name: str) -> NDArray[Any]:
     if header.dtype.hasobject:
         raise FormatError(f"{fault}: {name} is an object array (a Python pickle inside), which is never opened")
     if not is_known:
-        wanted = "one string" if name == "header" else "floats"
-        raise FormatError(f"{path}: damaged artifact: {name} is {header.dtype}, expected {wanted}")
+        expected = "one string" if name == "header" else "floats"
+        raise FormatError(f"{path}: damaged artifact: {name} is {header.dtype}, expected {expected}")
     if header.offset + header.n_bytes != size:
         raise FormatError(
             f"{path}: damaged artifact: {name} is {header.n_items} numbers, which do not take the {size} bytes it has"
@@ -235,7 +256,12 @@ LANDMARKS: dict[str, Check] = {"n": _is_count, "rule": _is_text}
 
 
 def checked_header(path: str, text: str) -> dict[str, Any]:
-    """Read a header, and require every field that is taken from it.
+    """Return a header from JSON, after checking every field that is used.
+
+    Parameters
+    ----------
+    path : of the artifact, for messages
+    text : the JSON
 
     Raises
     ------

@@ -25,7 +25,7 @@ NAME_BYTES = 100  # of the output's name in its temporary file's: a name may hav
 
 
 def descriptor_of(path: str) -> int | None:
-    """Return the open descriptor that a path names: 1 for `-`, `/dev/stdout` and links to it; None if it names none.
+    """Return the open descriptor that `path` names: 1 for `-`, `/dev/stdout` and links to it; None if it names none.
 
     What stands behind it may be a file, but one that others write to as well: it must not be replaced.
     """
@@ -42,12 +42,12 @@ def descriptor_of(path: str) -> int | None:
 
 
 def is_stdout(path: str) -> bool:
-    """Return whether a path names stdout."""
+    """Return whether `path` names stdout."""
     return descriptor_of(path) == 1
 
 
 def is_special(path: str) -> bool:
-    """Return whether a path is stdout, a pipe or a device: it cannot be replaced, only written to."""
+    """Return whether `path` is stdout, a pipe or a device: it cannot be replaced, only written to."""
     if descriptor_of(path) is not None:
         return True
     try:
@@ -60,7 +60,14 @@ def is_special(path: str) -> bool:
 def check_output(
     path: str, inputs: Iterable[str | None], *, may_replace: str | None = None, remedy: str = "name another output"
 ) -> None:
-    """Look at the place of an output before any work starts.
+    """Check, before any work starts, that an output can be written.
+
+    Parameters
+    ----------
+    path : of the output
+    inputs : paths of the command; None is passed over
+    may_replace : an input that the output may replace
+    remedy : what to do instead of replacing an input, as the message ends
 
     Raises
     ------
@@ -85,11 +92,11 @@ def check_output(
         raise OutputError(f"{path}: the folder {folder} is not writable")
     if not target.exists():
         return
-    for given in inputs:
-        if given is None or given in (STDOUT, may_replace):
+    for source in inputs:
+        if source is None or source in (STDOUT, may_replace):
             continue
-        if os.path.exists(given) and os.path.samefile(given, target):
-            raise UsageError(f"{path}: is the input {given} itself: {remedy}")
+        if os.path.exists(source) and os.path.samefile(source, target):
+            raise UsageError(f"{path}: is the input {source} itself: {remedy}")
 
 
 def _real_path(path: str) -> Path:
@@ -108,6 +115,12 @@ def _size(n_bytes: int) -> str:
 def require_disk_space(path: str, n_bytes: int, purpose: str) -> None:
     """Check that the disk, and the limit on a file's size (ulimit -f), have space for an output.
 
+    Parameters
+    ----------
+    path : of the output
+    n_bytes : that it takes
+    purpose : what the output is, as the message begins
+
     Raises
     ------
     OutputError : they do not
@@ -125,6 +138,11 @@ def replacing(path: str, *, compresses: bool = False) -> Iterator[str]:
 
     A new file has the permissions of the umask, one that is replaced keeps its own; a link is followed to its file.
     If anything is raised the temporary file goes away and what was at `path` stays.
+
+    Parameters
+    ----------
+    path : of the output
+    compresses : write it as gzip
 
     Raises
     ------
@@ -167,7 +185,7 @@ def replacing(path: str, *, compresses: bool = False) -> Iterator[str]:
 
 
 def _reserve(path: Path) -> int:
-    """Create an empty file that nobody else may read while it is written; give the permissions of the umask."""
+    """Create an empty file, readable by its owner only, and return the permissions of the umask."""
     with open(path, "xb") as handle:
         mode = stat.S_IMODE(os.fstat(handle.fileno()).st_mode)
         os.fchmod(handle.fileno(), stat.S_IRUSR | stat.S_IWUSR)
@@ -176,7 +194,13 @@ def _reserve(path: Path) -> int:
 
 @contextlib.contextmanager
 def writing(path: str) -> Iterator[None]:
-    """Turn the operating system's refusals to write into one-line errors."""
+    """Raise errors of the operating system in the block as one-line errors on the output `path`.
+
+    Raises
+    ------
+    OutputError : it cannot be written
+    BrokenPipeError : the reader of a pipe closed it
+    """
     try:
         yield
     except BrokenPipeError:
@@ -226,7 +250,7 @@ Start = Callable[[int, int, int, int], int]  # file descriptor, offset, bytes, f
 
 @contextlib.contextmanager
 def written_meanwhile(path: Path) -> Iterator[None]:
-    """Have what is new in the file at `path` written out, again and again on a thread, until the block ends.
+    """Start to write what is new in the file at `path` to the disk, again and again on a thread, until the block ends.
 
     Nothing waits for the disk: where each turn synced instead, writers would wait for the journal of the file system.
     Errors of the disk are raised by the sync at the end.
@@ -258,7 +282,7 @@ def written_meanwhile(path: Path) -> Iterator[None]:
 
 @functools.cache
 def start_of_writing() -> Start | None:
-    """Find sync_file_range(2), which starts to write what is in memory alone; None where there is no such call."""
+    """Return sync_file_range(2), which starts to write what is in memory only; None where there is no such call."""
     import ctypes
 
     try:

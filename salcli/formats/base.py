@@ -27,26 +27,32 @@ class Writer:
     """Whether `place` may be used instead of `encode` and `write`."""
 
     def place(self, row: int, vectors: Floats) -> None:
-        """Write consecutive rows to where they belong; safe on any thread, in any order."""
+        """Write consecutive rows where they belong in the output; safe on any thread, in any order.
+
+        Parameters
+        ----------
+        row : the first of them, in the output
+        vectors : `[b, d]`
+        """
         raise NotImplementedError
 
     def begin(self, name: str) -> None:
-        """Write the rows that follow to the array of a name, one of those that are erased too."""
+        """Write the rows that follow to the array called `name`, one of those that are erased too."""
         raise NotImplementedError
 
     def encode(self, batch: Embeddings) -> Any:
-        """Turn a batch into what `write` takes."""
+        """Return `batch` in the form that `write` takes; safe on any thread."""
         return batch
 
     def write(self, piece: Any) -> None:
-        """Append it."""
+        """Append `piece`, which `encode` returned."""
         raise NotImplementedError
 
     def close(self) -> None:
         """Write what is still in memory; after this the file is whole."""
 
     def discard(self) -> None:
-        """Close what is open, when the file is not wanted."""
+        """Close what is open, when the file will not be used."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +123,13 @@ class Format:
 
 
 def lazy(module: str, name: str) -> Callable[..., Any]:
-    """Return a function that imports `name` (dots allowed) from a module of this package when it is called."""
+    """Return a function that imports another one when it is called.
+
+    Parameters
+    ----------
+    module : of this package
+    name : of the function in it; dots are allowed
+    """
 
     def call(*args: Any, **options: Any) -> Any:
         found = operator.attrgetter(name)(importlib.import_module(f"salcli.formats.{module}"))
@@ -138,7 +150,14 @@ class Notes:
         return Notes, ()
 
     def add(self, kind: str, row: int, text: str) -> None:
-        """Remark on `row`; `kind` is what all such remarks have in common, `text` the one to show if it is first."""
+        """Add a remark on a row.
+
+        Parameters
+        ----------
+        kind : what all such remarks have in common
+        row : that it is on
+        text : shown if it is the first of its kind
+        """
         with self._lock:
             self._rows.setdefault(kind, set()).add(row)  # a row may be read more than once
             self._first[kind] = min(self._first.get(kind, (row, text)), (row, text))
@@ -164,7 +183,7 @@ class FileReader(Reader):
         return self.file
 
     def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
-        """Return the hash of the file as it is on disk; stop early when `is_wanted` returns False."""
+        """Return the hash of the file as it is on disk (see `Reader.digest`)."""
         return self.file.digest(algorithm, is_wanted)
 
     def close(self) -> None:
@@ -196,7 +215,12 @@ class SpanReader(FileReader):
 
     @abstractmethod
     def parse(self, span: Span) -> Embeddings:
-        """Read a span."""
+        """Return the rows of `span`.
+
+        Raises
+        ------
+        FormatError : the span is damaged
+        """
 
     def spans(self) -> Iterator[Span]:
         """Yield the spans in file order; the file is surveyed as the first such iteration goes on."""
@@ -217,7 +241,7 @@ class SpanReader(FileReader):
             yield span.first_row, span.first_row + span.n_rows
 
     def read(self, start: int, stop: int) -> Embeddings:
-        """Read rows."""
+        """Return rows in memory of their own (see `Reader.read`)."""
         if not self._is_surveyed and (not self._spans or self._spans[-1].first_row + self._spans[-1].n_rows < stop):
             for _ in self.spans():
                 pass
@@ -232,12 +256,12 @@ class SpanReader(FileReader):
         return parts[0] if len(parts) == 1 else concatenated(parts)
 
     def close(self) -> None:
-        """Warn of what was noticed, and close the file."""
+        """Warn of what was found while reading, and close the file."""
         self.notes.warn()
         super().close()
 
 
 def concatenated(parts: list[Embeddings]) -> Embeddings:
-    """Join batches of consecutive rows."""
+    """Return the batches `parts`, at least one and all of consecutive rows, as one."""
     keys = None if parts[0].keys is None else tuple(key for part in parts for key in part.keys or ())
     return Embeddings(np.concatenate([p.vectors for p in parts]), np.concatenate([p.rows for p in parts]), keys)

@@ -24,7 +24,7 @@ class Beside:
     """Whether all else is left out."""
 
     def is_copied(self, name: str) -> bool:
-        """Return whether the array of a name is copied as it is."""
+        """Return whether the array called `name` is copied as it is."""
         is_dropped = any(name == one or name.startswith(f"{one}/") for one in self.dropped)
         return not self.is_only and name not in self.erased and not is_dropped
 
@@ -36,7 +36,7 @@ def resolve(source: Source, names: Sequence[str], option: str) -> list[str]:
     ----------
     source : the input
     names : as the user wrote them
-    option : that they were given to, for messages
+    option : in which they were given, for messages
 
     Raises
     ------
@@ -62,7 +62,15 @@ def _resolved(source: Source, name: str, known: Mapping[str, Any], option: str) 
 
 
 def warn_of_rest(target: str, source: Source, beside: Beside, *, is_same_format: bool) -> None:
-    """Warn of arrays beside the matrix that are not copied, that keep rows which are dropped, or that may leak."""
+    """Warn of arrays beside the matrix that are not copied, that keep rows which are dropped, or that may leak.
+
+    Parameters
+    ----------
+    target : the output, for messages
+    source : the input
+    beside : what is not just copied
+    is_same_format : whether the output has the input's format
+    """
     if len(source.shards) > 1:
         return
     companions = source.shards[0].reader.innermost.companions()
@@ -83,7 +91,13 @@ def warn_of_rest(target: str, source: Source, beside: Beside, *, is_same_format:
 
 
 def require_same_format(beside: Beside, source: Source, format_name: str) -> None:
-    """Refuse matrices that are to be erased too where only the matrix itself is written.
+    """Check that an output which holds more matrices than one has the input's format.
+
+    Parameters
+    ----------
+    beside : what is not just copied
+    source : the input
+    format_name : of the output
 
     Raises
     ------

@@ -29,12 +29,12 @@ class Concatenated:
 
     @classmethod
     def bz2(cls, raw: Any) -> Self:
-        """Unpack bz2."""
+        """Return a reader of bz2 in the file object `raw`."""
         return cls(raw, bz2.BZ2Decompressor, b"")
 
     @classmethod
     def xz(cls, raw: Any) -> Self:
-        """Unpack xz, whose streams may have zeros between them."""
+        """Return a reader of xz in the file object `raw`; its streams may have zeros between them."""
         return cls(raw, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=XZ_MEMORY), b"\0")
 
     def read(self, size: int) -> bytes:
@@ -74,7 +74,7 @@ OPENERS: dict[str, Callable[[Any], Any]] = {
     "bz2": Concatenated.bz2,
     "xz": Concatenated.xz,
 }
-# At most so many bytes of content for one on disk: what cannot be in a file is refused before it is looked for.
+# Most bytes of content for one on disk: a header that announces more is rejected before anything is unpacked.
 GREATEST_GROWTH = {"gzip": 1_100, "bz2": 50_000, "xz": 10_000}
 
 

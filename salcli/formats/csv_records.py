@@ -47,7 +47,7 @@ class ArrowColumn(Sequence[str]):
     """One column of a block that pyarrow cut."""
 
     def __init__(self, array: Any) -> None:
-        """Wrap a `pyarrow.BinaryArray`."""
+        """Wrap `array`, a `pyarrow.BinaryArray`."""
         self._array = array
 
     @cached_property
@@ -90,7 +90,7 @@ NO_TEXT = ("npy", "npz", "h5")
 def csv_batches(
     path: str, least_bytes: int = LEAST_BYTES, advance: Callable[[int], None] | None = None
 ) -> Generator[Batch]:
-    """Read a CSV; a blank line in one of several columns may only stand at the end.
+    """Yield the records of a CSV, many at a time; a blank line in one of several columns may only stand at the end.
 
     From the first block of lines that has quotes, carriage returns or a row of another length, the csv module reads
     the rest.
@@ -179,7 +179,7 @@ def _declared_delimiter(path: str, line: bytes) -> str | None:
 
 
 def _cut(block: bytes, delimiter: str, n_columns: int) -> list[Sequence[str]] | None:
-    """Split complete lines into columns; None if they need more than that, or have other numbers of fields."""
+    """Return complete lines as columns; None if they need more than that, or have other numbers of fields."""
     if b'"' in block or b"\r" in block or block.startswith(BOM):  # pyarrow would drop a BOM in front of any block
         return None
     if n_columns > 1 and (block.startswith(b"\n") or b"\n\n" in block):  # to pyarrow, a row of empty cells
@@ -249,26 +249,26 @@ def _by_module(
     """Yield (line, fields) of each record after the first `n_before` lines."""
     csv.field_size_limit(MAX_FIELD)
     texts = (block.decode("utf-8", "surrogateescape") for block in blocks)
-    held: list[str] = []  # lines of the record that is being read
+    read_lines: list[str] = []  # of the record that is being read
 
     def lines() -> Iterator[str]:
         for text in texts:
             for line in text.removesuffix("\n").split("\n"):
-                held.append(line + "\n")
-                yield held[-1]
+                read_lines.append(line + "\n")
+                yield read_lines[-1]
 
     reader = csv.reader(lines(), delimiter=delimiter, strict=True)
     blank = 0
     while True:
         start = reader.line_num + 1
-        held.clear()
+        read_lines.clear()
         try:
             record = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
             line = max(start, reader.line_num)
-            what = _faulty_quote("".join(held), delimiter, n_before + start, n_before + line)
+            what = _faulty_quote("".join(read_lines), delimiter, n_before + start, n_before + line)
             raise FormatError(f"{path}: {what or f'line {n_before + line}: broken CSV: {error}'}") from error
         n_columns = n_columns or len(record)
         if not record and n_columns > 1:
@@ -280,11 +280,12 @@ def _by_module(
 
 
 def _faulty_quote(text: str, delimiter: str, start: int, line: int) -> str | None:
-    """Say where a quote opened that is not closed where it should be; None if no cell goes over several lines.
+    """Return where a quote opened that is not closed where it should be; None if no cell goes over several lines.
 
     Parameters
     ----------
     text : of the record, as far as it was read
+    delimiter : between two fields
     start, line : where the record began, and where it was found to be broken
     """
     cells = list(re.finditer(rf'(?:^|(?<={delimiter}))"(?:[^"]|"")*+("?+)(?!{delimiter}|\r?\n\Z)', text))

@@ -34,7 +34,13 @@ def wide_encoding(head: bytes) -> str | None:
 
 
 def as_utf8(path: str, pieces: Iterator[bytes], encoding: str) -> Iterator[bytes]:
-    """Return pieces of text in UTF-8.
+    """Yield pieces of text in UTF-8.
+
+    Parameters
+    ----------
+    path : of the file, for messages
+    pieces : of the text
+    encoding : that they are in
 
     Raises
     ------

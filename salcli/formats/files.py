@@ -18,7 +18,7 @@ from salcli.formats import sniff as signature
 from salcli.formats.compression import GREATEST_GROWTH, OPENERS, PIECE, Stream
 from salcli.formats.encodings import wide_encoding
 
-MOST_AT_ONCE = 1 << 30  # macOS refuses to read 2 GiB, Linux reads less than that
+MOST_AT_ONCE = 1 << 30  # macOS cannot read 2 GiB at once, Linux reads less than that
 HASHED_PIECE = 2 << 20  # shorter ones are hashed more slowly
 
 
@@ -51,12 +51,13 @@ class ByteFile:
 
         Parameters
         ----------
-        may_be_wide : the reader knows UTF-16 text, which is refused otherwise
-        is_refused : whether content is refused that is known not to be vectors
+        path : of the file
+        may_be_wide : whether UTF-16 text is accepted
+        is_refused : whether content that is known not to be vectors raises an error
 
         Raises
         ------
-        FormatError : it cannot be read, or is a kind of file that salcli refuses
+        FormatError : it cannot be read, or is a kind of file that is not read
         """
         name = os.fspath(path)
         if name == "-":
@@ -123,7 +124,12 @@ class ByteFile:
         return self.stream().read(signature.HEAD_BYTES)
 
     def read_at(self, offset: int, size: int) -> bytes:
-        """Read from a place in a plain file; safe on any thread.
+        """Return bytes from a place in a plain file; safe on any thread.
+
+        Parameters
+        ----------
+        offset : of the first byte
+        size : number of bytes
 
         Raises
         ------
@@ -135,7 +141,7 @@ class ByteFile:
         return data
 
     def read_up_to(self, offset: int, size: int) -> bytes:
-        """Read from a place in a plain file, fewer bytes only at its end; safe on any thread."""
+        """Return up to `size` bytes from byte `offset` of a plain file, fewer only at its end; safe on any thread."""
         pieces = []
         while size and (piece := self._read(size, offset)):
             pieces.append(piece)
@@ -143,7 +149,12 @@ class ByteFile:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def read_into(self, view: memoryview, offset: int) -> None:
-        """Fill bytes from a place in a plain file; safe on any thread.
+        """Fill memory with bytes from a place in a plain file; safe on any thread.
+
+        Parameters
+        ----------
+        view : memory to fill, of single bytes
+        offset : of the first byte
 
         Raises
         ------
@@ -155,7 +166,17 @@ class ByteFile:
             raise FormatError(f"{self.name}: ended {len(view)} bytes early while it was being read")
 
     def fill(self, view: memoryview, offset: int) -> int:
-        """Read from a place in a plain file into memory; return how many bytes there were."""
+        """Read from a place in a plain file into memory, and return how many bytes there were, 0 only at the end.
+
+        Parameters
+        ----------
+        view : memory, of single bytes
+        offset : of the first byte
+
+        Raises
+        ------
+        FormatError : the file cannot be read
+        """
         try:
             if hasattr(os, "preadv"):
                 return os.preadv(self.handle.fileno(), [view[:MOST_AT_ONCE]], offset)
@@ -172,11 +193,16 @@ class ByteFile:
             raise FormatError(f"{self.name}: cannot be read: {error.strerror}") from error
 
     def plain(self, n_bytes: int | None = None) -> "ByteFile":
-        """Return this file if it is plain, else its content in an unnamed temporary file (see `UnpackedFile`)."""
+        """Return this file if it is plain, else its content in an unnamed temporary file (see `UnpackedFile`).
+
+        Parameters
+        ----------
+        n_bytes : that the content must have, if known
+        """
         return self if self.is_plain else UnpackedFile(self, n_bytes).closed_with(self)
 
     def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
-        """Return the hash of the file as it is on disk (as `sha256sum` or `b3sum`); stop when it is not wanted."""
+        """Return the hash of the file as it is on disk, as `sha256sum` or `b3sum` prints it (see `Reader.digest`)."""
         found, offset = hasher(algorithm), 0
         view = empty_aligned(1, HASHED_PIECE, np.dtype(np.uint8))[0].data
         while (is_wanted is None or is_wanted()) and (n := self.fill(view, offset)):
@@ -185,7 +211,7 @@ class ByteFile:
         return found.hexdigest()
 
     def closed_with(self, other: "ByteFile") -> Self:
-        """Have this file closed when another one is."""
+        """Return this file, which is closed when `other` is."""
         other._derived.append(self)
         return self
 
@@ -206,7 +232,7 @@ class UnpackedFile(ByteFile):
     """
 
     def __init__(self, packed: ByteFile, n_bytes: int | None = None) -> None:
-        """Wrap a compressed file, whose content must have `n_bytes`, if that is known."""
+        """Wrap a compressed file `packed`, whose content must have `n_bytes`, if that is known."""
         super().__init__(packed.name)
         self.packed, self.n_bytes = packed, n_bytes
         self._spool: IO[bytes] | None = None
@@ -245,7 +271,7 @@ class UnpackedFile(ByteFile):
         self._handle = self._spool
 
     def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
-        """Return the hash of the compressed file."""
+        """Return the hash of the compressed file (see `ByteFile.digest`)."""
         return self.packed.digest(algorithm, is_wanted)
 
     def close(self) -> None:
@@ -287,12 +313,12 @@ class _KeptStream(Stream):
             while len(left):
                 left = left[self._file.spool.write(left) :]
         self._n += len(data)
-        wanted = self._file.n_bytes
-        if wanted is not None and self._n > wanted:
-            raise FormatError(f"{self._file.name}: too long: more bytes follow byte {wanted}, where it should end")
+        expected = self._file.n_bytes
+        if expected is not None and self._n > expected:
+            raise FormatError(f"{self._file.name}: too long: more bytes follow byte {expected}, where it should end")
         if len(data) < size:
-            if wanted is not None and self._n < wanted:
-                raise FormatError(f"{self._file.name}: truncated: it ends after {self._n} of {wanted} bytes")
+            if expected is not None and self._n < expected:
+                raise FormatError(f"{self._file.name}: truncated: it ends after {self._n} of {expected} bytes")
             self._file.finish()
         return data
 
@@ -338,7 +364,12 @@ class _Piped:
 
 
 def kept(source: IO[bytes], name: str) -> IO[bytes]:
-    """Keep what comes through a pipe in a temporary file, so that it can be read twice.
+    """Return a temporary file with what comes through a pipe, so that it can be read twice.
+
+    Parameters
+    ----------
+    source : the pipe
+    name : of it, for messages
 
     Raises
     ------
@@ -353,7 +384,12 @@ def kept(source: IO[bytes], name: str) -> IO[bytes]:
 
 
 def spooled(source: Any) -> IO[bytes]:
-    """Copy a stream into an unnamed temporary file."""
+    """Return an unnamed temporary file with the content of `source`, a file object.
+
+    Raises
+    ------
+    OSError : it cannot be read, or the file not be written
+    """
     spool = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
     try:
         shutil.copyfileobj(source, spool, PIECE)

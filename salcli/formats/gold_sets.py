@@ -37,7 +37,7 @@ NUMBERED_NAMES = re.compile(r"([^\0]*?[a-z])[ _.-]*1\0\1[ _.-]*2", re.IGNORECASE
 
 @dataclass(frozen=True)
 class SimilaritySet:
-    """Pairs of words with the similarity that people gave them."""
+    """Pairs of words with the similarity that people judged."""
 
     name: str
     """As the user named it."""
@@ -69,7 +69,10 @@ def read_similarity(name: str) -> SimilaritySet:
 
 
 def column_of(name: str) -> tuple[str, str | None]:
-    """Return the file of a gold set, and the column that is named behind it; a file of the whole name goes first."""
+    """Return the file of the gold set `name`, and the column that is named behind it, or None.
+
+    A file called `name` as a whole goes first.
+    """
     path, colon, column = name.rpartition(":")
     if not colon or not path or name in BUILT_IN or os.path.exists(name):
         return name, None
@@ -105,16 +108,16 @@ def _lines_of(path: str) -> list[tuple[int, str]]:
     return [(i, line) for i, line in numbered if line.strip() and not line.lstrip(" ").startswith("#")]
 
 
-def _read(path: str, name: str, asked: str | None) -> SimilaritySet:
+def _read(path: str, name: str, requested: str | None) -> SimilaritySet:
     numbered = _lines_of(path)
     if not numbered:
         raise FormatError(f"{path}: no pairs")
     records, n_before = _records(path, numbered)
     header = records[0] if _is_header(records) else None
-    if asked is None:
+    if requested is None:
         column, is_first = _score_column(path, header, records, n_before)
     else:
-        column, is_first = _asked_column(path, header, records, n_before, asked), False
+        column, is_first = _requested_column(path, header, records, n_before, requested), False
     pairs, scores = [], []
     for i, ((number, line), fields) in enumerate(zip(numbered, records, strict=True)):
         if i == 0 and header is not None:
@@ -221,7 +224,9 @@ def _names_scores(pattern: re.Pattern[str], name: str) -> bool:
     return pattern.search(name) is not None and OTHER_MEASURE.search(name) is None
 
 
-def _asked_column(path: str, header: Sequence[str] | None, records: list[list[str]], n_before: int, asked: str) -> int:
+def _requested_column(
+    path: str, header: Sequence[str] | None, records: list[list[str]], n_before: int, requested: str
+) -> int:
     """Return the column of a name or, where none is called so, of a number that counts all columns from 1.
 
     Raises
@@ -230,17 +235,17 @@ def _asked_column(path: str, header: Sequence[str] | None, records: list[list[st
     """
     names = list(header or ())
     folded = [name.lower() for name in names]
-    if asked.lower() in folded:
-        column = names.index(asked) if asked in names else folded.index(asked.lower())
-    elif asked.isascii() and asked.isdigit():
-        column = int(asked) - n_before - 1
+    if requested.lower() in folded:
+        column = names.index(requested) if requested in names else folded.index(requested.lower())
+    elif requested.isascii() and requested.isdigit():
+        column = int(requested) - n_before - 1
     else:
         named = f"it has {', '.join(names)}" if names else "it has no header, so give the column's number"
-        raise LabelError(f"{path}: no column {asked!r}: {named}{did_you_mean(asked, names)}")
+        raise LabelError(f"{path}: no column {requested!r}: {named}{did_you_mean(requested, names)}")
     columns = _numeric_columns(records)
     if column not in columns:
         numbers = ", ".join(str(i + n_before + 1) for i in columns) or "none"
-        raise LabelError(f"{path}: column {asked} does not hold scores; columns with numbers: {numbers}")
+        raise LabelError(f"{path}: column {requested} does not hold scores; columns with numbers: {numbers}")
     return column
 
 

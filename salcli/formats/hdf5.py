@@ -31,6 +31,11 @@ class Hdf5Reader(FileReader):
     def __init__(self, file: ByteFile, options: ReadOptions) -> None:
         """Find the matrix and its keys.
 
+        Parameters
+        ----------
+        file : of the matrix
+        options : which datasets are read, and how
+
         Raises
         ------
         FormatError : the file is damaged, or what is meant is not clear
@@ -172,7 +177,7 @@ class Hdf5Reader(FileReader):
         return row_ranges(self.n, self._rows, self.partition)
 
     def batches(self, start: int, stop: int, rows: int, out: Floats | None = None) -> Iterator[Embeddings]:
-        """Read rows, at most `rows` at a time, into memory that they share."""
+        """Yield rows in batches that share memory (see `Reader.batches`)."""
         if self._offset is None:
             yield from super().batches(start, stop, rows, out)
             return
@@ -198,7 +203,7 @@ class Hdf5Reader(FileReader):
         return int(offset)
 
     def read(self, start: int, stop: int) -> Embeddings:
-        """Read rows into memory of their own."""
+        """Return rows in memory of their own (see `Reader.read`)."""
         return Embeddings.starting_at(start, self._vectors(start, stop), self._keys_at(start, stop))
 
     def _vectors(self, start: int, stop: int) -> Floats:

@@ -15,13 +15,19 @@ MAX_CHUNK = 128 << 20  # a packed chunk is unpacked whole
 
 
 def address_of(item: Any) -> Any:
-    """Return where an object lies in its file: the same for all its names."""
+    """Return where `item`, an object of h5py, is in its file: the same for all its names."""
     return h5py.h5o.get_info(item.id).addr
 
 
 @contextmanager
 def damage(where: str) -> Iterator[None]:
-    """Turn what h5py raises into a one-line error."""
+    """Raise errors of h5py in the block as one-line errors that begin with `where`.
+
+    Raises
+    ------
+    FormatError : the file is damaged
+    OSError : the disk, or a quota, is full
+    """
     try:
         yield
     except FAULTS as error:
@@ -47,12 +53,12 @@ def require_readable(where: str, dataset: h5py.Dataset, file_size: int) -> None:
     with damage(where):
         _require_filters(where, dataset)
         in_file = dataset.id.get_type().get_size()  # h5py reads bfloat16, say, as float32
-        stored, wanted = dataset.id.get_storage_size(), dataset.size * in_file
+        stored, expected = dataset.id.get_storage_size(), dataset.size * in_file
         if stored > file_size:
             raise FormatError(f"{where} is {stored} bytes in a file of {file_size}: truncated or damaged")
         if dataset.chunks is None:
-            if stored < wanted:
-                raise FormatError(f"{where} announces {wanted} bytes, and {stored} were ever written")
+            if stored < expected:
+                raise FormatError(f"{where} announces {expected} bytes, and {stored} were ever written")
             return
         _require_chunks(where, dataset)
 
@@ -60,9 +66,14 @@ def require_readable(where: str, dataset: h5py.Dataset, file_size: int) -> None:
 def require_inside(where: str, dataset: h5py.Dataset) -> None:
     """Check that the data of a dataset is in this file, before anything that would open others.
 
+    Parameters
+    ----------
+    where : names file and dataset
+    dataset : to check
+
     Raises
     ------
-    FormatError : it does
+    FormatError : it is a view, or its data is in another file
     """
     with damage(where):
         if dataset.is_virtual:
@@ -86,12 +97,12 @@ def _require_filters(where: str, dataset: h5py.Dataset) -> None:
 
 
 def _require_chunks(where: str, dataset: h5py.Dataset) -> None:
-    wanted, size = 1, dataset.dtype.itemsize
+    expected, size = 1, dataset.dtype.itemsize
     for length, step in zip(dataset.shape, dataset.chunks, strict=True):
-        wanted, size = wanted * -(-length // step), size * step
+        expected, size = expected * -(-length // step), size * step
     found = dataset.id.get_num_chunks()
-    if found < wanted:
-        raise FormatError(f"{where} has {wanted} chunks, of which {found} were ever written")
+    if found < expected:
+        raise FormatError(f"{where} has {expected} chunks, of which {found} were ever written")
     if is_packed(dataset) and size > MAX_CHUNK:
         raise FormatError(
             f"{where} has chunks of {size >> 20} MiB, and at most {MAX_CHUNK >> 20} MiB are unpacked at once: "
@@ -100,12 +111,18 @@ def _require_chunks(where: str, dataset: h5py.Dataset) -> None:
 
 
 def is_packed(dataset: h5py.Dataset) -> bool:
-    """Return whether chunks pass through filters, so that only whole ones can be read."""
+    """Return whether chunks of `dataset` pass through filters, so that only whole ones can be read."""
     return dataset.chunks is not None and dataset.id.get_create_plist().get_nfilters() > 0
 
 
 def describe(name: str, dataset: Any) -> str:
-    """Say a dataset's name, type and shape; some types have no name in numpy."""
+    """Return a dataset's name, type and shape as text; some types have no name in numpy.
+
+    Parameters
+    ----------
+    name : of the dataset
+    dataset : an object of h5py
+    """
     try:
         if dataset.is_virtual:
             return f"{name} (virtual)"

@@ -26,12 +26,15 @@ class Hdf5Copy:
         *,
         references_at_once: int = REFERENCES_AT_ONCE,
     ) -> None:
-        """Start a copy of the file at `path`, whatever else the datasets are called that are not copied.
+        """Start a copy of all but some datasets, whatever else they are called.
 
         Parameters
         ----------
-        skipped : datasets that are made anew
+        path : of the source, for messages
+        source, target : open files
+        skipped : datasets that are written by the caller
         dropped : datasets and groups that are left out
+        references_at_once : of a dataset, in memory
         """
         self._path, self._source, self._target, self._at_once = path, source, target, references_at_once
         self._places = {address_of(source[name]): name for name in skipped if name in source}
@@ -88,15 +91,15 @@ class Hdf5Copy:
             self._referring.append((group[name], into[name], None))
 
     def attributes(self, source: Any, target: Any) -> None:
-        """Copy the values of all attributes of a group or dataset."""
+        """Copy the values of all attributes of `source`, a group or dataset, to `target`, references aside."""
         left_out = {*self._leading(source, target)}
         for name in source.attrs:
             is_scale = name == "CLASS" and np.array_equal(source.attrs[name], b"DIMENSION_SCALE")
-            if name not in left_out and not is_scale:  # h5py says that in its own words, once the scale is attached
+            if name not in left_out and not is_scale:  # h5py writes that itself, once the scale is attached
                 target.attrs.create(name, source.attrs[name], dtype=source.attrs.get_id(name).dtype)
 
     def _leading(self, source: Any, target: Any) -> Iterator[str]:
-        """Name the attributes that hold references, which are made later."""
+        """Yield the names of attributes that hold references, which are written later."""
         for name in source.attrs:
             dtype = source.attrs.get_id(name).dtype
             if name == SCALES and _are_scales(source):
@@ -108,7 +111,7 @@ class Hdf5Copy:
             yield name
 
     def finish(self) -> None:
-        """Make the other names of what was skipped, so that it does not live on as it was, and all references."""
+        """Write the other names of what was skipped, so that it does not live on as it was, and all references."""
         for other, path in self._others:
             self._target[other] = self._target[path]
         for source, target in self._scaled:
@@ -172,7 +175,7 @@ def _parts(dataset: h5py.Dataset, elements: int) -> Iterator[Any]:
 
 
 def _are_scales(source: Any) -> bool:
-    """Whether an attribute of that name is what h5py writes: a list of references for each dimension of a dataset."""
+    """Return whether the attribute of that name is what h5py writes: a list of references for each dimension."""
     if not isinstance(source, h5py.Dataset) or source.shape is None:
         return False
     scales = source.attrs.get_id(SCALES)
@@ -182,7 +185,7 @@ def _are_scales(source: Any) -> bool:
 
 
 def _refers(dtype: np.dtype[Any]) -> bool:
-    """Whether values hold references, be it deep inside."""
+    """Return whether values of `dtype` hold references, be it deep inside."""
     if dtype.subdtype is not None:
         return _refers(dtype.subdtype[0])
     if dtype.fields is not None:

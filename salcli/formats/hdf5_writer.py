@@ -21,7 +21,7 @@ MAX_KEY = 40  # letters of a key that a message quotes
 
 
 class _Tolerant(io.RawIOBase):
-    """The file beneath. HDF5 ends the process if it cannot flush what it holds, so refusals are kept for later."""
+    """The file beneath. HDF5 ends the process if it cannot flush its buffers, so errors are kept for later."""
 
     def __init__(self, path: str) -> None:
         self.refusal: OSError | None = None
@@ -50,7 +50,7 @@ class _Tolerant(io.RawIOBase):
         return int(self._tried(all_of_it, n))
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer; what was refused reads as zeros."""
+        """Fill a buffer; what could not be written reads as zeros."""
         view = memoryview(buffer).cast("B")
         n = 0
         while n < len(view) and (got := self._raw.readinto(view[n:])):
@@ -59,7 +59,7 @@ class _Tolerant(io.RawIOBase):
         return len(view)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move."""
+        """Move, and return the position."""
         return self._raw.seek(offset, whence)
 
     def tell(self) -> int:
@@ -83,16 +83,16 @@ class Hdf5Sink:
     """An open HDF5 file to write to; `require` and `close` raise the errors of the disk."""
 
     def __init__(self, path: str, libver: str = EARLIEST) -> None:
-        """Start a file for readers of `libver` (in h5py's words) and later."""
+        """Start a file at `path` for readers of `libver` (in h5py's words) and later."""
         self._below = _Tolerant(path)
         self.root = h5py.File(self._below, "w", libver=libver)
 
     def require(self) -> None:
-        """Raise what the operating system said when it refused to write.
+        """Raise the first error of writing, if there was one.
 
         Raises
         ------
-        OSError : it did
+        OSError : as the operating system raised it
         """
         if self._below.refusal is not None:
             raise self._below.refusal
@@ -102,7 +102,7 @@ class Hdf5Sink:
 
         Raises
         ------
-        OSError : it is not
+        OSError : something could not be written
         """
         try:
             self.root.close()
@@ -112,7 +112,12 @@ class Hdf5Sink:
 
 
 def utf8_strings(target: str, keys: Iterable[str]) -> list[bytes]:
-    """Encode keys as strings of variable length.
+    """Return keys as UTF-8, for strings of variable length.
+
+    Parameters
+    ----------
+    target : the output, for messages
+    keys : of any number
 
     Raises
     ------
@@ -172,7 +177,12 @@ class Hdf5Writer(Writer):
 
     @classmethod
     def create(cls, output: Output) -> "Hdf5Writer":
-        """Start an output."""
+        """Return a writer for `output`.
+
+        Raises
+        ------
+        FormatError : the input is damaged, or keys have no place in the output
+        """
         return cls(
             output.path,
             n=output.n,
@@ -185,15 +195,21 @@ class Hdf5Writer(Writer):
         )
 
     def begin(self, name: str) -> None:
-        """Write the rows that follow to the dataset of a name."""
+        """Write the rows that follow to the dataset called `name`, one of those that are erased too."""
         self._matrix, self._dtype, self._keys, self._row = self._file[name], self._beside.erased[name], None, 0
 
     def encode(self, batch: Embeddings) -> Embeddings:
-        """Lay rows out as they will be written; safe on any thread."""
+        """Return `batch` in the dtype of the output; safe on any thread."""
         return batch.with_vectors(np.ascontiguousarray(batch.vectors, dtype=self._dtype))
 
     def write(self, piece: Embeddings) -> None:
-        """Append rows."""
+        """Append `piece`, which `encode` returned.
+
+        Raises
+        ------
+        FormatError : a key that would not read back the same
+        OSError : the disk is full, or fails
+        """
         stop = self._row + len(piece)
         self._matrix[self._row : stop] = piece.vectors
         if self._keys is not None:
@@ -211,7 +227,7 @@ class Hdf5Writer(Writer):
 
 
 def _storage(source: h5py.Dataset | None, d: int) -> dict[str, Any]:
-    """Chunk and compress as the input did."""
+    """Return options that chunk and compress a dataset as the input's is."""
     if source is None or source.chunks is None:
         return {}
     rows, columns = source.chunks

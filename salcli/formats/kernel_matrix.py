@@ -27,13 +27,29 @@ class KernelMatrixWriter:
         self._sink, self._matrix = sink, sink.root.create_dataset(DATASET, (n, n), dtype, chunks=chunks)
 
     def write(self, rows: slice, columns: slice, tile: NDArray[np.float64]) -> None:
-        """Write the inner products of `rows` with `columns`."""
+        """Write a tile of inner products.
+
+        Parameters
+        ----------
+        rows, columns : its place in the matrix
+        tile : `[rows, columns]`
+
+        Raises
+        ------
+        OSError : the disk is full, or fails
+        """
         self._matrix[rows, columns] = tile
         self._sink.require()
 
 
 def require_place(path: str, n: int, dtype: np.dtype[Any]) -> None:
-    """Check, before work starts, the suffix of the name and the free space of the disk.
+    """Check, before work starts, the suffix of an output and the free space of the disk.
+
+    Parameters
+    ----------
+    path : of the output
+    n : rows of the matrix
+    dtype : of its numbers
 
     Raises
     ------
@@ -50,15 +66,19 @@ def require_place(path: str, n: int, dtype: np.dtype[Any]) -> None:
 def create_kernel_matrix(
     path: str, source: Source, dtype: np.dtype[Any], about: dict[str, Any]
 ) -> Iterator[KernelMatrixWriter]:
-    """Open a writer whose file appears at `path`, whole, when the block ends well.
+    """Open a writer whose file appears at `path`, whole, when the block ends without an error.
 
     Parameters
     ----------
+    path : of the output
+    source : the n rows, whose keys the file keeps
+    dtype : of the inner products
     about : plain values that say what the matrix is, kept as its attributes
 
     Raises
     ------
     OutputError : it cannot be written
+    FormatError : a key that would not read back the same
     """
     import h5py
 

@@ -19,9 +19,13 @@ KINDS = {sniff.ZIP_MAGIC: "a zip archive or an npz file", sniff.HDF5_MAGIC: "an 
 
 
 def read_key_file(path: str) -> tuple[str, ...]:
-    """Read text (UTF-8 or UTF-16) with one key a line, or a `.npy` array of strings.
+    """Return the keys of a file: text (UTF-8 or UTF-16) with one key a line, or a `.npy` array of strings.
 
     Blank lines at the end are no keys.
+
+    Parameters
+    ----------
+    path : of the file; may be compressed
 
     Raises
     ------
@@ -77,7 +81,7 @@ def _utf8_lines(path: str, pieces: Iterator[bytes]) -> tuple[str, ...]:
 
 
 def _cut(path: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Cut text into lines of bounded length; where the last one is complete, a blank one follows."""
+    """Yield lines of bounded length; where the last one is complete, a blank one follows."""
     ahead, number = b"", 0
     for piece in itertools.chain(pieces, [b"\n"]):
         *lines, ahead = (ahead + piece).split(b"\n")
@@ -94,7 +98,12 @@ class KeyedReader(Reader):
     has_keys = True
 
     def __init__(self, inner: Reader, keys_path: str) -> None:
-        """Read the keys.
+        """Read the keys of another reader's rows.
+
+        Parameters
+        ----------
+        inner : reader of the rows
+        keys_path : file of the keys
 
         Raises
         ------
@@ -130,11 +139,11 @@ class KeyedReader(Reader):
         return self._inner.ranges()
 
     def read(self, start: int, stop: int) -> Embeddings:
-        """Read rows into memory of their own."""
+        """Return rows in memory of their own (see `Reader.read`)."""
         return self._keyed(self._inner.read(start, stop))
 
     def batches(self, start: int, stop: int, rows: int, out: Floats | None = None) -> Iterator[Embeddings]:
-        """Read rows, at most `rows` at a time, into memory that they share."""
+        """Yield rows in batches that share memory (see `Reader.batches`)."""
         return map(self._keyed, self._inner.batches(start, stop, rows, out))
 
     def _keyed(self, batch: Embeddings) -> Embeddings:
@@ -146,11 +155,11 @@ class KeyedReader(Reader):
         return (self._keys[start:stop] for start, stop in row_ranges(self.n, KEYS_AT_ONCE))
 
     def place(self, row: int) -> str:
-        """Return where a row is."""
+        """Return where a row is (see `Reader.place`)."""
         return self._inner.place(row)
 
     def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
-        """Return the hash of the vectors' file."""
+        """Return the hash of the vectors' file (see `Reader.digest`)."""
         return self._inner.digest(algorithm, is_wanted)
 
     def close(self) -> None:

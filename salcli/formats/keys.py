@@ -22,7 +22,7 @@ def choose_keys(path: str, lists: Mapping[str, int], n: int, matrix: str, *, may
     lists : the length of each list of strings in the file, by its name (of which the part behind the last `/` counts)
     n : rows of the matrix
     matrix : its name, for messages
-    may_lack : whether there need not be any, since keys are given otherwise
+    may_lack : whether there need not be any, since keys come from elsewhere
 
     Returns
     -------
@@ -52,7 +52,7 @@ def choose_keys(path: str, lists: Mapping[str, int], n: int, matrix: str, *, may
 
 
 def has_key_name(name: str) -> bool:
-    """Return whether an array is named as keys are."""
+    """Return whether `name`, of an array, is one that keys have."""
     return _last(name) in KEY_NAMES
 
 
@@ -61,24 +61,24 @@ def _last(name: str) -> str:
 
 
 def shortened(name: str) -> str:
-    """Shorten a name for a message; a file may hold a long one."""
+    """Return `name` shortened for a message; a file may hold a long one."""
     return name if len(name) <= 80 else f"{name[:79]}…"
 
 
 def listed(names: Sequence[str]) -> str:
-    """Join the first eight names for a message."""
+    """Return the first eight of `names` as text for a message."""
     return ", ".join(map(shortened, names[:8])) + (" …" if len(names) > 8 else "")
 
 
 def decoded(words: Sequence[bytes]) -> tuple[str, ...]:
-    """Decode UTF-8 words; bytes that are not UTF-8 travel as surrogates. No word holds a line feed."""
+    """Return `words` decoded from UTF-8, with other bytes as surrogates; no word holds a line feed."""
     if not words:
         return ()
     return tuple(b"\n".join(words).decode("utf-8", "surrogateescape").split("\n"))
 
 
 def encoded(keys: Iterable[str]) -> list[bytes]:
-    """Undo `decoded`.
+    """Return `keys` as bytes, the inverse of `decoded`.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def encoded(keys: Iterable[str]) -> list[bytes]:
 
 
 def is_utf8(key: str) -> bool:
-    """Return whether a key was valid UTF-8."""
+    """Return whether `key`, as `decoded` returned it, was valid UTF-8."""
     return not any(0xDC80 <= ord(letter) <= 0xDCFF for letter in key) if not key.isascii() else True
 
 
@@ -105,11 +105,14 @@ class KeyCensus:
         self._hashes: list[NDArray[np.int64]] = []
 
     def add(self, keys: Sequence[str]) -> None:
-        """Add the next keys, in file order."""
+        """Add the next `keys`, in file order."""
         self._hashes.append(np.fromiter(map(hash, keys), dtype=np.int64, count=len(keys)))
 
     def repeated(self) -> list[tuple[int, int]]:
-        """Pair each row whose key occurred before with the first row that had it."""
+        """Return each row whose key occurred before, paired with the first row that had it.
+
+        Keys are compared by their 64-bit hashes.
+        """
         hashes = np.concatenate([*self._hashes, np.zeros(0, np.int64)])
         order = np.argsort(hashes, kind="stable")
         same = np.flatnonzero(np.diff(hashes[order]) == 0)
@@ -121,6 +124,12 @@ class KeyCensus:
 
     def warn(self, path: str, key_batches: Callable[[], Iterator[tuple[str, ...]]], place: Callable[[int], str]) -> int:
         """Warn of duplicates, naming the first three with both places.
+
+        Parameters
+        ----------
+        path : of the file
+        key_batches : yields all keys again, in file order
+        place : names a row, for the message
 
         Returns
         -------

@@ -17,7 +17,7 @@ ROW_NUMBER = re.compile(r"([0-9]{1,18})(?:\.0)?")  # pandas writes numbers with 
 
 
 def stripped(cells: Sequence[str]) -> list[str]:
-    """Return cells without the spaces around them; equal ones are one string."""
+    """Return `cells` without the spaces around them; equal ones are one string."""
     if isinstance(cells, ArrowColumn):
         distinct, numbers = cells.encoded()
         found: list[str] = np.array([cell.strip() for cell in distinct], object)[numbers].tolist()
@@ -35,14 +35,14 @@ class _Codes(dict[str, int]):
 
 
 class ClassColumn:
-    """A column of classes: a code for each row, and each distinct cell once, as it stands in the file."""
+    """A column of classes: a code for each row, and each distinct cell once, as it is in the file."""
 
     def __init__(self) -> None:
         self.cells = _Codes()
         self._buffer, self._kind = bytearray(), smallest_code(0)  # grows in place: there is no second copy of it
 
     def add(self, cells: Sequence[str]) -> None:
-        """Add the next rows' cells."""
+        """Add the `cells` of the next rows."""
         if isinstance(cells, ArrowColumn):
             distinct, numbers = cells.encoded()
             codes = np.array([self.cells[cell] for cell in distinct], np.int32)[numbers]
@@ -54,11 +54,16 @@ class ClassColumn:
 
     @property
     def codes(self) -> NDArray[np.signedinteger[Any]]:
-        """`[m]`, in the order of the rows; while somebody has them, no more rows can come."""
+        """Return the code `[m]` of each row, in their order; while the array is in use, no rows can be added."""
         return np.frombuffer(self._buffer, self._kind)
 
     def recoded(self, table: Sequence[int]) -> NDArray[np.signedinteger[Any]]:
-        """Return `table[code]` of each row `[m]`, in the codes' own memory; the table has the codes' dtype."""
+        """Return `table[code]` of each row `[m]`, in the codes' own memory.
+
+        Parameters
+        ----------
+        table : a new code for each code, which fits the codes' dtype
+        """
         codes, new = self.codes, np.array(table, self._kind)
         if not np.array_equal(new, np.arange(len(new))):
             for start in range(0, len(codes), AT_ONCE):
@@ -74,7 +79,7 @@ class RowNumbers:
         self._held = array("q")
 
     def add(self, cells: Sequence[str]) -> str | None:
-        """Take the next rows' cells; return the first that is no row number, or None."""
+        """Add the `cells` of the next rows; return the first that is no row number, or None."""
         text = "".join(cells)
         if text.isascii() and text.isdecimal() and "" not in cells and max(map(len, cells)) < 19:
             self._held.extend(map(int, cells))
@@ -87,7 +92,7 @@ class RowNumbers:
         return None
 
     def numbers(self) -> NDArray[np.int64]:
-        """`[m]`, in the order of the rows."""
+        """Return the numbers `[m]`, in the order of the rows."""
         return np.array(self._held, np.int64)
 
 
@@ -100,7 +105,7 @@ class Lines:
         self._n = 0
 
     def extend(self, lines: Sequence[int]) -> None:
-        """Add the next rows' lines, which ascend."""
+        """Add the `lines` of the next rows, which ascend."""
         if len(lines) and lines[-1] - lines[0] == len(lines) - 1:
             lines = range(lines[0], lines[-1] + 1)
         last = self._parts[-1] if self._parts else None

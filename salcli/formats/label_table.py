@@ -31,7 +31,7 @@ MISSING_NAMES = frozenset({"nan", "na", "n/a", "#n/a", "<na>", "null"})
 
 @dataclass(frozen=True)
 class _Columns:
-    """Where the columns stand in a line."""
+    """Positions of the columns in a line."""
 
     names: tuple[str, ...]
     key: int | None
@@ -85,12 +85,12 @@ def read_labels(
         below = Batch(first.lines[1:], [cells[1:] for cells in first.columns])
         rows = _read_rows(path, itertools.chain([below], batches), columns)
     of_classes = [
-        _class_attribute(path, columns.names[c], rows, held)
-        for c, held in zip(columns.classes, rows.classes, strict=True)
+        _class_attribute(path, columns.names[c], rows, codes)
+        for c, codes in zip(columns.classes, rows.classes, strict=True)
     ]
     of_numbers = [
-        _numeric_attribute(path, columns.names[c], rows, held)
-        for c, held in zip(columns.numeric, rows.numbers, strict=True)
+        _numeric_attribute(path, columns.names[c], rows, numbers)
+        for c, numbers in zip(columns.numeric, rows.numbers, strict=True)
     ]
     task = of_classes.pop() if columns.has_task else None
     labels = GuardedLabels(
@@ -106,8 +106,8 @@ def read_labels(
     return _without_repeats(labels, rows.lines)
 
 
-def _require_distinct(path: str, asked: Sequence[str]) -> None:
-    again = [name for name in asked if asked.count(name) > 1]
+def _require_distinct(path: str, requested: Sequence[str]) -> None:
+    again = [name for name in requested if requested.count(name) > 1]
     if again:
         raise UsageError(f"{path}: column {again[0]!r} is requested twice (`attributes`, `numeric`)")
 
@@ -128,8 +128,8 @@ def _require_names(path: str, names: Sequence[str], options: LabelOptions, index
 def _find_columns(path: str, header: Sequence[str], options: LabelOptions) -> _Columns:
     _require_distinct(path, (*options.attributes, *options.numeric))
     names = tuple(name.strip() for name in header)
-    asked = (*options.attributes, *options.numeric, options.split_column, options.task)
-    has_index = len(names) > 1 and PANDAS_INDEX.fullmatch(names[0]) is not None and names[0] not in asked
+    requested = (*options.attributes, *options.numeric, options.split_column, options.task)
+    has_index = len(names) > 1 and PANDAS_INDEX.fullmatch(names[0]) is not None and names[0] not in requested
     index = 0 if has_index else None
     _require_names(path, names, options, index)
 
@@ -173,15 +173,15 @@ def _key_column(
 
 def _no_column(path: str, names: Sequence[str], name: str, option: str, options: LabelOptions) -> str:
     """Return the message on a column that is not there."""
-    told = f"{path}: no column {name!r} ({options.named_by(option)}); it has {_listed(names)}"
+    message = f"{path}: no column {name!r} ({options.named_by(option)}); it has {_listed(names)}"
     parts = [part.strip() for part in name.split(",")]
     if len(parts) > 1 and set(parts) <= set(names) and option in ("attributes", "numeric"):
-        return f"{told}; of several columns, each is named by itself: repeat the option"
-    return told + did_you_mean(name, names)
+        return f"{message}; of several columns, each is named by itself: repeat the option"
+    return message + did_you_mean(name, names)
 
 
 def _only_column(path: str, names: Sequence[str], taken: set[int | None]) -> int:
-    """Find the only column that is not taken, and not called as keys are."""
+    """Return the only column that is not taken, and not called as keys are."""
     free = [
         i
         for i, name in enumerate(names)
@@ -207,8 +207,8 @@ def _read_rows(path: str, batches: Iterable[Batch], columns: _Columns) -> _Rows:
             rows.index = _extended(path, rows.index, lines, cells[columns.index], is_key=columns.key is not None)
         if columns.split is not None:
             rows.splits.extend(stripped(cells[columns.split]))
-        for held, column in zip(rows.classes, columns.classes, strict=True):
-            held.add(cells[column])
+        for classes, column in zip(rows.classes, columns.classes, strict=True):
+            classes.add(cells[column])
         for numbers, column in zip(rows.numbers, columns.numeric, strict=True):
             name = columns.names[column]
             numbers.extend(_number(path, line, name, cell) for line, cell in zip(lines, cells[column], strict=True))
@@ -245,27 +245,27 @@ def _number(path: str, line: int, name: str, cell: str) -> float:
     return value
 
 
-def _class_attribute(path: str, name: str, rows: _Rows, held: ClassColumn) -> Attribute:
+def _class_attribute(path: str, name: str, rows: _Rows, column: ClassColumn) -> Attribute:
     def line_of(cell: str) -> int:
-        return rows.lines[int(np.argmax(held.codes == held.cells[cell]))]
+        return rows.lines[int(np.argmax(column.codes == column.cells[cell]))]
 
-    trimmed = {cell: cell.strip() for cell in held.cells}
+    trimmed = {cell: cell.strip() for cell in column.cells}
     spaced = [cell for cell, bare in trimmed.items() if cell != bare and bare]
     if spaced:
         shown = ", ".join(f"{cell!r} is {trimmed[cell]!r}" for cell in spaced[:3])
         warn(f"{path}: line {line_of(spaced[0])}: spaces around labels in column {name!r} are trimmed ({shown})")
-    undecoded = next((cell for cell in held.cells if any("\udc80" <= c <= "\udcff" for c in cell)), None)
+    undecoded = next((cell for cell in column.cells if any("\udc80" <= c <= "\udcff" for c in cell)), None)
     if undecoded is not None:
         text = ascii(undecoded[:40])
         raise FormatError(f"{path}: line {line_of(undecoded)}: label {text} is not UTF-8: save the CSV as UTF-8")
     classes = tuple(sorted({bare for bare in trimmed.values() if bare}))
     if not classes:
-        raise LabelError(f"{path}: column {name!r} is empty on all {len(held.codes)} rows")
+        raise LabelError(f"{path}: column {name!r} is empty on all {len(column.codes)} rows")
     _warn_of_twins(path, name, classes)
     class_codes = {bare: code for code, bare in enumerate(classes)}
-    values = held.recoded([class_codes.get(bare, -1) for bare in trimmed.values()])
+    values = column.recoded([class_codes.get(bare, -1) for bare in trimmed.values()])
     if values.min() < 0:
-        _tell_empty(path, name, values < 0, rows)
+        _warn_of_empty(path, name, values < 0, rows)
     return Attribute(name, values, classes)
 
 
@@ -286,13 +286,13 @@ def _warn_of_twins(path: str, name: str, classes: Sequence[str]) -> None:
         warn(f"{path}: column {name!r}: the classes {shown} differ only in case{more}; they are kept apart")
 
 
-def _numeric_attribute(path: str, name: str, rows: _Rows, held: "array[float]") -> Attribute:
-    values = np.array(held, dtype=np.float64)
-    _tell_empty(path, name, np.isnan(values), rows)
+def _numeric_attribute(path: str, name: str, rows: _Rows, numbers: "array[float]") -> Attribute:
+    values = np.array(numbers, dtype=np.float64)
+    _warn_of_empty(path, name, np.isnan(values), rows)
     return Attribute(name, values, None)
 
 
-def _tell_empty(path: str, name: str, is_empty: np.ndarray, rows: _Rows) -> None:
+def _warn_of_empty(path: str, name: str, is_empty: np.ndarray, rows: _Rows) -> None:
     if is_empty.any():
         first = int(np.argmax(is_empty))
         key = f", {rows.keys[first]!r}" if rows.keys else ""
@@ -303,7 +303,7 @@ def _tell_empty(path: str, name: str, is_empty: np.ndarray, rows: _Rows) -> None
 
 
 def _without_repeats(labels: GuardedLabels, lines: Lines) -> GuardedLabels:
-    """Keep the first of equal labels for one key; two different labels for one key cannot both be right."""
+    """Return the labels, of equal ones for one key the first; two different labels for one key cannot both be right."""
     if labels.keys is None or _are_distinct(labels.keys):
         return labels
     first: dict[str, int] = {}
@@ -362,12 +362,19 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def write_labels(handle: IO[str], columns: Sequence[str], rows: Iterator[Sequence[str]]) -> None:
-    """Write a label CSV (RFC 4180 quoting, LF line ends)."""
+    """Write a label CSV (RFC 4180 quoting, LF line ends).
+
+    Parameters
+    ----------
+    handle : an open text file, with `newline=""`
+    columns : their names
+    rows : cells of each row
+    """
     plain, quoted = (csv.writer(handle, lineterminator="\n", quoting=how) for how in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL))
     for row in itertools.chain([columns], rows):  # Python 3.11 quotes no CR by itself
         (quoted if any("\r" in cell for cell in row) else plain).writerow(row)
 
 
 def file_name(path: str) -> str:
-    """Return a path's last part: provenance names that, so that a moved folder changes no byte."""
+    """Return the last part of `path`: provenance names that, so that a moved folder changes no byte."""
     return os.path.basename(path)

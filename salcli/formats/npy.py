@@ -39,11 +39,17 @@ class NpyLayout:
 
 
 def read_layout(head: bytes, name: str) -> NpyLayout:
-    """Read and check a header.
+    """Return what the header of a matrix says, after checking it.
+
+    Parameters
+    ----------
+    head : the first bytes of the array
+    name : for messages
 
     Raises
     ------
     FormatError : not a 2-D array of floats
+    FormatError : the header is damaged
     """
     header = read_header(head, name)
     require_float_matrix(name, header.shape, header.dtype)
@@ -51,7 +57,18 @@ def read_layout(head: bytes, name: str) -> NpyLayout:
 
 
 def require_float_matrix(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Check that an array is 2-D and of floats; the message says what it is."""
+    """Check that an array is 2-D and of floats.
+
+    Parameters
+    ----------
+    name : for messages
+    shape : of the array
+    dtype : of the array
+
+    Raises
+    ------
+    FormatError : it is not; the message says what it is
+    """
     if dtype.hasobject:
         raise FormatError(
             f"{name}: an object array (a Python pickle inside), which could run code when loaded: save plain floats"
@@ -74,6 +91,12 @@ class NpyReader(FileReader):
 
     def __init__(self, file: ByteFile, options: ReadOptions, *, format_name: str = "npy") -> None:
         """Read the header.
+
+        Parameters
+        ----------
+        file : of the array
+        options : how rows are read
+        format_name : of the format
 
         Raises
         ------
@@ -107,13 +130,13 @@ class NpyReader(FileReader):
         return row_ranges(self.n, self._rows, self.partition)
 
     def read(self, start: int, stop: int) -> Embeddings:
-        """Read rows into memory of their own."""
+        """Return rows in memory of their own (see `Reader.read`)."""
         if self.is_fortran:
             return Embeddings.starting_at(start, self._columns(start, stop))
         return next(read_batches(self.file, self._layout.offset, start, stop, self._memory(stop - start)))
 
     def batches(self, start: int, stop: int, rows: int, out: Floats | None = None) -> Iterator[Embeddings]:
-        """Read rows, at most `rows` at a time, into memory that they share."""
+        """Yield rows in batches that share memory (see `Reader.batches`)."""
         if self.is_fortran:
             return super().batches(start, stop, rows, out)
         memory = self._memory(min(rows, stop - start)) if out is None else out[:rows]
@@ -130,16 +153,21 @@ class NpyReader(FileReader):
 
 
 def read_batches(file: ByteFile, offset: int, start: int, stop: int, memory: Floats) -> Iterator[Embeddings]:
-    """Read rows `start`… to `stop` of a matrix in C order, again and again into the same memory.
+    """Yield rows of a matrix in C order, read again and again into the same memory.
 
     Parameters
     ----------
     file : a plain file
     offset : bytes before the matrix
+    start, stop : the first row, and the row after the last
     memory : contiguous `[rows, d]` of the matrix's dtype; a batch has that many rows, the last one fewer
+
+    Raises
+    ------
+    FormatError : the file ends too early
     """
     width = memory.shape[1] * memory.dtype.itemsize
-    view = memory.reshape(-1).view(np.uint8).data  # of any dtype: memoryview itself knows few
+    view = memory.reshape(-1).view(np.uint8).data  # of any dtype: memoryview itself has few
     for first in range(start, stop, len(memory)):
         n = min(len(memory), stop - first)
         file.read_into(view[: n * width], offset + first * width)
@@ -147,7 +175,14 @@ def read_batches(file: ByteFile, offset: int, start: int, stop: int, memory: Flo
 
 
 def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any], *, is_fortran: bool = False) -> bytes:
-    """Return the header that `numpy.save` writes."""
+    """Return the header that `numpy.save` writes for an array.
+
+    Parameters
+    ----------
+    shape : of the array
+    dtype : of the array
+    is_fortran : whether columns follow one another
+    """
     header = io.BytesIO()
     fields = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": is_fortran, "shape": shape}
     np.lib.format.write_array_header_1_0(header, fields)
@@ -166,17 +201,17 @@ class NpyWriter(Writer):
 
     @classmethod
     def create(cls, output: Output) -> "NpyWriter":
-        """Start an output, in the order of the input."""
+        """Return a writer for `output`, in the order of the input."""
         is_fortran = getattr(output.model, "is_fortran", False)
         return cls(output.open(), n=output.n, d=output.d, dtype=output.dtype, is_fortran=is_fortran)
 
     def encode(self, batch: Embeddings) -> Floats:
-        """Lay rows out as they will be written; safe on any thread."""
+        """Return `batch` as it is laid out in the file; safe on any thread."""
         order = np.asfortranarray if self._is_fortran else np.ascontiguousarray
         return order(batch.vectors, dtype=self._dtype)
 
     def place(self, row: int, vectors: Floats) -> None:
-        """Write consecutive rows to where they belong; safe on any thread, in any order."""
+        """Write consecutive rows where they belong (see `Writer.place`)."""
         left = np.ascontiguousarray(vectors, dtype=self._dtype).reshape(-1).view(np.uint8).data
         offset = self._offset + row * vectors.shape[1] * self._dtype.itemsize
         with self._turn:
@@ -185,7 +220,7 @@ class NpyWriter(Writer):
                 left, offset = left[n:], offset + n
 
     def write(self, piece: Floats) -> None:
-        """Append rows."""
+        """Append `piece`, which `encode` returned."""
         if not self._is_fortran:
             self._handle.write(piece.data)
         else:
@@ -206,7 +241,7 @@ PYTHON_2_LONG = re.compile(r"(?<=\d)L(?=[,)\s])")
 
 @dataclass(frozen=True)
 class NpyHeader:
-    """What stands before the numbers."""
+    """What precedes the numbers."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -229,7 +264,7 @@ class NpyHeader:
 
 
 def read_header(head: bytes, name: str) -> NpyHeader:
-    """Read a header of format version 1, 2 or 3.
+    """Return a header of format version 1, 2 or 3, after checking it.
 
     Parameters
     ----------
@@ -264,7 +299,13 @@ def read_header(head: bytes, name: str) -> NpyHeader:
 
 
 def read_strings(file: ByteFile, header: NpyHeader, name: str) -> tuple[str, ...]:
-    """Read a list of strings, in memory that follows the sum of their lengths.
+    """Return a list of strings, read in memory that follows the sum of their lengths.
+
+    Parameters
+    ----------
+    file : the array's
+    header : of it, with one dimension
+    name : for messages
 
     Raises
     ------
@@ -278,7 +319,13 @@ def read_strings(file: ByteFile, header: NpyHeader, name: str) -> tuple[str, ...
 
 
 def strings(data: bytes, dtype: np.dtype[Any], name: str) -> list[str]:
-    """Read strings of fixed width as they lie in an array; bytes that are not UTF-8 travel as surrogates.
+    """Return strings of fixed width from the bytes of an array; bytes that are not UTF-8 become surrogates.
+
+    Parameters
+    ----------
+    data : the bytes
+    dtype : of kind S or U
+    name : for messages
 
     Raises
     ------

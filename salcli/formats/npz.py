@@ -19,6 +19,11 @@ class NpzReader(NpyReader):
     def __init__(self, file: ByteFile, options: ReadOptions) -> None:
         """Find the matrix and its keys.
 
+        Parameters
+        ----------
+        file : the archive
+        options : which arrays are read, and how
+
         Raises
         ------
         FormatError : it is no npz, or what is meant is not clear
@@ -108,12 +113,12 @@ class NpzReader(NpyReader):
             return (self.n,)
 
     def read(self, start: int, stop: int) -> Embeddings:
-        """Read rows into memory of their own."""
+        """Return rows in memory of their own (see `Reader.read`)."""
         batch = super().read(start, stop)
         return Embeddings(batch.vectors, batch.rows, self._keys_at(start, stop))
 
     def batches(self, start: int, stop: int, rows: int, out: Floats | None = None) -> Iterator[Embeddings]:
-        """Read rows, at most `rows` at a time, into memory that they share."""
+        """Yield rows in batches that share memory (see `Reader.batches`)."""
         for batch in super().batches(start, stop, rows, out):
             first = int(batch.rows[0])
             yield Embeddings(batch.vectors, batch.rows, self._keys_at(first, first + len(batch)))
@@ -131,7 +136,7 @@ class NpzReader(NpyReader):
             yield from (self._keys_at(start, stop) or () for start, stop in self.ranges())
 
     def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
-        """Return the SHA-256 of the file as it is on disk; stop early when `is_wanted` returns False."""
+        """Return the hash of the archive as it is on disk (see `Reader.digest`)."""
         return self.archive.file.digest(algorithm, is_wanted)
 
     def close(self) -> None:

@@ -55,11 +55,11 @@ class Archive:
         return self._zip
 
     def size(self, member: str) -> int:
-        """Return how many bytes a member unpacks to; no more are read."""
+        """Return how many bytes `member` unpacks to; no more are read."""
         return self.zip.getinfo(member).file_size
 
     def growth(self, member: str) -> float:
-        """Return how many times larger a member is unpacked."""
+        """Return how many times larger `member` is when it is unpacked."""
         info = self.zip.getinfo(member)
         return info.file_size / max(1, info.compress_size)
 
@@ -69,7 +69,12 @@ class Archive:
         return [name.removesuffix(".npy") for name in self.names]
 
     def stream(self, member: str, name: str) -> Stream:
-        """Read a member from its first byte.
+        """Return a reader of a member, at its first byte.
+
+        Parameters
+        ----------
+        member : with its suffix `.npy`
+        name : for messages
 
         Raises
         ------
@@ -92,7 +97,7 @@ class Archive:
 
 
 def describe_zip(names: list[str]) -> str:
-    """Return what a zip is that is no npz, and what to do about it, by the names of its members."""
+    """Return what a zip is that is no npz, and what to do about it, by the `names` of its members."""
     if any(name.startswith("xl/") for name in names):
         return "an Excel workbook: save the sheet as tab-separated text"
     if any(name.startswith(("word/", "ppt/")) or name == "content.xml" for name in names):
@@ -107,7 +112,7 @@ def describe_zip(names: list[str]) -> str:
 
 
 def is_artifact(path: str) -> bool:
-    """Return whether an `.npz` is an artifact rather than embeddings, by its member names."""
+    """Return whether the file at `path` is an artifact rather than embeddings, by its members' names."""
     try:
         with zipfile.ZipFile(path) as archive:
             return {"header.npy", "singular_values.npy"} <= set(archive.namelist())

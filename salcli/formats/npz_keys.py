@@ -31,7 +31,7 @@ MAX_GROWTH, ANY_GROWTH_BYTES = 500, 64 << 20  # numpy pads strings, so that long
 
 
 class KeyList(ABC):
-    """A list of strings in an archive, told from the headers of its arrays."""
+    """A list of strings in an archive, found by the headers of its arrays."""
 
     def __init__(self, archive: Archive, name: str, length: int) -> None:
         self.archive, self.name, self.length = archive, name, length
@@ -102,7 +102,19 @@ class JoinedKeys(KeyList):
 
 
 def require_size(archive: Archive, member: Member, name: str, header: NpyHeader) -> None:
-    """Refuse an array that is not as large as its header says, or hardly anything in its archive."""
+    """Check that an array has the size that its header says, and was not compressed beyond measure.
+
+    Parameters
+    ----------
+    archive : that holds it
+    member : the array
+    name : of it, without suffix
+    header : of it
+
+    Raises
+    ------
+    FormatError : it is not so
+    """
     if header.offset + header.n_bytes != member.size:
         raise FormatError(
             f"{member.name}: {header.n_items} items of {header.dtype.itemsize} bytes do not take the {member.size} "
@@ -113,7 +125,7 @@ def require_size(archive: Archive, member: Member, name: str, header: NpyHeader)
 
 
 def find_lists(archive: Archive) -> tuple[dict[str, KeyList], list[FormatError]]:
-    """Find all lists of strings by the headers alone.
+    """Return all lists of strings in `archive`, found by the headers alone.
 
     Returns
     -------
@@ -132,7 +144,12 @@ def find_lists(archive: Archive) -> tuple[dict[str, KeyList], list[FormatError]]
 
 
 def find_list(archive: Archive, name: str) -> KeyList | None:
-    """Return the list of strings that an array is, or that it holds the offsets of.
+    """Return the list of strings that an array is, or that it holds the offsets of; None for other arrays.
+
+    Parameters
+    ----------
+    archive : that holds it
+    name : of the array, without suffix
 
     Raises
     ------
@@ -164,6 +181,7 @@ def write_keys(begin: Callable[[str], Any], name: str, keys: Sequence[str], matr
     ----------
     begin : opens the array of a name for writing, as a context
     name : of the list
+    keys : of all rows
     matrix_bytes : size of the matrix beside it
     target : the file, for messages
 

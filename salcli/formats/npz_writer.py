@@ -48,7 +48,12 @@ class NpzWriter(Writer):
 
     @classmethod
     def create(cls, output: Output) -> "NpzWriter":
-        """Start an output."""
+        """Return a writer for `output`.
+
+        Raises
+        ------
+        FormatError : keys have no place in the output
+        """
         return cls(
             output.open(),
             n=output.n,
@@ -66,7 +71,7 @@ class NpzWriter(Writer):
         return member
 
     def begin(self, name: str) -> None:
-        """Write the rows that follow to the array of a name."""
+        """Write the rows that follow to the array called `name`, one of those that are erased too."""
         self._member.close()
         self._dtype = self._beside.erased[name]
         self._member = self._begun(name)
@@ -77,11 +82,11 @@ class NpzWriter(Writer):
         return self._archive.open(info, "w", force_zip64=True)
 
     def encode(self, batch: Embeddings) -> Embeddings:
-        """Lay rows out as they will be written; safe on any thread."""
+        """Return `batch` in the dtype of the output; safe on any thread."""
         return batch.with_vectors(np.ascontiguousarray(batch.vectors, dtype=self._dtype))
 
     def write(self, piece: Embeddings) -> None:
-        """Append rows."""
+        """Append `piece`, which `encode` returned."""
         vectors: Floats = piece.vectors
         self._member.write(vectors.tobytes())
         if self._keys is not None:

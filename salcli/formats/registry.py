@@ -85,9 +85,15 @@ FOREIGN_SUFFIXES = frozenset(  # other programs expect what these promise
 
 
 def names(separator: str = ", ", last: str = ", ") -> str:
-    """Join the names of all formats, for messages and help."""
-    every = [one.name for one in FORMATS]
-    return last.join([separator.join(every[:-1]), every[-1]])
+    """Return the names of all formats as text, for messages and help.
+
+    Parameters
+    ----------
+    separator : between two names
+    last : before the last one
+    """
+    found = [one.name for one in FORMATS]
+    return last.join([separator.join(found[:-1]), found[-1]])
 
 
 def recognised(head: bytes) -> Format:
@@ -96,11 +102,11 @@ def recognised(head: bytes) -> Format:
 
 
 def named(name: str) -> Format:
-    """Return the format of a name that is known to be one."""
+    """Return the format called `name`, which is known to be one."""
     return next(one for one in FORMATS if one.name == name)
 
 
-def _asked_for(name: str, option: str) -> Format:
+def _requested_format(name: str, option: str) -> Format:
     if name not in (one.name for one in FORMATS):
         raise ParameterError(option, name, f"expected one of {names()}")
     return named(name)
@@ -123,14 +129,14 @@ def open_source(path: str, options: ReadOptions | None = None) -> Source:
     FormatError : it is not an embedding file; the message says what it is
     """
     options = options or ReadOptions()
-    forced = None if options.format is None else _asked_for(options.format, "format")
+    forced = None if options.format is None else _requested_format(options.format, "format")
     file = ByteFile.open(path)
     try:
         kind = _kind(file, forced, options)
         reader = kind.reader(file, options)
         if options.keyed is not None and reader.has_keys != options.keyed:
-            given, fault = ("`keyed`", "has no") if options.keyed else ("`keyed=False`", "always has")
-            raise UsageError(f"{given}: {file.name} is {kind}, which {fault} keys")
+            option, fault = ("`keyed`", "has no") if options.keyed else ("`keyed=False`", "always has")
+            raise UsageError(f"{option}: {file.name} is {kind}, which {fault} keys")
         if options.keys_file is not None:
             reader = KeyedReader(reader, options.keys_file)
         return Source([reader], allow_nonfinite=options.allow_nonfinite)
@@ -141,21 +147,27 @@ def open_source(path: str, options: ReadOptions | None = None) -> Source:
 
 def _kind(file: ByteFile, forced: Format | None, options: ReadOptions) -> Format:
     found = recognised(file.head())
-    wanted = forced or found
-    if wanted is not found and (wanted.has_magic or found.has_magic):
-        raise FormatError(f"{file.name}: not {wanted}: its content is {found}")
+    kind = forced or found
+    if kind is not found and (kind.has_magic or found.has_magic):
+        raise FormatError(f"{file.name}: not {kind}: its content is {found}")
     promised = [one for one in _with_suffix(Path(file.name).suffix) if one.has_magic]
     if found is FORMATS[-1] and promised:
         raise FormatError(f"{file.name}: not {promised[0]}, whatever its name says")
-    if not wanted.holds_several_arrays and (options.dataset or options.keys_dataset):
-        name, given = ("dataset", options.dataset) if options.dataset else ("keys_dataset", options.keys_dataset)
+    if not kind.holds_several_arrays and (options.dataset or options.keys_dataset):
+        name, value = ("dataset", options.dataset) if options.dataset else ("keys_dataset", options.keys_dataset)
         several = " and ".join(one.name for one in FORMATS if one.holds_several_arrays)
-        raise ParameterError(name, given, f"{file.name} is {wanted}; only {several} hold several arrays")
-    return wanted
+        raise ParameterError(name, value, f"{file.name} is {kind}; only {several} hold several arrays")
+    return kind
 
 
 def open_beside(source: Source, name: str, options: ReadOptions) -> Source:
-    """Open another matrix of a source's file, of the same rows and width.
+    """Return another matrix of a source's file, of the same rows and width.
+
+    Parameters
+    ----------
+    source : of one file
+    name : of the matrix
+    options : the source was opened with
 
     Raises
     ------
@@ -179,11 +191,23 @@ def open_beside(source: Source, name: str, options: ReadOptions) -> Source:
 
 
 def output_format(target: str, source: Source, forced: str | None) -> str:
-    """Return the output's format: the requested one, else that of the suffix, else the input's."""
+    """Return the name of the output's format: the requested one, else that of the suffix, else the input's.
+
+    Parameters
+    ----------
+    target : a file's name, or `-` for stdout
+    source : the input
+    forced : the requested format, or None
+
+    Raises
+    ------
+    UsageError : the suffix is one that is not written
+    ParameterError : there is no format of the requested name
+    """
     if Path(target).suffix in READ_ONLY_SUFFIXES:
         raise UsageError(f"{target}: {Path(target).suffix} is read but not written: use .gz")
     if forced is not None:
-        return _asked_for(forced, "output_format").name
+        return _requested_format(forced, "output_format").name
     name = Path(target.removesuffix(COMPRESSED_SUFFIX))
     fitting = [one for one in FORMATS if one.is_text] if target == atomic.STDOUT else _with_suffix(name.suffix.lower())
     if not fitting and name.suffix.lower() in FOREIGN_SUFFIXES:

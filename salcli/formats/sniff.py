@@ -1,4 +1,4 @@
-"""What a file is, by its first bytes: the formats that are read, and those that are refused by name."""
+"""What a file is, by its first bytes: the formats that are read, and those that are rejected by name."""
 
 import codecs
 import re
@@ -67,12 +67,12 @@ class Header(NamedTuple):
 
 
 def compression_of(head: bytes) -> str | None:
-    """Name the compression that `head` starts with, or None."""
+    """Return the name of the compression that `head`, a file's first bytes, starts with; None if it is plain."""
     return next((name for magic, name in COMPRESSIONS.items() if head.startswith(magic)), None)
 
 
 def refusal(head: bytes) -> str | None:
-    """Say what a file is that salcli cannot read, or None."""
+    """Return what a file is that salcli cannot read, by its first bytes `head`; None if it may be read."""
     if not head:
         return "an empty file"
     for magic, reason in REFUSED:
@@ -94,18 +94,18 @@ def refusal(head: bytes) -> str | None:
 
 
 def word2vec_header(head: bytes) -> Header | None:
-    """Read `n d` from line 1, if it is two non-negative integers and nothing else."""
+    """Return the header `n d` in the first line of `head`, if that is two non-negative integers and nothing else."""
     match = HEADER.match(head)
     return Header(int(match[1]), int(match[2]), match.end()) if match else None
 
 
 def is_word2vec_text(head: bytes) -> bool:
-    """Return whether content begins with a word2vec header and a row of text."""
+    """Return whether content that begins with `head` (64 KiB) has a word2vec header and a row of text."""
     return _has_header(head, is_binary=False)
 
 
 def is_word2vec_binary(head: bytes) -> bool:
-    """Return whether content begins with a word2vec header and a binary record."""
+    """Return whether content that begins with `head` (64 KiB) has a word2vec header and a binary record."""
     return _has_header(head, is_binary=True)
 
 
@@ -115,7 +115,7 @@ def _has_header(head: bytes, *, is_binary: bool) -> bool:
 
 
 def looks_like_vectors(line: str) -> bool:
-    """Return whether it is the first line of a text or binary file of vectors: a word and numbers, or `n d`."""
+    """Return whether `line` may be the first of a text or binary file of vectors: a word and numbers, or `n d`."""
     data = line.encode("utf-8", "surrogateescape")
     fields = data.split()
     return HEADER.match(data) is not None or (len(fields) > 3 and all(map(NUMBER.fullmatch, fields[-3:])))

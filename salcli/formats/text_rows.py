@@ -29,18 +29,24 @@ Place = Callable[[int], str]  # names line i, for messages
 
 
 def shown(word: bytes, limit: int = 40) -> str:
-    """Quote a word for a message, shortened."""
+    """Return `word` quoted for a message, shortened to `limit` characters."""
     text = word[: limit * 4].decode("utf-8", "backslashreplace")
     return repr(text[:limit] + "…" if len(text) > limit else text)
 
 
 def count_fields(line: bytes) -> int:
-    """Count the fields of a row, its word included."""
+    """Return the number of fields of the row `line`, its word included."""
     return len(FIELD.findall(line))
 
 
 def split_row(line: bytes, d: int, where: str) -> tuple[bytes, list[bytes]]:
-    """Split a row into its word and the d fields of its vector.
+    """Return the word of a row and the d fields of its vector.
+
+    Parameters
+    ----------
+    line : the row, without its line end
+    d : dimensions
+    where : names the line, for messages
 
     Raises
     ------
@@ -61,7 +67,13 @@ def split_row(line: bytes, d: int, where: str) -> tuple[bytes, list[bytes]]:
 
 
 def parse_row(line: bytes, d: int, where: str) -> tuple[bytes, list[float]]:
-    """Read a row: its word and d numbers, each of a strict spelling (no `1_0`, no `0,5`).
+    """Return the word of a row and its d numbers, each of a strict spelling (no `1_0`, no `0,5`).
+
+    Parameters
+    ----------
+    line : the row, without its line end
+    d : dimensions
+    where : names the line, for messages
 
     Raises
     ------
@@ -77,13 +89,19 @@ def parse_row(line: bytes, d: int, where: str) -> tuple[bytes, list[float]]:
 
 
 def ends_in_number(word: bytes) -> bool:
-    """Return whether a word holds a space and its last part is a number: the row may be one number too long."""
+    """Return whether `word` holds a space and its last part is a number: the row may be one number too long."""
     parts = FIELD.findall(word)
     return len(parts) > 1 and NUMBER.fullmatch(parts[-1]) is not None
 
 
 def parse_numbers(line: bytes, d: int, where: str) -> list[float]:
-    """Read a row without a word, each of its d numbers of a strict spelling.
+    """Return the d numbers of a row without a word, each of a strict spelling.
+
+    Parameters
+    ----------
+    line : the row, without its line end
+    d : dimensions
+    where : names the line, for messages
 
     Raises
     ------
@@ -102,7 +120,7 @@ WORD, WHOLE, POINTED = "word", "whole number, NaN or Inf", "number with point or
 
 
 def kind_of_first(line: bytes) -> str:
-    """Return what a row, or a word, begins with: WORD, WHOLE or POINTED."""
+    """Return what `line`, a row or a word, begins with: WORD, WHOLE or POINTED."""
     first = FIELD.search(line)
     if first is None or not NUMBER.fullmatch(first[0]):
         return WORD
@@ -110,7 +128,7 @@ def kind_of_first(line: bytes) -> str:
 
 
 def begins_with_words(kinds: Collection[str]) -> bool | None:
-    """Return whether rows that begin with these kinds of fields have words; None: nobody can tell.
+    """Return whether rows that begin with fields of these `kinds` have words; None where they do not decide it.
 
     Numbers with point or exponent at the head of every row are the vectors' first coordinates; whole numbers are
     words (the ids of a graph's nodes). Where both stand there and nothing else, either may be meant.
@@ -145,22 +163,27 @@ class Lines:
         return not bool(np.any(is_space[1:] & is_space[:-1]) or at_ends.any() or np.any(np.diff(feeds) == 1))
 
     def lines(self) -> list[bytes]:
-        """Split into lines."""
+        """Return the lines."""
         return self.data.split(b"\n")
 
     def field_counts(self) -> list[int]:
-        """Count the fields of every line."""
+        """Return the number of fields of every line."""
         if not self.is_regular:
             return [count_fields(line) for line in self.lines()]
         return [int(np.count_nonzero(self._is_space[start:end])) + 1 for start, end in self._extents()]
 
     def _extents(self) -> list[tuple[int, int]]:
-        """Say where each line begins and ends."""
+        """Return where each line begins and ends."""
         feeds = self._feeds.tolist()
         return list(zip([0, *(feed + 1 for feed in feeds)], [*feeds, len(self.data)], strict=True))
 
     def words(self, d: int, place: Place) -> list[bytes]:
-        """Read the words alone.
+        """Return the words alone.
+
+        Parameters
+        ----------
+        d : dimensions
+        place : names a line, for messages
 
         Raises
         ------
@@ -177,7 +200,12 @@ class Lines:
         return words
 
     def rows(self, d: int, place: Place) -> tuple[list[bytes], NDArray[np.float64]]:
-        """Read words and vectors.
+        """Return words and vectors.
+
+        Parameters
+        ----------
+        d : dimensions
+        place : names a line, for messages
 
         Returns
         -------
@@ -196,7 +224,12 @@ class Lines:
         return _stacked([parse_row(line, d, place(i)) for i, line in enumerate(self.lines())], d)
 
     def numbers(self, d: int, place: Place) -> NDArray[np.float64]:
-        """Read vectors `[n, d]` of rows without words.
+        """Return the vectors `[n, d]` of rows without words.
+
+        Parameters
+        ----------
+        d : dimensions
+        place : names a line, for messages
 
         Raises
         ------
@@ -270,7 +303,13 @@ def _parsed(data: bytes, d: int, *, has_words: bool = True) -> tuple[list[bytes]
 
 
 def to_text(vectors: NDArray[Any], separator: bytes = b" ") -> list[memoryview]:
-    """Write rows `[n, d]` as the shortest decimals that read back the same, with a separator between two."""
+    """Return each row as text: the shortest decimals that read back the same.
+
+    Parameters
+    ----------
+    vectors : `[n, d]` float32 or float64, contiguous
+    separator : one byte between two numbers
+    """
     import orjson
 
     characters = np.frombuffer(

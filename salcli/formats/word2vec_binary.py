@@ -33,6 +33,11 @@ class Word2vecBinaryReader(SpanReader):
     def __init__(self, file: ByteFile, options: ReadOptions) -> None:
         """Read the header; a compressed file is unpacked and surveyed.
 
+        Parameters
+        ----------
+        file : of the records
+        options : how rows are read
+
         Raises
         ------
         FormatError : there is no header, or it announces more than the file can hold
@@ -69,7 +74,7 @@ class Word2vecBinaryReader(SpanReader):
         return re.compile(record, re.DOTALL), re.compile(rb"(?:%s)*+" % record.replace(b"(", b"(?:"), re.DOTALL)
 
     def survey(self) -> Iterator[Span]:
-        """Walk over the records through one buffer, and yield where they are.
+        """Yield where the records are, read through one buffer.
 
         Raises
         ------
@@ -117,7 +122,7 @@ class Word2vecBinaryReader(SpanReader):
         return record.findall(buffer, position, records.end())
 
     def _cut(self, words: list[bytes], row: int) -> Iterator[list[bytes]]:
-        """Split the words of rows `row`… into those of spans."""
+        """Yield the words of rows `row`… in parts, those of one span each."""
         start = 0
         while start < len(words):
             stop = start + min(self._rows_per_span, self.partition - (row + start) % self.partition)
@@ -160,7 +165,7 @@ class Word2vecBinaryReader(SpanReader):
             )
 
     def parse(self, span: Span) -> Embeddings:
-        """Read records.
+        """Return the records of `span`.
 
         Raises
         ------
@@ -200,7 +205,7 @@ class Word2vecBinaryReader(SpanReader):
             yield self._keys(span, words or self._patterns[0].findall(self.file.read_at(span.offset, span.n_bytes)))
 
     def place(self, row: int) -> str:
-        """Return where a row is."""
+        """Return where `row` is: its record, counted from 0."""
         return f"record {row}"
 
 
@@ -217,11 +222,16 @@ class Word2vecBinaryWriter(Writer):
 
     @classmethod
     def create(cls, output: Output) -> "Word2vecBinaryWriter":
-        """Start an output."""
+        """Return a writer for `output`.
+
+        Raises
+        ------
+        FormatError : its dtype is not float32
+        """
         return cls(output.open(), n=output.n, d=output.d, dtype=output.dtype, target=output.target)
 
     def encode(self, batch: Embeddings) -> bytes:
-        """Lay rows out as records; safe on any thread.
+        """Return the records of `batch`; safe on any thread.
 
         Raises
         ------
@@ -238,7 +248,7 @@ class Word2vecBinaryWriter(Writer):
         return b"".join([b"%b %b" % (word, row.tobytes()) for word, row in zip(words, vectors, strict=True)])
 
     def write(self, piece: bytes) -> None:
-        """Append an encoded batch."""
+        """Append `piece`, which `encode` returned."""
         self._handle.write(piece)
 
 

@@ -36,6 +36,12 @@ class TextReader(SpanReader):
     def __init__(self, file: ByteFile, options: ReadOptions, *, has_header: bool) -> None:
         """Survey the file.
 
+        Parameters
+        ----------
+        file : of the rows
+        options : how rows are read
+        has_header : whether line 1 holds the numbers of rows and dimensions
+
         Raises
         ------
         FormatError : it is not rows of text vectors, or not as many as its header announces
@@ -109,7 +115,7 @@ class TextReader(SpanReader):
         return most_frequent(Counter(first.field_counts())) - has_words
 
     def _look_at_first_fields(self, lines: Lines, row: int, kinds: dict[str, int]) -> None:
-        """Note the first row that begins with each kind of field, until one begins with a word."""
+        """Record the first row that begins with each kind of field, until one begins with a word."""
         for i, line in enumerate(lines.lines(), row):
             kind = text_rows.kind_of_first(line)
             kinds.setdefault(kind, i)
@@ -127,7 +133,7 @@ class TextReader(SpanReader):
 
         Raises
         ------
-        FormatError : nobody can tell
+        FormatError : they do not decide it
         """
         found = text_rows.begins_with_words(kinds)
         if found is None:
@@ -155,7 +161,7 @@ class TextReader(SpanReader):
             yield offset, ahead[: _end_of_rows(ahead) or len(ahead)]
 
     def parse(self, span: Span) -> Embeddings:
-        """Read complete lines.
+        """Return the rows of `span`, which is complete lines.
 
         Raises
         ------
@@ -204,7 +210,7 @@ class TextReader(SpanReader):
         return lambda i: f"{self.path}: {self.place(span.first_row + i)}"
 
     def place(self, row: int) -> str:
-        """Return where a row is, counting lines from 1 as `sed -n` does."""
+        """Return where `row` is: its line, counted from 1 as `sed -n` does."""
         return f"line {self._first_line + row}"
 
 
@@ -220,12 +226,15 @@ read_glove = partial(TextReader, has_header=False)
 
 
 def most_frequent(counts: Counter[int]) -> int:
-    """Return the most frequent field count; of equally frequent ones the smaller, since a word may hold spaces."""
+    """Return the most frequent field count in `counts`; of equally frequent ones the smaller.
+
+    A word may hold spaces, which makes a row longer.
+    """
     return int(min(counts, key=lambda count: (-counts[count], count))) if counts else 0
 
 
 def _cut(data: bytes, rows: int, partition: int, row: int) -> Iterator[bytes]:
-    """Split lines, the first of which is `row`, into pieces of at most `rows` that do not cross a partition's end."""
+    """Yield lines, the first of which is `row`, in pieces of at most `rows` that do not cross a partition's end."""
     if data.count(b"\n") < min(rows, partition - row % partition):
         yield data
         return
@@ -265,7 +274,7 @@ class TextWriter(Writer):
             handle.write(f"{n} {d}\n".encode())
 
     def encode(self, batch: Embeddings) -> list[bytes]:
-        """Write rows as text, piece by piece; safe on any thread.
+        """Return the rows of `batch` as text, piece by piece; safe on any thread.
 
         Raises
         ------
@@ -297,11 +306,11 @@ class TextWriter(Writer):
             raise FormatError(f"{self._target}: key {text_rows.shown(words[0])} in line 1 would be taken for a header")
 
     def write(self, piece: list[bytes]) -> None:
-        """Append an encoded batch."""
+        """Append `piece`, which `encode` returned."""
         self._handle.writelines(piece)
 
     def close(self) -> None:
-        """Make sure that a file without a header reads back, its dimension and its words.
+        """Check that a file without a header reads back, its dimension and its words.
 
         Raises
         ------

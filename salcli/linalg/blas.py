@@ -32,12 +32,12 @@ def subtract_product(x: Array, c: Array, l_t: Array, *, times: float = 1.0) -> N
 
     Raises
     ------
-    ValueError : they are not like that; BLAS itself would write anywhere
+    ValueError : dtypes, shapes or order differ from these; BLAS would write outside the arrays
     """
     (n, d), k = x.shape, len(l_t)
-    lies_well = x.flags.c_contiguous and l_t.flags.c_contiguous and x.flags.writeable
+    is_contiguous = x.flags.c_contiguous and l_t.flags.c_contiguous and x.flags.writeable
     is_double = x.dtype == c.dtype == l_t.dtype == np.float64
-    if not lies_well or not is_double or (c.shape, l_t.shape) != ((n, k), (k, d)):
+    if not is_contiguous or not is_double or (c.shape, l_t.shape) != ((n, k), (k, d)):
         raise ValueError(f"x {x.shape}, c {c.shape} and l_t {l_t.shape} are not float64 [n, d], [n, k] and [k, d]")
     if not x.size or not k:
         return
@@ -47,7 +47,7 @@ def subtract_product(x: Array, c: Array, l_t: Array, *, times: float = 1.0) -> N
         return
     if not c.flags.c_contiguous:
         c = np.asfortranarray(c)
-    # To BLAS, whose matrices lie in Fortran order, x is xᵀ [d, n] and l_t is l [d, k].
+    # To BLAS, whose matrices are in Fortran order, x is xᵀ [d, n] and l_t is l [d, k].
     is_turned = not c.flags.c_contiguous
     rows, width, inner = ctypes.c_int(n), ctypes.c_int(d), ctypes.c_int(k)
     dgemm(
@@ -63,10 +63,11 @@ def _address(matrix: Array) -> int:
 
 @functools.cache
 def blas_product() -> Dgemm | None:
-    """Find BLAS's function where scipy gives it to compiled code; None if its integers are not C's.
+    """Return BLAS's dgemm where scipy exports it to compiled code; None if its integers are not C's.
 
-    scipy's function for Python (`scipy.linalg.blas.dgemm`) lets no other thread work. The library comes with the first
-    call: where BLAS is to be limited to one thread, set the limit first.
+    scipy's function for Python (`scipy.linalg.blas.dgemm`) holds the GIL. The library is loaded by the first call:
+    where BLAS
+    is to be limited to one thread, set the limit first.
     """
     capsule = scipy_module("linalg", "cython_blas").__pyx_capi__["dgemm"]
     name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
@@ -106,11 +107,20 @@ _loading = threading.Lock()
 
 
 def scipy_module(package: str, name: str) -> Any:
-    """Load `scipy.<package>.<name>`, a compiled module, alone: its package imports much that no pass needs.
+    """Return `scipy.<package>.<name>`, a compiled module, loaded alone: its package imports much that no pass needs.
 
     Where that module is not found on its own, the package brings it.
+
+    Parameters
+    ----------
+    package : the subpackage of scipy, such as `linalg`
+    name : the module in it
+
+    Raises
+    ------
+    ImportError : scipy has no such module
     """
-    with _loading:  # several threads may want it first
+    with _loading:  # several threads may load it first
         return _loaded(package, name)
 
 

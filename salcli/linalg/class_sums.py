@@ -56,7 +56,7 @@ class RowSums:
 
     @staticmethod
     def best_rows(d: int) -> int:
-        """Return how many rows are added up at once: batches of so many are not gathered first."""
+        """Return how many rows of `d` dimensions are added up at once: batches of so many are not gathered first."""
         return max(1, WIDE_ELEMENTS // max(1, d))
 
     @property
@@ -66,7 +66,13 @@ class RowSums:
         return self._buffer
 
     def add(self, x: NDArray[Any], z: LabelMatrix) -> None:
-        """Add rows x `[n, d]` of any float dtype, which are copied if they are needed later, and their labels."""
+        """Add rows and their labels; rows are copied if they are needed later.
+
+        Parameters
+        ----------
+        x : `[n, d]` of any float dtype
+        z : `[n, width]` labels of the same rows
+        """
         with np.errstate(over="ignore", invalid="ignore"):  # sums that are not finite are refused in the end
             self._n += len(z)
             self._root_z = math.hypot(self._root_z, z.norm)
@@ -147,7 +153,7 @@ class ScatterSums(RowSums):
 
     @staticmethod
     def best_rows(d: int) -> int:
-        """Return how many rows make a block."""
+        """Return how many rows of `d` dimensions make a block."""
         return max(1, SCATTER_ELEMENTS // max(1, d))
 
     def _sum_up(self, x: NDArray[Any], z: LabelMatrix) -> None:
@@ -201,12 +207,20 @@ class Grouping:
     """Partitions of a file that one piece of work adds up: with fewer, Python's share of the time would be felt."""
 
     def suits(self, n: int, d: int, z: LabelMatrix, dtype: np.dtype[Any]) -> bool:
-        """Return whether n rows are enough, and of the kind, to be added up in groups."""
+        """Return whether rows are many enough, and of the kind, to be added up in groups: float32, with one class each.
+
+        Parameters
+        ----------
+        n : rows
+        d : dimensions
+        z : labels, of any number of rows; only its columns count
+        dtype : of the rows
+        """
         is_one_hot = z.n_one_hot == z.width and z.width * d <= MOST_SUMS
         return bool(dtype == np.float32 and is_one_hot and n * d >= self.least_elements)
 
     def block_rows(self, d: int) -> int:
-        """Return how many rows are added up at once: batches of so many are not copied first."""
+        """Return how many rows of `d` dimensions are added up at once: batches of so many are not copied first."""
         return max(GROUP, power_of_two(min(self.block_elements // max(1, d), BLOCK_ROWS)))
 
 
@@ -221,7 +235,13 @@ class GroupedSums(RowSums):
     _kind = np.float32
 
     def __init__(self, d: int, width: int, grouping: Grouping) -> None:
-        """Start from zero; d, width : columns of X and Z."""
+        """Start from zero.
+
+        Parameters
+        ----------
+        d, width : columns of X and Z
+        grouping : how large groups and blocks are
+        """
         super().__init__(d, width, n_one_hot=width, rows=grouping.block_rows(d))
         self._measured = grouping.measured
         rows = self._rows

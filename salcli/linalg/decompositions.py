@@ -23,7 +23,7 @@ class ThinSVD(NamedTuple):
 
 
 def thin_svd(matrix: Array) -> ThinSVD:
-    """Decompose with fixed signs: the entry of each column of `u` that is largest in size is positive.
+    """Return the thin SVD of `matrix` `[d, c]`; the largest entry of each column of `u`, in size, is positive.
 
     The matrix is brought near 1 by a power of two, so that it may hold numbers of any size.
     """
@@ -36,20 +36,33 @@ def thin_svd(matrix: Array) -> ThinSVD:
 
 
 def singular_values(matrix: Array) -> Array:
-    """Return the singular values alone, in descending order: equal to rounding, several times faster."""
+    """Return the singular values of `matrix` `[d, c]` alone, descending: several times faster than `thin_svd`."""
     exponent = int(np.frexp(np.max(np.abs(matrix), initial=0.0))[1])
     return np.ldexp(np.linalg.svd(np.ldexp(matrix, -exponent), compute_uv=False), exponent)
 
 
 def numerical_rank(singular_values: Array, shape: tuple[int, ...], floor: float = 0.0) -> int:
-    """Count σ > σ₁·max(shape)·eps·10, and above `floor`, an absolute bound on rounding noise."""
+    """Return how many singular values are above σ₁·max(shape)·eps·10, and above `floor`.
+
+    Parameters
+    ----------
+    singular_values : `[m]`, descending
+    shape : of the matrix
+    floor : absolute bound on rounding noise
+    """
     if not len(singular_values):
         return 0
     return int(np.sum(singular_values > max(singular_values[0] * max(shape) * EPS * 10, floor)))
 
 
 def column_rank(columns: Array, *, is_centred: bool) -> int:
-    """Count the independent columns of `[n, c]`, each measured by its own size, from its mean if centred."""
+    """Return the number of linearly independent columns, each measured by its own size.
+
+    Parameters
+    ----------
+    columns : `[n, c]`
+    is_centred : subtract the mean of each column first
+    """
     sizes = np.linalg.norm(columns, axis=0)
     if is_centred:
         columns = columns - columns.mean(axis=0)
@@ -60,7 +73,7 @@ def column_rank(columns: Array, *, is_centred: bool) -> int:
 
 
 def orthonormality_error(columns: NDArray[Any]) -> float:
-    """Measure max |UᵀU − I|: 0 for orthonormal columns `[d, k]`."""
+    """Return max |UᵀU − I| of `columns` U `[d, k]`: 0 if they are orthonormal."""
     return float(np.max(np.abs(columns.T @ columns - np.eye(columns.shape[1])), initial=0.0))
 
 
@@ -75,7 +88,7 @@ class Reflections(NamedTuple):
 
 
 def completing_reflections(u: Array) -> Reflections:
-    """Complete orthonormal `u` `[d, k]` to a basis of ℝᵈ without ever forming it."""
+    """Return an orthogonal matrix, never formed, whose first k columns span the orthonormal columns of `u` `[d, k]`."""
     h, tau = np.linalg.qr(u, mode="raw")
     k = u.shape[1]
     v = np.tril(h.T, -1)
@@ -88,7 +101,7 @@ def completing_reflections(u: Array) -> Reflections:
 
 
 def all_finite(x: NDArray[Any]) -> bool:
-    """Return whether all elements are finite; the sum is checked first: NaN and Inf propagate."""
+    """Return whether all elements of `x`, of any shape, are finite; the sum is checked first: NaN and Inf propagate."""
     with np.errstate(over="ignore", invalid="ignore"):
         if x.flags.c_contiguous and x.dtype in (np.float32, np.float64):
             total = x.reshape(-1) @ x.reshape(-1)
@@ -98,12 +111,12 @@ def all_finite(x: NDArray[Any]) -> bool:
 
 
 def power_of_two(n: int) -> int:
-    """Return the largest power of two up to n (at least 1)."""
+    """Return the largest power of two up to `n` (at least 1)."""
     return 1 << (max(1, n).bit_length() - 1)
 
 
 def whole_tiles(n: int) -> int:
-    """Return the largest of 1, 2, 4 … times `TILE` that is at most n (at least one `TILE`), as rows of a block.
+    """Return the largest of 1, 2, 4 … times `TILE` that is at most `n` (at least one `TILE`), as rows of a block.
 
     Files are cut into powers of two of rows, of which such blocks leave less over than other multiples do.
     """
@@ -111,7 +124,7 @@ def whole_tiles(n: int) -> int:
 
 
 def tiled_product(x: Array, matrix: Array) -> Array:
-    """Multiply rows `[n, d]` by a matrix `[d, k]`: `[n, k]`; in tiles, where BLAS is faster on small products."""
+    """Return rows `x` `[n, d]` times `matrix` `[d, k]`: `[n, k]`; in tiles, where BLAS is faster on small products."""
     n, (d, k) = len(x), matrix.shape
     rows = next((rows for rows in (TILE, TILE // 2, TILE // 4) if rows * d * k <= SMALL_PRODUCT), n)
     if rows >= n or n % rows:
@@ -121,7 +134,7 @@ def tiled_product(x: Array, matrix: Array) -> Array:
 
 
 def norm(x: NDArray[Any]) -> float:
-    """√Σ x², also of numbers whose squares are too small for float64; infinite if they are too large."""
+    """Return √Σ x² of `x` of any shape, also where squares underflow float64; infinite where they overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         flat = x.reshape(-1)
         power = float(flat @ flat)
@@ -132,7 +145,7 @@ def norm(x: NDArray[Any]) -> float:
 
 
 def symmetric_eigen(matrix: Array) -> tuple[Array, Array]:
-    """Return the eigenvalues `[d]` of a symmetric matrix, descending, and its eigenvectors `[d, d]` as columns.
+    """Return eigenvalues `[d]`, descending, and eigenvectors `[d, d]`, as columns, of a symmetric `matrix` `[d, d]`.
 
     The matrix is brought near 1 by a power of two, so that it may hold numbers of any size.
     """

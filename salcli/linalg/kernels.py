@@ -43,7 +43,7 @@ class Kernel:
             raise UsageError(f"`degree={self.degree}` and `coef0={self.coef0}`: expected p ≥ 1 and c₀ ≥ 0")
 
     def against(self, y: NDArray[Any]) -> "KernelRow":
-        """Prepare rows `[m, d]` for comparison with any number of others."""
+        """Return a function that compares any rows with `y` `[m, d]`, of which it keeps a float64 copy."""
         y = y.astype(np.float64)
         if self.name != "rbf":
             return KernelRow(self, y, np.zeros(y.shape[1]), np.zeros(len(y)))
@@ -53,11 +53,17 @@ class Kernel:
         return KernelRow(self, y, centre, _squares(y))
 
     def gram(self, x: NDArray[Any], y: NDArray[Any]) -> Array:
-        """Evaluate the kernel on all pairs of `x` `[n, d]` and `y` `[m, d]`: `[n, m]`."""
+        """Return the kernel of all pairs of rows of `x` `[n, d]` and `y` `[m, d]`: `[n, m]`.
+
+        Raises
+        ------
+        ShapeError : the widths differ
+        RowRowRangeError : kernel values that float64 cannot hold, in a row of x, in a row of x
+        """
         return self.against(y)(x)
 
     def diagonal(self, x: NDArray[Any]) -> Array:
-        """Evaluate K(x, x) of every row: `[n]`."""
+        """Return K(x, x) of every row of `x` `[n, d]`: `[n]`."""
         if self.name == "rbf":
             return np.ones(len(x))
         squares = _squares(x.astype(np.float64))
@@ -81,7 +87,7 @@ class KernelRow:
     """`[m]` ‖y‖², for rbf."""
 
     def __call__(self, x: NDArray[Any]) -> Array:
-        """Compare rows `[n, d]`.
+        """Return the kernel of rows `x` `[n, d]` with the m rows.
 
         Returns
         -------
@@ -90,7 +96,7 @@ class KernelRow:
         Raises
         ------
         ShapeError : rows of another width
-        RangeError : values that float64 cannot hold
+        RowRangeError : kernel values that float64 cannot hold, in a row of x
         """
         if x.ndim != 2 or x.shape[1] != self.y.shape[1]:
             raise ShapeError(f"the kernel compares rows of {self.y.shape[1]} dimensions, not {x.shape}")
@@ -133,14 +139,14 @@ def block_rows(n_columns: int) -> int:
 
 
 def blocks(n: int, n_columns: int) -> Iterator[slice]:
-    """Return slices of `block_rows(n_columns)` rows that cover the n rows of a Gram matrix."""
+    """Return slices of `block_rows(n_columns)` rows that cover the `n` rows of a Gram matrix of `n_columns` columns."""
     size = block_rows(n_columns)
     return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 
 @contextmanager
 def counted_from(start: int) -> Iterator[None]:
-    """Have errors name rows of a whole batch, not of its block that begins with row `start`."""
+    """Count the row in a `RowRangeError` of the block from the whole batch, whose row `start` is the block's first."""
     try:
         yield
     except RowRangeError as error:
@@ -163,7 +169,12 @@ class NystromMap:
 
     @classmethod
     def of(cls, kernel: Kernel, landmarks: NDArray[Any]) -> "NystromMap":
-        """Whiten the landmarks' Gram matrix.
+        """Return the map whose features whiten the landmarks' Gram matrix (Williams & Seeger 2001).
+
+        Parameters
+        ----------
+        kernel : of the features
+        landmarks : `[m, d]`
 
         Raises
         ------
@@ -184,6 +195,11 @@ class NystromMap:
 
         A pivoted Cholesky factor of the `[n, n]` Gram matrix does it in n³/3 steps and in the matrix's own memory;
         the features are those of `of` with all rows as landmarks, rotated.
+
+        Parameters
+        ----------
+        kernel : of the features
+        rows : `[n, d]`
 
         Raises
         ------
@@ -208,7 +224,10 @@ class NystromMap:
         return int(self.whitener.shape[1])
 
     def __call__(self, x: NDArray[Any]) -> Array:
-        """Map rows `[n, d]` to features `[n, r]`, always so many at once: no row's digits depend on its batch."""
+        """Return the features `[n, r]` of rows `x` `[n, d]`.
+
+        Rows are mapped in blocks of one size, so that no row's digits depend on its batch.
+        """
         features = np.empty((len(x), self.width))
         rows = block_rows(len(self.landmarks))
         for start in range(0, len(x), rows):

@@ -26,11 +26,11 @@ class LabelMatrix:
     width: int
     """Columns c of Z."""
     n_one_hot: int = 0
-    """How many leading columns hold exactly one 1 in each row (0: not known to)."""
+    """How many leading columns hold exactly one 1 in each row (0: not known)."""
 
     @classmethod
     def of(cls, z: NDArray[Any]) -> Self:
-        """Return the label matrix of a dense Z `[n, c]`, which may be one-hot.
+        """Return the label matrix of a dense `z` `[n, c]`, which may be one-hot.
 
         Raises
         ------
@@ -51,34 +51,37 @@ class LabelMatrix:
         return len(self.columns)
 
     def take(self, rows: Any) -> Self:
-        """Keep the rows that `rows` (positions or a slice) selects."""
+        """Return the rows that `rows` (positions or a slice) selects."""
         values = None if self.values is None else self.values[rows]
         return type(self)(self.columns[rows], values, self.width, self.n_one_hot)
 
     def with_ones(self) -> Self:
-        """Add a column of ones to Z."""
+        """Return the matrix with a further column, of ones."""
         n = len(self)
         columns = np.concatenate([self.columns, np.full((n, 1), self.width, np.int32)], axis=1)
         values = None if self.values is None else np.concatenate([self.values, np.ones((n, 1))], axis=1)
         return type(self)(columns, values, self.width + 1, self.n_one_hot)
 
     def to_dense(self) -> Self:
-        """Return the dense matrix `[n, c]`."""
-        every = np.arange(self.width, dtype=np.int32)
+        """Return the matrix with an entry in every column, zeros included: `values` is then Z `[n, c]`."""
+        columns = np.arange(self.width, dtype=np.int32)
         if self.values is None and self.columns.shape[1] == 1:
             values = np.eye(self.width).take(self.columns[:, 0], axis=0)
         else:
             values = np.zeros((len(self), self.width))
             np.put_along_axis(values, self.columns, 1.0 if self.values is None else self.values, axis=1)
-        return type(self)(np.broadcast_to(every, values.shape), values, self.width)
+        return type(self)(np.broadcast_to(columns, values.shape), values, self.width)
 
     @classmethod
     def concatenated(cls, parts: "Sequence[LabelMatrix]") -> "LabelMatrix":
-        """Return the rows of several matrices of the same columns, one after the other."""
+        """Return the rows of `parts`, at least one matrix and all of the same columns, one after the other."""
         if len(parts) == 1:
             return parts[0]
-        every = [part.values for part in parts if part.values is not None]
-        columns, values = np.concatenate([part.columns for part in parts]), np.concatenate(every) if every else None
+        entries = [part.values for part in parts if part.values is not None]
+        columns, values = (
+            np.concatenate([part.columns for part in parts]),
+            np.concatenate(entries) if entries else None,
+        )
         return cls(columns, values, parts[0].width, parts[0].n_one_hot)
 
     def add_sums_to(self, sums: Array) -> None:
@@ -89,7 +92,7 @@ class LabelMatrix:
             np.add.at(sums, self.columns.reshape(-1), self.values.reshape(-1))
 
     def add_products_to(self, sums: Array, x: Array) -> None:
-        """Add Σ z xᵀ to `sums` `[c, d]`."""
+        """Add Σ z xᵀ over rows `x` `[n, d]` to `sums` `[c, d]`, in place."""
         if self.values is not None and self.columns.shape[1] == self.width:
             sums += self.values.T @ x
             return

@@ -1,4 +1,4 @@
-"""`CrossMoments`: what fitting needs to know of X and Z, as a monoid that folds over any split of the rows."""
+"""`CrossMoments`: the statistics of X and Z that fitting needs, as a monoid that folds over any split of the rows."""
 
 import io
 import math
@@ -21,7 +21,7 @@ EPS, HALF_EPS32 = float(np.finfo(np.float64).eps), 2.0**-24
 
 
 class Statistics(Protocol):
-    """What a method needs to know of rows x and their labels z: a monoid, so that any split of the rows will do."""
+    """Statistics of rows x and their labels z that a method needs: a monoid, so that any split of the rows will do."""
 
     may_group: ClassVar[bool]
     """Whether float32 rows may be added up in groups first (see `Grouping`)."""
@@ -32,7 +32,7 @@ class Statistics(Protocol):
 
     @classmethod
     def zero(cls, d: int, c: int) -> Self:
-        """Return the neutral element of `+`, for rows of d dimensions and c columns of labels."""
+        """Return the neutral element of `+`, for rows of `d` dimensions and `c` columns of labels."""
 
     @classmethod
     def of_batches(cls, read: Read, d: int, c: int, *, grouping: Grouping | None = None) -> Self:
@@ -43,11 +43,11 @@ class Statistics(Protocol):
         read : called with the most rows a batch should have; returns batches x `[b, d]` (which may share one buffer),
             each with the labels of its rows
         d, c : columns of x and of the labels
-        grouping : add up in such float32 groups first ; None: float64 throughout
+        grouping : add up in such float32 groups first; None: float64 throughout
         """
 
     def add(self, x: NDArray[Any], z: NDArray[Any]) -> Self:
-        """Return the statistics with further rows x `[n, d]`, z `[n, c]`."""
+        """Return the statistics with further rows `x` `[n, d]` and their labels `z` `[n, c]`."""
 
     def __add__(self, other: Self) -> Self:
         """Return the statistics of the rows of both."""
@@ -57,22 +57,27 @@ class Statistics(Protocol):
         """Whether all sums are finite: NaN and Inf in a row propagate to them."""
 
     def is_accurate_enough(self, *, is_centred: bool = True) -> bool:
-        """Return whether rounding leaves no doubt; otherwise the rows are added up again without groups."""
+        """Return whether rounding leaves no doubt; otherwise the rows are added up again without groups.
+
+        Parameters
+        ----------
+        is_centred : the fit uses the centred cross-covariance
+        """
 
     @property
     def n_sums(self) -> int:
         """How many numbers are added up: a partition has several times as many, so that `+` costs little."""
 
     def to_bytes(self) -> bytes:
-        """Return the statistics as bytes that are the same wherever they are made."""
+        """Return the statistics as bytes, which are the same on every machine."""
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Return the statistics that `to_bytes` wrote."""
+        """Return the statistics from `data`, which `to_bytes` returned."""
 
 
 def _leg(hypotenuse: float, other: float) -> float:
-    """√(c² − a²), and 0 where rounding makes a > c."""
+    """Return √(c² − a²), and 0 where rounding makes a > c."""
     return math.sqrt(hypotenuse - other) * math.sqrt(hypotenuse + other) if hypotenuse > other else 0.0
 
 
@@ -98,7 +103,7 @@ class CrossMoments:
 
     @classmethod
     def zero(cls, d: int, c: int) -> Self:
-        """Return the neutral element of `+`."""
+        """Return the neutral element of `+` (see `Statistics.zero`)."""
         return cls(0, np.zeros(d), np.zeros(c), np.zeros((d, c)), 0.0, 0.0)
 
     @classmethod
@@ -148,7 +153,7 @@ class CrossMoments:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Return the moments that `to_bytes` wrote."""
+        """Return the moments from `data`, which `to_bytes` returned."""
         values = _unpacked(data)
         numbers = {"n": int(values["n"]), "most_grouped": int(values["most_grouped"])}
         values.pop("scatter", None)
@@ -206,16 +211,26 @@ class CrossMoments:
             )
 
     def cross_covariance(self, *, is_centred: bool = True) -> Array:
-        """Ω `[d, c]`: (1/n) Σ (x − mean)(z − mean)ᵀ, or uncentred (1/n) Σ x zᵀ as in the paper's experiments."""
+        """Return Ω `[d, c]`, (1/n) Σ (x − mean)(z − mean)ᵀ.
+
+        Parameters
+        ----------
+        is_centred : False: uncentred, (1/n) Σ x zᵀ, as in the paper's experiments
+        """
         centred = self.comoment / self.n
         return centred if is_centred else centred + np.outer(self.mean_x, self.mean_z)
 
     def rounding_floor(self, *, of_groups: bool = True) -> float:
-        """Bound what rounding alone can put into a singular value of Ω: 64 eps · rms‖x‖ · rms‖z‖, more with groups.
+        """Return a bound on what rounding alone can add to a singular value of Ω.
 
-        A sum of m float32 numbers is right to m · 2⁻²⁴ times the sum of their sizes (Higham 2002, eq. 4.4). Summed over
-        the groups of class c that is n · mean(|x| z_c), which is at most n · √(mean(x² z_c) · mean(z_c)), and so the
-        error of Ω at most m · 2⁻²⁴ · rms‖x‖ · √(share of the largest class), and as much again by centring.
+        It is 64 eps · rms‖x‖ · rms‖z‖, and more with groups: a sum of m float32 numbers is right to m · 2⁻²⁴ times the
+        sum of their sizes (Higham 2002, eq. 4.4). Summed over the groups of class c that is n · mean(|x| z_c), which is
+        at most n · √(mean(x² z_c) · mean(z_c)), and so the error of Ω at most m · 2⁻²⁴ · rms‖x‖ · √(share of the
+        largest class), and as much again by centring.
+
+        Parameters
+        ----------
+        of_groups : add the bound for float32 groups too
         """
         rms_x = math.hypot(self.root_x / math.sqrt(self.n), norm(self.mean_x))
         rms_z = math.hypot(self.root_z / math.sqrt(self.n), norm(self.mean_z))
@@ -229,6 +244,10 @@ class CrossMoments:
 
         Every singular value must be well above what rounding may have added, or zero to float64's own rounding (as one
         is for centred classes, which add up to 1).
+
+        Parameters
+        ----------
+        is_centred : judge the centred Ω
         """
         if not self.most_grouped:
             return True
@@ -256,7 +275,7 @@ class SecondMoments:
 
     @classmethod
     def zero(cls, d: int, c: int) -> Self:
-        """Return the neutral element of `+`."""
+        """Return the neutral element of `+` (see `Statistics.zero`)."""
         return cls(CrossMoments.zero(d, c), np.zeros((d, d)))
 
     @classmethod
@@ -284,7 +303,7 @@ class SecondMoments:
             return cls(cross, sums.scatter() - cross.n * np.outer(off, off))
 
     def add(self, x: NDArray[Any], z: NDArray[Any]) -> Self:
-        """Return the moments with further rows."""
+        """Return the moments with further rows (see `Statistics.add`)."""
         return self + self.of(x, z)
 
     def __add__(self, other: Self) -> Self:
@@ -298,7 +317,7 @@ class SecondMoments:
         return type(self)(self.cross + other.cross, self.scatter + other.scatter + weight * np.outer(step, step))
 
     def is_accurate_enough(self, *, is_centred: bool = True) -> bool:  # noqa: ARG002 (the protocol has it)
-        """Return True: all sums are float64."""
+        """Return True: all sums are float64 (see `Statistics.is_accurate_enough`)."""
         return True
 
     @property
@@ -322,16 +341,16 @@ class SecondMoments:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Return the moments that `to_bytes` wrote."""
+        """Return the moments from `data`, which `to_bytes` returned."""
         return cls(CrossMoments.from_bytes(data), _unpacked(data)["scatter"])
 
 
 def as_label_matrix(x: NDArray[Any], z: NDArray[Any] | LabelMatrix) -> LabelMatrix:
-    """Return z by its entries, after checking that it has a row for each row of x.
+    """Return `z` `[n, c]` as a label matrix, after checking that it has a row for each row of `x` `[n, d]`.
 
     Raises
     ------
-    ShapeError : x is no matrix, or x and z differ in rows
+    ShapeError : x is not a matrix, or x and z differ in rows
     """
     labels = z if isinstance(z, LabelMatrix) else LabelMatrix.of(z)
     if x.ndim != 2 or len(x) != len(labels):
@@ -340,7 +359,7 @@ def as_label_matrix(x: NDArray[Any], z: NDArray[Any] | LabelMatrix) -> LabelMatr
 
 
 def in_memory(x: NDArray[Any], z: LabelMatrix) -> Read:
-    """Return what reads rows x `[n, d]` in memory and their labels batch by batch."""
+    """Return a function of n that yields `x` `[m, d]` and its labels `z` `[m, c]`, both in memory, n rows at a time."""
     return lambda rows: ((x[i : i + rows], z.take(slice(i, i + rows))) for i in range(0, len(x), rows))
 
 

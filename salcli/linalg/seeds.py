@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 
 
 def seed_direction(firsts: NDArray[Any], seconds: NDArray[Any]) -> Array:
-    """Average the differences of seed pairs.
+    """Return the mean difference of seed pairs.
 
     Parameters
     ----------
@@ -33,7 +33,13 @@ def seed_direction(firsts: NDArray[Any], seconds: NDArray[Any]) -> Array:
 
 
 def direction_scores(x: NDArray[Any], direction: Array, *, by_cosine: bool) -> Array:
-    """Score rows by cosine with `direction`, or by dot product; a zero row has cosine NaN.
+    """Return the cosine of each row with a direction, or their dot product; a zero row has cosine NaN.
+
+    Parameters
+    ----------
+    x : `[n, d]`
+    direction : `[d]`, of any length
+    by_cosine : False: dot products
 
     Returns
     -------

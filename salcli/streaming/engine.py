@@ -35,7 +35,7 @@ class Engine(Protocol):
     items and results are pickled."""
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Return `work` of each item, in item order."""
+        """Return the results of `work` for `items`, in their order."""
 
     def fold(
         self,
@@ -64,7 +64,7 @@ class Threads:
         self.n_workers = n_workers
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Return `work` of each item, in order, a few items ahead of the caller."""
+        """Yield the results of `work` for `items`, in their order; a few items are computed ahead of the caller."""
         keep_freed_memory()
         with one_blas_thread(), ThreadPoolExecutor(self.n_workers) as pool:
             waiting: deque[Future[Result]] = deque()
@@ -139,7 +139,7 @@ def current_engine() -> Engine:
 
 @contextmanager
 def running_on(engine: Engine) -> Iterator[None]:
-    """Run the commands that are called in the block on another engine."""
+    """Run commands that are called in the block on another `engine`."""
     token = _current.set(engine)
     try:
         yield
@@ -148,7 +148,7 @@ def running_on(engine: Engine) -> Iterator[None]:
 
 
 def ordered_map(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Return `work` of each item (chunks of files), in order, on the current engine."""
+    """Return the results of `work` for `items` (chunks of files), in their order, on the current engine."""
     return current_engine().map(work, items)
 
 

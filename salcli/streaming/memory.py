@@ -19,12 +19,26 @@ MEMINFO, STATM = Path("/proc/meminfo"), Path("/proc/self/statm")
 
 
 def available_bytes(cgroup: Path = CGROUP, meminfo: Path = MEMINFO) -> int | None:
-    """Ask the machine, the process's limit (ulimit -v) and its control group; None where nothing answers."""
+    """Return the bytes of memory that are free, or None where that is not known.
+
+    It is the least of what the system, the process's limit (ulimit -v) and its control group leave.
+
+    Parameters
+    ----------
+    cgroup : folder of the control group
+    meminfo : file of the system's memory
+    """
     return min((n for n in _answers(cgroup, meminfo) if n >= 0), default=None)
 
 
 def require_memory(n_bytes: int, purpose: str, remedy: str) -> None:
     """Check that work fits into memory.
+
+    Parameters
+    ----------
+    n_bytes : that the work takes
+    purpose : of the work, as the message begins
+    remedy : what needs less memory, as the message ends
 
     Raises
     ------
@@ -36,7 +50,7 @@ def require_memory(n_bytes: int, purpose: str, remedy: str) -> None:
 
 
 def in_gib(n_bytes: int) -> str:
-    """Name an amount of memory."""
+    """Return `n_bytes` as text in GiB, with three digits."""
     return f"{n_bytes / GIB:.3g} GiB"
 
 

@@ -27,12 +27,19 @@ from salcli.streaming.progress import Advance, Progress, Silent
 
 MANY_KEYS = 100_000  # whose join takes long enough to be announced
 JOINING = 8  # a group of partitions has at least so many numbers for each number of its sums
-GROUPED_ROWS = 1 << 17  # of which the design is held at once
+GROUPED_ROWS = 1 << 17  # whose label matrix is in memory at once
 GROUPING = Grouping()
 
 
 def read_table(path: str, options: LabelOptions, progress: Progress) -> GuardedLabels:
-    """Read a label CSV (see `read_labels`), as a stage of its own if it is large."""
+    """Read a label CSV (see `read_labels`), as a stage of its own if it is large.
+
+    Parameters
+    ----------
+    path : of the CSV
+    options : see `read_labels`
+    progress : shows the stage
+    """
     n_bytes = os.path.getsize(path) if os.path.isfile(path) else 0
     if n_bytes < LEAST_BYTES:
         return read_labels(path, options)
@@ -41,7 +48,15 @@ def read_table(path: str, options: LabelOptions, progress: Progress) -> GuardedL
 
 
 def join_labels(source: Source, labels: GuardedLabels, progress: Progress | None = None) -> Join:
-    """Find the row of each label, by key or row number if the CSV has them, else by position; warn of duplicate keys.
+    """Return the row of each label, by key or row number if the CSV has them, else by position.
+
+    Keys that occur more than once in the source are warned of.
+
+    Parameters
+    ----------
+    source : embeddings
+    labels : m labels
+    progress : shows the join of many labels; default: none is shown
 
     Raises
     ------
@@ -84,7 +99,14 @@ class LabelledSource:
 
     @classmethod
     def of(cls, source: Source, labels: GuardedLabels, rows: NDArray[np.int64] | range) -> Self:
-        """Return a source whose label i belongs to embedding row `rows[i]`."""
+        """Return a labelled source whose label i belongs to embedding row `rows[i]`.
+
+        Parameters
+        ----------
+        source : embeddings
+        labels : n labels
+        rows : `[n]` rows of the source
+        """
         return cls(source, labels, LabelledRows.of(rows))
 
     def __len__(self) -> int:
@@ -102,7 +124,7 @@ class LabelledSource:
         return replace(self, labels=self.labels.standardised(is_centred=is_centred))
 
     def label_matrix(self, index: Selection) -> LabelMatrix:
-        """Return Z of the labels at `index` by its entries."""
+        """Return Z of the labels at `index` `[n]` by its entries."""
         return LabelMatrix(*self.labels.entries(index), self.labels.n_columns, self.labels.n_one_hot)
 
 
@@ -124,12 +146,20 @@ def fold(
 
     Parameters
     ----------
+    rows : n labelled rows
     statistics : which (`CrossMoments`, `SecondMoments` …)
+    engine : where partitions are added up
+    progress : shows the pass as a stage
     features : map rows through these first
-    is_centred : which Ω is wanted: many float32 rows are added up in small groups first, and once more in float64
+    is_centred : the fit uses the centred Ω: many float32 rows are added up in small groups first, and once more in
+        float64
         throughout if that leaves a doubt about it
     grouping : which rows are many, and how large the groups are
     joining : rows that are added up before `+` have at least so many numbers for each number of a sum
+
+    Raises
+    ------
+    FormatError : the file is damaged, or a row is not finite
     """
     source = rows.source
     suits = grouping.suits(len(rows), source.d, rows.label_matrix(range(0)), source.dtype)
@@ -211,11 +241,17 @@ def _partitions(rows: LabelledSource, least_elements: int, grouping: Grouping | 
 
 
 def gather_rows(source: Source, rows: NDArray[np.int64], progress: Progress) -> tuple[NDArray[Any], Index]:
-    """Read the vectors of `rows` into memory.
+    """Return the vectors of some rows, in memory.
+
+    Parameters
+    ----------
+    source : embeddings
+    rows : `[m]` row numbers, in any order
+    progress : shows the reading as a stage
 
     Returns
     -------
-    vectors `[m, d]`, and which of `rows` they belong to `[m]` (fewer, if rows with NaN were dropped)
+    vectors `[r, d]`, and the positions `[r]` in `rows` that they belong to (r < m if rows with NaN were dropped)
     """
     chosen = LabelledRows.of(rows)
     x, is_read = np.empty((len(rows), source.d), source.dtype), np.zeros(len(rows), np.bool_)
@@ -233,7 +269,13 @@ def gather_rows(source: Source, rows: NDArray[np.int64], progress: Progress) -> 
 
 
 def gather_keys(source: Source, wanted: set[str]) -> tuple[Mapping[str, NDArray[Any]], Mapping[str, int]]:
-    """Read the vectors of the wanted keys (the first row of each), and which rows they are of."""
+    """Return the vectors and row numbers of some keys, by key: of the first row that has it.
+
+    Parameters
+    ----------
+    source : embeddings with keys
+    wanted : the keys; those that no row has are missing in the result
+    """
     found: dict[str, NDArray[Any]] = {}
     rows: dict[str, int] = {}
     for batch in ordered_map(Chunk.read, source.chunks()):

@@ -8,22 +8,29 @@ Advance = Callable[[int], None]
 
 
 class Progress(Protocol):
-    """Hears of stages and of rows done."""
+    """Receives the stages of work and the rows done."""
 
     def stage(self, name: str, total: int, unit: str = "rows") -> AbstractContextManager[Advance]:
-        """Open a stage of so many rows, or other units; the value is called with how many each step has done."""
+        """Open a stage of work; the value of the block is called with the number of units that each step has done.
+
+        Parameters
+        ----------
+        name : of the stage, for display
+        total : units in all
+        unit : their name
+        """
 
     def say(self, message: str) -> None:
-        """Say what a reader should know before waiting."""
+        """Show `message`, which a reader should know before waiting."""
 
 
 class Silent:
-    """Hears nothing."""
+    """Progress that is not shown."""
 
     @contextmanager
     def stage(self, name: str, total: int, unit: str = "rows") -> Iterator[Advance]:  # noqa: ARG002 (the protocol has them)
-        """Open a stage that nobody watches."""
+        """Open a stage that is not shown (see `Progress.stage`)."""
         yield lambda _: None
 
     def say(self, message: str) -> None:
-        """Say nothing."""
+        """Discard the message (see `Progress.say`)."""
