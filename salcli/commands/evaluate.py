@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from salcli.commands.sweep import Again, repeat_fits, require_repeatable, sweep
 from salcli.data.hashes import HASH_ALGORITHMS, FileHash
@@ -118,7 +117,7 @@ def evaluate(
         with located(embeddings):
             subject = Subject(source, table, artifact, against, guarded, about)
             report = assess(subject, inputs, options, progress).worded(wording)
-    write_reports(report, options.reports)
+    write_reports(report, options, progress)
     return report
 
 
@@ -253,29 +252,30 @@ def _notes_on_inputs(artifact: Artifact | None, inputs: dict[str, InputFile]) ->
     return notes
 
 
-def write_reports(report: Report, paths: tuple[str, ...]) -> None:
-    """Write the report to every path, in the format of its suffix: .json, .md, .html or .xml (JUnit).
+def write_reports(report: Report, options: EvaluateOptions, progress: Progress) -> None:
+    """Write the report to every path of `options.reports`, each in its format.
 
     Raises
     ------
     OutputError : one cannot be written
     """
-    for path in paths:
-        text = _rendered(report, Path(path).suffix.lower())
+    for path in options.reports:
+        text = _rendered(report, options.format_of(path))
         with atomic.replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as handle:
             handle.write(text)
+        progress.say(f"wrote {path}")
 
 
-def _rendered(report: Report, suffix: str) -> str:
-    if suffix == ".md":
+def _rendered(report: Report, kind: str | None) -> str:
+    if kind == "md":
         from salcli.render.markdown import markdown
 
         return markdown(report)
-    if suffix == ".html":
+    if kind == "html":
         from salcli.render.html import html
 
         return html(report)
-    if suffix == ".xml":
+    if kind == "xml":
         from salcli.render.junit import junit
 
         return junit(report)
