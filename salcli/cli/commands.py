@@ -188,7 +188,7 @@ def evaluate(
     else:
         from salcli.render.terminal import terminal
 
-        print(terminal(made, console.results()), end="")
+        print(terminal(made, console.results(), with_notes=False), end="")
     if made.is_refused:
         raise typer.Exit(GATE_FAILED)
 

@@ -201,11 +201,11 @@ def assess(
             repeats, found = repeat_fits(again, options, progress)
             notes += found
             report = replace(report, sweep=steps, repeats=repeats)
-    notes = list(dict.fromkeys(notes))
+    files = inputs()
+    notes = list(dict.fromkeys([*notes, *_notes_on_inputs(artifact, files)]))
     for note in notes:
         warn(note)
-    files = inputs()
-    report = replace(report, inputs=files, notes=(*notes, *_notes_on_inputs(artifact, files)))
+    report = replace(report, inputs=files, notes=tuple(notes))
     return replace(report, gates=tuple(_gates(report, asked, options)))
 
 

@@ -337,7 +337,7 @@ class Similarity(Measure[Changes]):
         columns = (
             *names("set"),
             *numbers("before", "after", "95% interval of the difference", "random control"),
-            *numbers("pairs used", "of", "out of vocabulary", "zero vectors"),
+            *numbers("pairs used", "of", "out of vocabulary", "zero vectors", are_spare=True),
             *names("policy"),
         )
         rows = tuple(

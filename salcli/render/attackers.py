@@ -8,6 +8,8 @@ from salcli.evaluation.section import Row, Section, Table, names, numbers
 from salcli.evaluation.text import ABSENT, count, decimal, general, interval, visible
 
 STAGES = ("before", "after")
+FRESH = "fresh"
+"""The adversary that a release is judged by."""
 ATTACKER = "An attacker is a classifier that is trained to read the guarded attribute from the embeddings. "
 OF_AN_ERASER = (
     "The in-sample attacker is trained on the very rows that the eraser was fitted on; a linear one is stopped there "
@@ -53,9 +55,13 @@ def probe_pairs(probes: Iterable[ProbeResult]) -> tuple[ProbePair, ...]:
 
 
 def best_attacker(pairs: Iterable[ProbePair], stage: str) -> tuple[ProbePair, ProbeResult] | None:
-    """Return the probe of the largest leakage at a stage, and its result there; None if none was measured."""
+    """Return the fresh attacker of the largest leakage at a stage, and its result there; None if none was measured.
+
+    Where there is no fresh one, it is the best of all.
+    """
     measured = [(pair, pair.stages[stage]) for pair in pairs if stage in pair.stages]
-    return max(measured, key=lambda each: each[1].leakage, default=None)
+    fresh = [each for each in measured if each[1].adversary == FRESH]
+    return max(fresh or measured, key=lambda each: each[1].leakage, default=None)
 
 
 def by_attribute(pairs: Iterable[ProbePair]) -> dict[str, list[ProbePair]]:

@@ -40,7 +40,7 @@ def repeats_section(report: Report) -> Section | None:
         (visible(figure.name), *map(decimal, (figure.mean, figure.std, min(figure.values), max(figure.values))))
         for figure in repeats.figures
     )
-    columns = (*names("figure"), *numbers("mean", "standard deviation", "lowest", "highest"))
+    columns = (*names("figure"), *numbers("mean", "standard deviation"), *numbers("lowest", "highest", are_spare=True))
     return Section("repeats", "Repeats", (lead,), filled([Table("Figures over the repeats", columns, rows)]))
 
 
