@@ -155,6 +155,7 @@ def apply(
 
 
 def evaluate(
+    context: typer.Context,
     embeddings: Embeddings,
     options: EvaluateOptions,
     labels: Annotated[
@@ -177,10 +178,11 @@ def evaluate(
 ) -> None:
     """Train attackers before and after erasure, and gate on what they read."""
     from salcli.cli import console
+    from salcli.cli.command_line import command_line
     from salcli.commands import evaluate as command
 
     progress = console.ConsoleProgress(is_quiet=quiet)
-    made = command.evaluate(embeddings, labels, eraser, options, progress, in_flags)
+    made = command.evaluate(embeddings, labels, eraser, options, progress, in_flags, command_line(context))
     if json:
         from salcli.evaluation.report import to_json
 

@@ -215,7 +215,7 @@ def _counts(attribute: dict[str, Any]) -> str:
     if attribute["classes"] is None:
         return "numeric"
     pairs = [f"{name} {n:,}" for name, n in zip(attribute["classes"], attribute["counts"], strict=True)]
-    return ", ".join(pairs[:12]) + (f" and {len(pairs) - 12} more" if len(pairs) > 12 else "")
+    return ", ".join(pairs[:12]) + (f" and {len(pairs) - 12:,} more" if len(pairs) > 12 else "")
 
 
 def print_inspection(found: dict[str, Any]) -> None:
@@ -248,6 +248,6 @@ def print_inspection(found: dict[str, Any]) -> None:
         rho = "undefined" if similarity["spearman"] is None else f"{similarity['spearman']:.4f}"
         fields[f"similarity {similarity['set']}"] = (
             f"Spearman {rho} on {similarity['pairs_used']:,} of {similarity['pairs_total']:,} pairs "
-            f"({similarity['oov_pairs']} out of vocabulary)"
+            f"({similarity['oov_pairs']:,} out of vocabulary)"
         )
     print_fields(fields)

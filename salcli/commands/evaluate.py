@@ -1,7 +1,7 @@
 """`evaluate`: attackers before and after erasure, what was kept, gates, reports."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 
@@ -31,6 +31,7 @@ from salcli.evaluation.gates import (
 from salcli.evaluation.measures import MEASURES, run_measures
 from salcli.evaluation.neighbors import NEIGHBORS
 from salcli.evaluation.plan import note_on_splits, notes_on, require_same_labels, rule_of, split_rows
+from salcli.evaluation.provenance import file_name, run_of
 from salcli.evaluation.report import ErasedFile, EraserSummary, Gate, InputFile, Report, to_json
 from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.stages import Erasure, Stages, opened_against, stage_rows
@@ -75,12 +76,14 @@ def evaluate(
     options: EvaluateOptions,
     progress: Progress | None = None,
     wording: Callable[[str], str] = str,
+    command: str = "",
 ) -> Report:
     """Train attackers on the rows before and after erasure, score what was kept, judge the gates, write reports.
 
     Parameters
     ----------
     wording : replaces the names of parameters in notes and reasons by those that the reader of the report knows
+    command : the command line, for the report
     """
     progress = progress or Silent()
     require_attackers(options)
@@ -104,21 +107,31 @@ def evaluate(
     ):
 
         def inputs() -> dict[str, InputFile]:
-            found = {"embeddings": InputFile(embeddings, hashes[0].result(), source.n, source.d)}
+            found = {"embeddings": InputFile(file_name(embeddings), hashes[0].result(), source.n, source.d)}
             if table is not None:
-                found["labels"] = InputFile(str(labels), hashes[-1].result(), len(table))
+                found["labels"] = InputFile(file_name(str(labels)), hashes[-1].result(), len(table))
             return found
 
         about: EraserSummary | ErasedFile | None = None
         if artifact is not None:
-            about = EraserSummary.of(str(eraser), artifact)
+            about = EraserSummary.of(file_name(str(eraser)), artifact)
         elif against is not None:
-            about = ErasedFile(str(options.against), hashes[1].result(), against.n, against.d)
+            about = ErasedFile(file_name(str(options.against)), hashes[1].result(), against.n, against.d)
         with located(embeddings):
             subject = Subject(source, table, artifact, against, guarded, about)
-            report = assess(subject, inputs, options, progress).worded(wording)
+            report = assess(subject, inputs, options, progress)
+    paths = [path for path in (embeddings, labels, eraser, options.against) if path is not None]
+    report = report.worded(lambda text: wording(_without_folders(text, paths)))
+    report = replace(report, run=run_of(options, artifact, command))
     write_reports(report, options, progress)
     return report
+
+
+def _without_folders(text: str, paths: Sequence[str]) -> str:
+    """Return a note that names files by their names alone, so that a report does not depend on where they are."""
+    for path in sorted(paths, key=len, reverse=True):
+        text = text.replace(path, file_name(path))
+    return text
 
 
 def _tables(

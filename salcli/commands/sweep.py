@@ -60,7 +60,7 @@ def require_repeatable(
     if options.sweep is not None or options.repeats is not None:
         _written(erasure)
     if options.repeats is not None and (options.sample or 0) > len(plan.fitted):
-        raise LabelError(f"`sample={options.sample}`: only {len(plan.fitted)} rows were fitted")
+        raise LabelError(f"`sample={options.sample}`: only {len(plan.fitted):,} rows were fitted")
     for index in _samples(guarded, plan.fitted, options):
         try:
             guarded.restricted_to(index).require_variety()

@@ -362,8 +362,8 @@ def _nonfinite_rows(shard: Shard) -> Rows:
 def require_shape(path: str, n: int, d: int) -> None:
     """Check that a matrix has rows and columns, and rows that are short enough to be read whole."""
     if n == 0 or d == 0:
-        raise FormatError(f"{path}: no rows to read: the matrix is empty, {n} rows of {d} dimensions")
+        raise FormatError(f"{path}: no rows to read: the matrix is empty, {n:,} rows of {d} dimensions")
     if d > MAX_DIMENSIONS:
         raise FormatError(
-            f"{path}: {n} rows of {d} dimensions: at most {MAX_DIMENSIONS} dimensions are read; is it transposed?"
+            f"{path}: {n:,} rows of {d} dimensions: at most {MAX_DIMENSIONS} dimensions are read; is it transposed?"
         )

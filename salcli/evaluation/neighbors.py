@@ -109,7 +109,7 @@ def _positions(keys: Sequence[str], words: Sequence[str]) -> NDArray[np.int64]:
     missing = [word for word in dict.fromkeys(words) if word not in found]
     if missing:
         named = ", ".join(repr(word) for word in missing[:3])
-        raise AlignmentError(f"{len(missing)} of {len(wanted)} words have no vector to find neighbours of: {named}")
+        raise AlignmentError(f"{len(missing):,} of {len(wanted):,} words have no vector to find neighbours of: {named}")
     return np.array([found[word] for word in words], dtype=np.int64)
 
 

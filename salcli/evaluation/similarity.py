@@ -12,6 +12,7 @@ from salcli.erasers.linear import LinearEraser
 from salcli.errors import AlignmentError
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.cosine import cosines, unit_rows
+from salcli.evaluation.provenance import file_name
 from salcli.evaluation.rank_bootstrap import percentiles, resampled, share_error
 from salcli.evaluation.report import OPTIONAL, named
 from salcli.evaluation.section import Fact, Figure, Section, Table, names, numbers
@@ -84,7 +85,7 @@ class Lookup:
             positions.append(position)
             keys.append((one, other))
         if not positions:
-            raise AlignmentError(f"{name}: 0 of {len(pairs)} pairs are in the vocabulary ({POLICY})")
+            raise AlignmentError(f"{name}: 0 of {len(pairs):,} pairs are in the vocabulary ({POLICY})")
         return cls(tuple(positions), tuple(keys), tuple(missing))
 
 
@@ -306,7 +307,7 @@ class Similarity(Measure[Changes]):
         k, mean = (eraser.k, eraser.mean) if isinstance(eraser, LinearEraser) else (None, None)
         return tuple(
             similarity_change(
-                gold.name,
+                file_name(gold.name),
                 gold.pairs,
                 gold.scores,
                 words.before,

@@ -63,7 +63,7 @@ class MainTask(Measure[Task]):
             rows.note(f"the main task {column.name} did not converge: {NOT_TRUSTED}")
         if n := sum(found.untrained.values()):
             rows.note(
-                f"{column.name}: {n} of {n + found.n_test} test rows are left out, of classes that the main task's "
+                f"{column.name}: {n:,} of {n + found.n_test:,} test rows are left out, of classes that the main task's "
                 f"classifier was not trained on: {listed_counts(found.untrained)}"
             )
         for why in found.undefined.values():
@@ -72,7 +72,7 @@ class MainTask(Measure[Task]):
             if of.few:
                 cells = {f"{cell.class_name} × {cell.group}": cell.n for cell in of.few}
                 rows.note(
-                    f"{column.name}{found.aside(of)}: {len(cells)} of the compared groups have fewer than "
+                    f"{column.name}{found.aside(of)}: {len(cells):,} of the compared groups have fewer than "
                     f"{FEW_POSITIVES} test rows of a class: {listed_counts(cells, 3)}"
                 )
         return found

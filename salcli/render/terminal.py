@@ -52,7 +52,10 @@ def _lines(report: Report, width: int, *, with_notes: bool) -> Iterator[Line]:
         yield from _wrapped(f"note: {note}", width)
     for gate in report.gates:
         yield from _wrapped(_gate(gate, report), width, TONES[gate.status])
-    yield from _wrapped(f"verdict: {report.verdict if report.gates else verdict_sentence(report)}", width, tone)
+    sentence, verdict = verdict_sentence(report), report.verdict
+    if tone != verdict:
+        verdict += f" ({sentence.removeprefix('Passed ').removesuffix('.')})"
+    yield from _wrapped(f"verdict: {verdict if report.gates else sentence}", width, tone)
 
 
 def _wrapped(text: str, width: int, style: str = "") -> Iterator[Line]:

@@ -94,8 +94,9 @@ def unlimited_readers(report: Report) -> tuple[str, ...]:
         results = [pair.stages[report.judged_stage] for pair in pairs if report.judged_stage in pair.stages]
         limited = [result.leakage for result in results if result.probe in judged]
         others = [result for result in results if result.probe not in judged]
-        most = max(others, key=lambda result: result.leakage, default=None)
-        if most is not None and most.leakage > max(limited, default=most.majority):
+        others = [result for result in others if result.leakage > max(limited, default=result.majority)]
+        most = max(others, key=lambda result: (result.adversary == FRESH, result.leakage), default=None)
+        if most is not None:
             of = f" of {shortened(attribute, 60)}" if len({probe.attribute for probe in report.probes}) > 1 else ""
             found.append(f"{most.probe} reads {percent(most.leakage)}{of}")
     return tuple(found)

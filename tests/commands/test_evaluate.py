@@ -59,7 +59,7 @@ def test_the_report_is_typed_throughout(folder: Path) -> None:
     x, y, e = (f"{folder}/{name}" for name in ("x.txt", "y.csv", "e.npz"))
     report = evaluate(x, y, e, options(folder, **limits, **gates))
     assert isinstance(report.eraser, EraserSummary)
-    assert (report.eraser.path, report.eraser.method, report.eraser.attributes) == (e, "sal", ("y",))
+    assert (report.eraser.path, report.eraser.method, report.eraser.attributes) == ("e.npz", "sal", ("y",))
     assert {name: (file.path, file.n, file.d) for name, file in report.inputs.items()} == {
         "embeddings": (x, N, 8),
         "labels": (y, N, None),
@@ -90,7 +90,7 @@ def test_gates_judge_the_file_as_it_is_without_an_eraser(folder: Path) -> None:
 def test_a_file_erased_elsewhere_is_summarised_and_noted(folder: Path) -> None:
     with pytest.warns(SalcliWarning, match="is not known"):
         report = evaluate(f"{folder}/x.txt", f"{folder}/y.csv", None, options(folder, against=f"{folder}/x.txt"))
-    assert report.eraser == ErasedFile(f"{folder}/x.txt", report.inputs["embeddings"].hash, N, 8)
+    assert report.eraser == ErasedFile("x.txt", report.inputs["embeddings"].hash, N, 8)
     assert any("was erased with is not known" in note for note in report.notes)
 
 
