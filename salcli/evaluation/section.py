@@ -70,6 +70,7 @@ class Figure:
     label: str
     """Its name among the figures of its measure, unescaped."""
     value: float
+    ci95: tuple[float, float] | None = None
 
 
 def names(*headings: str) -> tuple[Column, ...]:

@@ -167,6 +167,15 @@ class SimilarityChange:
     kept_error: float | None = field(default=None, metadata=OPTIONAL)
     """Standard error of after / before, by bootstrap."""
 
+    @property
+    def is_at_edge(self) -> bool:
+        """Whether the difference lies at an end of its interval or beyond, within a twentieth of its width."""
+        if self.difference_ci95 is None or self.before is None or self.after is None:
+            return False
+        low, high = self.difference_ci95
+        edge = (high - low) / 20
+        return not low + edge <= self.after - self.before <= high - edge and high > low
+
 
 def similarity_change(
     name: str,
@@ -352,6 +361,12 @@ class Similarity(Measure[Changes]):
             )
             for change in record
         )
+        outside = [visible(change.name) for change in record if change.is_at_edge]
+        if outside:
+            lead += (
+                f" Of {listed(outside)} the difference lies at an end of its interval: words stand in several pairs, "
+                "and drawing pairs again changes the ranks of all."
+            )
         return Section(self.name, "Similarity", (lead,), (Table("Word similarity kept", columns, rows),), points)
 
     def facts(self, record: Changes) -> Iterator[Fact]:
@@ -364,7 +379,10 @@ class Similarity(Measure[Changes]):
         """Return one figure for each gold set."""
         for change in record:
             if change.after is not None:
-                yield Figure(f"similarity {change.name}", change.name, change.after)
+                moved, bounds = change.difference_ci95, None
+                if moved is not None and change.before is not None:
+                    bounds = (change.before + moved[0], change.before + moved[1])
+                yield Figure(f"similarity {change.name}", change.name, change.after, bounds)
 
 
 SIMILARITY = Similarity()

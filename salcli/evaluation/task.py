@@ -121,13 +121,13 @@ class MainTask(Measure[Task]):
         """Return accuracy and gaps."""
         start = f"task {record.column}: "
         if record.accuracy.after is not None:
-            yield Figure(f"{start}accuracy", "accuracy", record.accuracy.after)
+            yield Figure(f"{start}accuracy", "accuracy", record.accuracy.after, record.accuracy_ci95.get("after"))
         for of in record.every:
             aside = record.aside(of) if of is not record.first else ""
             gaps = ((of.tpr_gap, "tpr_gap", "TPR gap"), (of.tpr_gap_rms, "tpr_gap_rms", "TPR gap (RMS)"))
             for gap, name, label in gaps:
                 if gap is not None and gap.after is not None:
-                    yield Figure(f"{start}{name}{aside}", f"{label}{record.aside(of)}", gap.after)
+                    yield Figure(f"{start}{name}{aside}", f"{label}{record.aside(of)}", gap.after, gap.ci95)
 
 
 TASK = MainTask()

@@ -26,6 +26,10 @@ OF_AN_UNKNOWN_ERASER = (
 )
 SAFE = "Safe is an accuracy near the majority: the share that is right when always guessing the most frequent class."
 
+AT_EDGE = (
+    "Where every test row is read right, or none, the figure is an end of its interval: no accuracy lies beyond 1 or 0."
+)
+
 
 @dataclass(frozen=True)
 class ProbePair:
@@ -130,4 +134,6 @@ def attackers_section(report: Report) -> Section | None:
     is_unknown = isinstance(report.eraser, ErasedFile)
     adversaries = OF_AN_UNKNOWN_ERASER if is_unknown else OF_AN_ERASER if report.eraser else OF_NO_ERASER
     lead = ATTACKER + adversaries + SAFE
-    return Section("attackers", "Attackers", (lead,), (probe_table(probe_pairs(report.probes)),))
+    is_at_edge = any(probe.accuracy in probe.ci95 for probe in report.probes)
+    edge = (AT_EDGE,) if is_at_edge else ()
+    return Section("attackers", "Attackers", (lead, *edge), (probe_table(probe_pairs(report.probes)),))

@@ -4,8 +4,8 @@ from salcli.evaluation.measures import recorded
 from salcli.evaluation.report import Gate, Report, Status
 from salcli.evaluation.section import Fact, Section, Table, names, numbers
 from salcli.evaluation.shares import difference
-from salcli.evaluation.text import ABSENT, beside, decimal, general, percent, shortened, visible
-from salcli.render.attackers import FRESH, best_attacker, by_attribute, probe_pairs
+from salcli.evaluation.text import ABSENT, beside, decimal, general, listed, percent, shortened, visible
+from salcli.render.attackers import FRESH, ProbePair, best_attacker, by_attribute, probe_pairs
 
 STATUSES = {"passed": "passed", "failed": "FAILED", "undecided": "UNDECIDED"}
 TONES = {"passed": "pass", "failed": "fail", "undecided": "undecided"}
@@ -58,6 +58,14 @@ def verdict_sentence(report: Report) -> str:
     return f"{status.capitalize()}: {which} ({named}{more})."
 
 
+def subject(report: Report) -> str:
+    """Return what the report is about: the guarded attributes and the file; empty if neither is known."""
+    attributes = listed((shortened(name, 60) for name in dict.fromkeys(p.attribute for p in report.probes)), 3)
+    file = report.inputs.get("embeddings")
+    name = "" if file is None else shortened(file.path, 80)
+    return f"{attributes} in {name}" if attributes and name else attributes or name
+
+
 def tone_of(report: Report) -> str:
     """Return the colour of the verdict: that of a pass only if no attacker without a limit reads more."""
     return "undecided" if report.verdict == "pass" and unlimited_readers(report) else report.verdict
@@ -100,6 +108,16 @@ def unlimited_readers(report: Report) -> tuple[str, ...]:
             of = f" of {shortened(attribute, 60)}" if len({probe.attribute for probe in report.probes}) > 1 else ""
             found.append(f"{most.probe} reads {percent(most.leakage)}{of}")
     return tuple(found)
+
+
+def accuracy_limit(pair: ProbePair, report: Report) -> float | None:
+    """Return the largest accuracy that gates allow an attacker; None without a gate on it."""
+    found = []
+    for gate in report.gates:
+        kind, _, probe = gate.name.partition(" ")
+        if kind in OF_ATTACKERS and probe in ("", pair.latest.probe):
+            found.append(gate.limit + (pair.latest.majority if kind == "max-gain" else 0.0))
+    return min(found, default=None)
 
 
 def decided_by(gate: Gate, report: Report) -> str:

@@ -61,8 +61,8 @@ def test_the_report_is_typed_throughout(folder: Path) -> None:
     assert isinstance(report.eraser, EraserSummary)
     assert (report.eraser.path, report.eraser.method, report.eraser.attributes) == ("e.npz", "sal", ("y",))
     assert {name: (file.path, file.n, file.d) for name, file in report.inputs.items()} == {
-        "embeddings": (x, N, 8),
-        "labels": (y, N, None),
+        "embeddings": ("x.txt", N, 8),
+        "labels": ("y.csv", N, None),
     }
     assert {probe.stage for probe in report.probes} == {"before", "after"}
     task, changes, geometry, scatter = (report.of(m) for m in (TASK, SIMILARITY, GEOMETRY, SCATTER))
