@@ -562,6 +562,12 @@ class EvaluateOptions(Record):
         metavar="FILE",
         repeatable=True,
     )
+    report_format: str | None = option(
+        None,
+        help="json, md, html or xml: of reports whose name has no such suffix.",
+        metavar="F",
+        choices=tuple(suffix[1:] for suffix in REPORT_SUFFIXES),
+    )
     max_accuracy: tuple[Limit, ...] = option(
         (),
         help="Gate: exit 1 if any attacker reads more than this share right (repeatable).",
@@ -624,6 +630,11 @@ class EvaluateOptions(Record):
     read: ReadOptions = field(default_factory=ReadOptions)
     seed: int = _seed()
 
+    def format_of(self, report: str) -> str | None:
+        """Return the format of a report, json, md, html or xml: by its suffix, else as `report_format` says."""
+        suffix = Path(report).suffix.lower()
+        return suffix[1:] if suffix in REPORT_SUFFIXES else self.report_format
+
     @property
     def fits_again(self) -> bool:
         """Whether erasers are fitted: to samples of the rows, or of another k."""
@@ -644,8 +655,9 @@ class EvaluateOptions(Record):
         if self.repeats is not None and (self.repeats < 2 or (self.sample or 0) < 2):
             raise UsageError(f"`repeats={self.repeats}` `sample={self.sample}`: at least 2 fits on at least 2 rows")
         for path in self.reports:
-            if Path(path).suffix.lower() not in REPORT_SUFFIXES:
-                raise ParameterError("reports", path, f"expected a name that ends in {', '.join(REPORT_SUFFIXES)}")
+            if self.format_of(path) is None:
+                why = f"expected a name that ends in {', '.join(REPORT_SUFFIXES)}, or `report_format`"
+                raise ParameterError("reports", path, why)
         if self.task is not None and "in-sample" not in self.adversaries:
             raise UsageError("`task` trains on the fitted rows: leave in-sample among `adversaries`")
         for name in ("max_tpr_gap", "min_task_accuracy", "min_task_kept"):

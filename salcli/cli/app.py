@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 import salcli
 from salcli.cli.commands import COMMANDS
+from salcli.cli.help import HELP_FLAGS
 from salcli.cli.options import error_line
 from salcli.errors import OutputError, SalcliError
 
@@ -59,7 +60,7 @@ app = typer.Typer(
     cls=ReportingGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    context_settings=HELP_FLAGS,
     rich_markup_mode=None,
     help="Remove a guarded attribute from embeddings, and measure with freshly trained attackers how much is left.",
     epilog="Exit status: 0 done and every gate passed, 1 a gate failed or is undecided, 2 usage, "
@@ -76,7 +77,7 @@ def _print_version(value: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("-V", "--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     pass

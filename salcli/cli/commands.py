@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
+from salcli.cli.help import HELP_FLAGS, GroupedCommand
 from salcli.cli.options import expanded, flags_of, in_flags
 from salcli.errors import UsageError
 from salcli.options import ApplyOptions, EvaluateOptions, FitOptions, InspectOptions, LabelCommandOptions, options_of
@@ -155,6 +155,7 @@ def apply(
 
 
 def evaluate(
+    context: typer.Context,
     embeddings: Embeddings,
     options: EvaluateOptions,
     labels: Annotated[
@@ -177,10 +178,11 @@ def evaluate(
 ) -> None:
     """Train attackers before and after erasure, and gate on what they read."""
     from salcli.cli import console
+    from salcli.cli.command_line import command_line
     from salcli.commands import evaluate as command
 
     progress = console.ConsoleProgress(is_quiet=quiet)
-    made = command.evaluate(embeddings, labels, eraser, options, progress, in_flags)
+    made = command.evaluate(embeddings, labels, eraser, options, progress, in_flags, command_line(context))
     if json:
         from salcli.evaluation.report import to_json
 
@@ -188,7 +190,7 @@ def evaluate(
     else:
         from salcli.render.terminal import terminal
 
-        print(terminal(made, console.results()), end="")
+        print(terminal(made, console.results(), with_notes=False), end="")
     if made.is_refused:
         raise typer.Exit(GATE_FAILED)
 
@@ -225,9 +227,9 @@ class Command:
     def register(self, app: typer.Typer) -> None:
         """Add the command to an application."""
         short = (self.run.__doc__ or "").partition("\n")[0]  # whole: it would be cut to one line
-        cls = _EvaluateCommand if self.record is EvaluateOptions else TyperCommand
+        cls = _EvaluateCommand if self.record is EvaluateOptions else GroupedCommand
         cls = _by_method(self) if self.record is FitOptions else cls
-        app.command(self.run.__name__, cls=cls, short_help=short)(self.expanded())
+        app.command(self.run.__name__, cls=cls, short_help=short, context_settings=HELP_FLAGS)(self.expanded())
 
     def expanded(self, **nested: type) -> Callable[..., None]:
         """Return the function with a parameter for each option (see `cli.options.expanded`)."""
@@ -248,7 +250,7 @@ COMMANDS = (
 )
 
 
-class _EvaluateCommand(TyperCommand):
+class _EvaluateCommand(GroupedCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line; an eraser that is given as `apply` takes it gets a hint."""
         try:
@@ -259,11 +261,11 @@ class _EvaluateCommand(TyperCommand):
             raise
 
 
-def _by_method(command: Command) -> type[TyperCommand]:
+def _by_method(command: Command) -> type[GroupedCommand]:
     """Return the class of a command whose options are the common ones and those of the requested method."""
     default = command.defaults.get("method", options_of(FitOptions)["method"][1])
 
-    class ByMethod(TyperCommand):
+    class ByMethod(GroupedCommand):
         def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
             """Parse the command line with the options of its method."""
             from salcli.erasers.base import find_method
@@ -271,7 +273,9 @@ def _by_method(command: Command) -> type[TyperCommand]:
             method = find_method(_value_of("--method", args) or default)
             app = typer.Typer(add_completion=False, rich_markup_mode=None)
             about = f"{command.run.__doc__}\n\nMethod {method.name}: {method.summary}."
-            app.command(help=about)(command.expanded(parameters=method.Parameters))
+            app.command(cls=GroupedCommand, help=about, context_settings=HELP_FLAGS)(
+                command.expanded(parameters=method.Parameters)
+            )
             try:
                 return typer.main.get_command(app).make_context(info_name, args, parent, **extra)
             except Exception as error:

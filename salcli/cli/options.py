@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar, cast, get_args
 
 import typer
 
+from salcli.cli.complete import completion
 from salcli.errors import ParameterError, SalcliError
 from salcli.options import (
     ApplyOptions,
@@ -73,6 +74,7 @@ def _parameter(name: str, hint: Any, option: Option, default: Any) -> inspect.Pa
         metavar=option.metavar,
         show_default=shown is not None and (kind is not bool or option.off is not None),
         callback=in_utf8 if option.is_text else None,
+        autocompletion=completion(name, option),
     )
     kind = list[str] if option.is_repeatable else kind
     annotation: Any = Annotated[kind if shown is not None else kind | None, about]

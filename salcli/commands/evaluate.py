@@ -1,10 +1,9 @@
 """`evaluate`: attackers before and after erasure, what was kept, gates, reports."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from salcli.commands.sweep import Again, repeat_fits, require_repeatable, sweep
 from salcli.data.hashes import HASH_ALGORITHMS, FileHash
@@ -32,6 +31,7 @@ from salcli.evaluation.gates import (
 from salcli.evaluation.measures import MEASURES, run_measures
 from salcli.evaluation.neighbors import NEIGHBORS
 from salcli.evaluation.plan import note_on_splits, notes_on, require_same_labels, rule_of, split_rows
+from salcli.evaluation.provenance import file_name, run_of
 from salcli.evaluation.report import ErasedFile, EraserSummary, Gate, InputFile, Report, to_json
 from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.stages import Erasure, Stages, opened_against, stage_rows
@@ -76,6 +76,7 @@ def evaluate(
     options: EvaluateOptions,
     progress: Progress | None = None,
     wording: Callable[[str], str] = str,
+    command: str = "",
 ) -> Report:
     """Train attackers on the rows before and after erasure, score what was kept, judge the gates, write reports.
 
@@ -87,6 +88,7 @@ def evaluate(
     options : what is measured, and the limits of the gates
     progress : shows the stages; default: none is shown
     wording : replaces the names of parameters in notes and reasons by those that the reader of the report uses
+    command : the command line, for the report
 
     Returns
     -------
@@ -121,21 +123,31 @@ def evaluate(
     ):
 
         def inputs() -> dict[str, InputFile]:
-            found = {"embeddings": InputFile(embeddings, hashes[0].result(), source.n, source.d)}
+            found = {"embeddings": InputFile(file_name(embeddings), hashes[0].result(), source.n, source.d)}
             if table is not None:
-                found["labels"] = InputFile(str(labels), hashes[-1].result(), len(table))
+                found["labels"] = InputFile(file_name(str(labels)), hashes[-1].result(), len(table))
             return found
 
         about: EraserSummary | ErasedFile | None = None
         if artifact is not None:
-            about = EraserSummary.of(str(eraser), artifact)
+            about = EraserSummary.of(file_name(str(eraser)), artifact)
         elif against is not None:
-            about = ErasedFile(str(options.against), hashes[1].result(), against.n, against.d)
+            about = ErasedFile(file_name(str(options.against)), hashes[1].result(), against.n, against.d)
         with located(embeddings):
             subject = Subject(source, table, artifact, against, guarded, about)
-            report = assess(subject, inputs, options, progress).worded(wording)
-    write_reports(report, options.reports)
+            report = assess(subject, inputs, options, progress)
+    paths = [path for path in (embeddings, labels, eraser, options.against) if path is not None]
+    report = report.worded(lambda text: wording(_without_folders(text, paths)))
+    report = replace(report, run=run_of(options, artifact, command))
+    write_reports(report, options, progress)
     return report
+
+
+def _without_folders(text: str, paths: Sequence[str]) -> str:
+    """Return a note that names files by their names alone, so that a report does not depend on where they are."""
+    for path in sorted(paths, key=len, reverse=True):
+        text = text.replace(path, file_name(path))
+    return text
 
 
 def _tables(
@@ -226,11 +238,11 @@ def assess(
             repeats, found = repeat_fits(again, options, progress)
             notes += found
             report = replace(report, sweep=steps, repeats=repeats)
-    notes = list(dict.fromkeys(notes))
+    files = inputs()
+    notes = list(dict.fromkeys([*notes, *_notes_on_inputs(artifact, files)]))
     for note in notes:
         warn(note)
-    files = inputs()
-    report = replace(report, inputs=files, notes=(*notes, *_notes_on_inputs(artifact, files)))
+    report = replace(report, inputs=files, notes=tuple(notes))
     return replace(report, gates=tuple(_gates(report, asked, options)))
 
 
@@ -277,29 +289,30 @@ def _notes_on_inputs(artifact: Artifact | None, inputs: dict[str, InputFile]) ->
     return notes
 
 
-def write_reports(report: Report, paths: tuple[str, ...]) -> None:
-    """Write `report` to each of `paths`, in the format of its suffix: .json, .md, .html or .xml (JUnit).
+def write_reports(report: Report, options: EvaluateOptions, progress: Progress) -> None:
+    """Write the report to every path of `options.reports`, each in its format.
 
     Raises
     ------
     OutputError : one cannot be written
     """
-    for path in paths:
-        text = _rendered(report, Path(path).suffix.lower())
+    for path in options.reports:
+        text = _rendered(report, options.format_of(path))
         with atomic.replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as handle:
             handle.write(text)
+        progress.say(f"wrote {path}")
 
 
-def _rendered(report: Report, suffix: str) -> str:
-    if suffix == ".md":
+def _rendered(report: Report, kind: str | None) -> str:
+    if kind == "md":
         from salcli.render.markdown import markdown
 
         return markdown(report)
-    if suffix == ".html":
+    if kind == "html":
         from salcli.render.html import html
 
         return html(report)
-    if suffix == ".xml":
+    if kind == "xml":
         from salcli.render.junit import junit
 
         return junit(report)

@@ -72,7 +72,9 @@ def label(embeddings: str, output: str, options: LabelCommandOptions) -> Labelle
         direction = _direction(source, options)
         keys, scores = _scores(source, direction, options)
     if len(keys) < 2 * options.top:
-        raise LabelError(f"{embeddings}: {len(keys)} words to choose from, `top={options.top}` needs {2 * options.top}")
+        raise LabelError(
+            f"{embeddings}: {len(keys):,} words to choose from, `top={options.top}` needs {2 * options.top}"
+        )
     order = np.lexsort((np.arange(len(scores)), -scores))
     chosen = np.concatenate([order[: options.top], order[-options.top :]])
     names = options.pairs[0]

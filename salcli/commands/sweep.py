@@ -72,7 +72,7 @@ def require_repeatable(
         if options.repeats is not None or refits_k:
             _parameters_of(artifact, k=rank if refits_k else None)
     if options.repeats is not None and (options.sample or 0) > len(plan.fitted):
-        raise LabelError(f"`sample={options.sample}`: only {len(plan.fitted)} rows were fitted")
+        raise LabelError(f"`sample={options.sample}`: only {len(plan.fitted):,} rows were fitted")
     for index in _samples(guarded, plan.fitted, options):
         try:
             guarded.restricted_to(index).require_variety()

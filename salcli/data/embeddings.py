@@ -30,7 +30,7 @@ class Embeddings:
             raise ShapeError(f"embeddings are float vectors [n, d], not {vectors.dtype} of shape {vectors.shape}")
         n_keys = len(vectors) if self.keys is None else len(self.keys)
         if len(rows) != len(vectors) or n_keys != len(vectors):
-            raise ShapeError(f"{len(vectors)} vectors, {len(rows)} row numbers and {n_keys} keys do not match")
+            raise ShapeError(f"{len(vectors):,} vectors, {len(rows):,} row numbers and {n_keys:,} keys do not match")
         vectors.flags.writeable = rows.flags.writeable = False  # our views only: the arrays are handed over
         object.__setattr__(self, "vectors", vectors)
         object.__setattr__(self, "rows", rows)

@@ -37,7 +37,7 @@ class Join:
         """
         if len(labels) != n_rows:
             raise AlignmentError(
-                f"{labels.path} joins by row (no key column): {len(labels)} labels, but {path} has {n_rows} rows"
+                f"{labels.path} joins by row (no key column): {len(labels):,} labels, but {path} has {n_rows:,} rows"
             )
         return cls(range(n_rows), n_rows)
 
@@ -64,7 +64,7 @@ class Join:
             numbers = numbers - 1
         if numbers.max() >= n_rows:
             raise AlignmentError(
-                f"{labels.path}: row {numbers.max()} in the column without a name, but {path} has {n_rows} rows, "
+                f"{labels.path}: row {numbers.max()} in the column without a name, but {path} has {n_rows:,} rows, "
                 "which count from 0"
             )
         return cls(numbers, n_rows)
@@ -99,7 +99,7 @@ class Join:
         misses = join.unmatched()
         if len(misses):
             named = ", ".join(repr(labels.keys[i]) for i in misses[:3])
-            text = f"{len(misses)} of {len(labels)} labels not in the embedding {path}: {named}"
+            text = f"{len(misses):,} of {len(labels):,} labels not in the embedding {path}: {named}"
             if len(misses) == len(labels):
                 raise AlignmentError(text)
             warn(text + (" …" if len(misses) > 3 else ""))
@@ -222,6 +222,6 @@ def settle_index(labels: GuardedLabels, source: Source) -> GuardedLabels:
         raise AlignmentError(f"{about} in another order than 0…{n_rows - 1}: are labels to be joined by them {ways}")
     if from_one or numbers.max() >= n_rows or len(np.unique(numbers)) < m:
         what = "count from 1" if from_one else "repeat, or go beyond the rows"
-        raise AlignmentError(f"{about} that {what}; {path} has {n_rows} rows, 0…{n_rows - 1}: join {ways}")
-    warn(f"{about}: the {m} labels are joined by them to the {n_rows} rows of {path}, counted from 0")
+        raise AlignmentError(f"{about} that {what}; {path} has {n_rows:,} rows, 0…{n_rows - 1}: join {ways}")
+    warn(f"{about}: the {m:,} labels are joined by them to the {n_rows:,} rows of {path}, counted from 0")
     return replace(labels, keys=tuple(map(str, numbers.tolist())), key_column="")

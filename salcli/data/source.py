@@ -420,8 +420,8 @@ def require_shape(path: str, n: int, d: int) -> None:
     FormatError : the matrix is empty, or d is above `MAX_DIMENSIONS`
     """
     if n == 0 or d == 0:
-        raise FormatError(f"{path}: no rows to read: the matrix is empty, {n} rows of {d} dimensions")
+        raise FormatError(f"{path}: no rows to read: the matrix is empty, {n:,} rows of {d} dimensions")
     if d > MAX_DIMENSIONS:
         raise FormatError(
-            f"{path}: {n} rows of {d} dimensions: at most {MAX_DIMENSIONS} dimensions are read; is it transposed?"
+            f"{path}: {n:,} rows of {d} dimensions: at most {MAX_DIMENSIONS} dimensions are read; is it transposed?"
         )

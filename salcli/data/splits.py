@@ -70,7 +70,7 @@ class SplitRule:
         if self.sample is None:
             return chosen
         if self.sample > len(chosen):
-            warn(f"`sample={self.sample}`: only {len(chosen)} labelled rows are there; all are used")
+            warn(f"`sample={self.sample}`: only {len(chosen):,} labelled rows are there; all are used")
             return chosen
         return stratified_sample(labels, as_index(chosen), self.sample, self.seed)
 

@@ -294,7 +294,7 @@ def fit_ksal(
     singular_values = np.sqrt(np.maximum(values, 0)) / n
     if rank == 0:
         raise RankError(
-            f"zero covariance (rank 0): the kernel's features do not vary with the labels on these {n} rows; "
+            f"zero covariance (rank 0): the kernel's features do not vary with the labels on these {n:,} rows; "
             "there is nothing to remove"
         )
     chosen, rule = choose_k(singular_values, rank, k, alpha)

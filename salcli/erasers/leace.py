@@ -73,7 +73,7 @@ def fit_leace(moments: SecondMoments, k: int | None = None, *, alpha: float | No
     values, vectors = symmetric_eigen(moments.covariance())
     values = np.maximum(values, LEAST_EIGENVALUE * values[0])
     if values[0] <= 0:
-        raise RankError(f"zero covariance (rank 0): the embeddings do not vary on these {cross.n} rows")
+        raise RankError(f"zero covariance (rank 0): the embeddings do not vary on these {cross.n:,} rows")
     root = np.sqrt(values)
     whitened = vectors @ ((vectors.T @ cross.cross_covariance()) / root[:, None])  # W Σ_xz
     u, s, _ = thin_svd(whitened)
@@ -81,7 +81,7 @@ def fit_leace(moments: SecondMoments, k: int | None = None, *, alpha: float | No
     rank = numerical_rank(s, whitened.shape, floor)
     if rank == 0:
         raise RankError(
-            f"zero covariance (rank 0): the embeddings do not vary with the labels on these {cross.n} rows "
+            f"zero covariance (rank 0): the embeddings do not vary with the labels on these {cross.n:,} rows "
             f"(largest singular value {s[0] if len(s) else 0.0:.3g}, of which rounding may be {floor:.3g}); "
             "there is nothing to remove"
         )

@@ -94,7 +94,7 @@ def fit_sal(
     if rank == 0:
         largest = s[0] if len(s) else 0.0
         raise RankError(
-            f"zero covariance (rank 0): the embeddings do not vary with the labels on these {moments.n} rows "
+            f"zero covariance (rank 0): the embeddings do not vary with the labels on these {moments.n:,} rows "
             f"(largest singular value {largest:.3g}, of which rounding may be {floor:.3g}); there is nothing to remove"
         )
     chosen, rule = choose_k(s, rank, k, alpha)

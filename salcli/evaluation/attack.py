@@ -291,7 +291,7 @@ def _doubts(attribute: Attribute, adversary: str, y_test: NDArray[Any], untraine
     if untrained:
         n = sum(untrained.values())
         notes.append(
-            f"{attribute.name}: {n} of {n + len(y_test)} test rows are left out, of classes that the {adversary} "
+            f"{attribute.name}: {n:,} of {n + len(y_test):,} test rows are left out, of classes that the {adversary} "
             f"attacker was not trained on: {listed_counts(untrained)}"
         )
     return notes

@@ -97,7 +97,7 @@ def without_copies(
 def notes_on_copies(found: Mapping[str, Copies]) -> list[str]:
     """Return a note on each part of the split that has copies; `found`: see `without_copies`."""
     return [
-        f"{name}: {copies.n} of {copies.of} rows are "
+        f"{name}: {copies.n:,} of {copies.of:,} rows are "
         + ("" if name == TEST and copies.n == copies.of else "left out, ")
         + "copies of rows that train "
         f"({copies.n - copies.n_near} equal, {copies.n_near} nearly): {listed(copies.named)}"
@@ -109,7 +109,7 @@ def notes_on_copies(found: Mapping[str, Copies]) -> list[str]:
 def doubts_of_copies(found: Mapping[str, Copies]) -> tuple[str, ...]:
     """Return why no gate can pass, for parts of which too many rows were copies; `found`: see `without_copies`."""
     return tuple(
-        f"{copies.n} of {copies.of} {name} rows are copies of rows that train: at most {MOST_COPIES:.0%} may be"
+        f"{copies.n:,} of {copies.of:,} {name} rows are copies of rows that train: at most {MOST_COPIES:.0%} may be"
         for name, copies in found.items()
         if copies.share > MOST_COPIES
     )

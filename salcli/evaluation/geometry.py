@@ -1,5 +1,6 @@
 """The shape of the embeddings before and after: cosines within and between classes, and the variance removed."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -14,7 +15,9 @@ from salcli.evaluation.text import decimal, percent, visible
 BLOCK_ROWS = 4096
 MANY_ROWS = 12
 """Rows of the table above which it is folded."""
+Z = 1.96
 Codes = NDArray[np.integer[Any]]
+Index = NDArray[np.int64]
 Array = NDArray[np.float64]
 
 
@@ -35,13 +38,23 @@ class Cluster:
     """The class of the main task that both rows of a pair have; None: any."""
     within: Change
     between: Change
+    between_ci95: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """By stage: interval of the mean between classes, over draws of other rows."""
     ratio: Change = field(init=False)
-    """Within over between; None where that is undefined or between is 0."""
+    """Within over between; None where that is undefined, or where the interval of between holds 0."""
 
     def __post_init__(self) -> None:
-        within, between = self.within, self.between
-        ratio = Change(_ratio(within.before, between.before), _ratio(within.after, between.after))
-        object.__setattr__(self, "ratio", ratio)
+        ratios = {
+            stage: None if low <= 0 <= high else _ratio(getattr(self.within, stage), getattr(self.between, stage))
+            for stage in ("before", "after")
+            for low, high in [self.between_ci95.get(stage, (1.0, 1.0))]
+        }
+        object.__setattr__(self, "ratio", Change(**ratios))
+
+    @property
+    def has_no_ratio(self) -> bool:
+        """Whether a ratio is left out because of the interval of its denominator."""
+        return any(low <= 0 <= high for low, high in self.between_ci95.values())
 
 
 @dataclass(frozen=True)
@@ -81,6 +94,8 @@ class ClassGeometry(Measure[Geometry]):
             "Mean cosines of pairs of rows within a class and of different classes (larger is nearer), and their "
             "ratio: the nearer they are to each other, the less the classes form clusters."
         )
+        if any(cluster.has_no_ratio for cluster in record.clusters):
+            sentences.append("There is no ratio where the interval of the mean between classes holds 0.")
         kinds = ("within", "between", "ratio")
         rows = tuple(
             (
@@ -133,10 +148,50 @@ def clusters(
     shape = (len(task_names) + 1, n_classes)
     stages = [each.reshape(*shape, each.shape[1]) for each in sums]
     n_rows = counts.reshape(shape)
-    found = [_cluster(attribute, None, [each.sum(axis=0) for each in stages], n_rows.sum(axis=0))]
-    for i, name in enumerate(task_names, 1):
-        found.append(_cluster(attribute, name, [each[i] for each in stages], n_rows[i]))
+    parts: list[tuple[str | None, list[Array], Index, NDArray[np.bool_]]] = [
+        (None, [each.sum(axis=0) for each in stages], n_rows.sum(axis=0), np.ones(len(codes), bool))
+    ]
+    parts += [(name, [each[i] for each in stages], n_rows[i], tasks == i - 1) for i, name in enumerate(task_names, 1)]
+    found = []
+    for name, totals, n, is_in in parts:
+        used = is_in & (codes >= 0)
+        errors = _between_errors((before, after), used, codes, totals, n)
+        found.append(_cluster(attribute, name, totals, n, errors))
     return tuple(found)
+
+
+def _between_errors(
+    stages: tuple[NDArray[Any], NDArray[Any]], is_used: NDArray[np.bool_], codes: Codes, sums: list[Array], n: Index
+) -> list[float]:
+    """Return the standard error of the mean cosine between classes at both stages.
+
+    The mean is a U-statistic: its error is that of the mean over rows of what each row adds, its mean cosine with the
+    rows of other classes (Hoeffding 1948), class by class.
+    """
+    rows, total = np.flatnonzero(is_used), int(n.sum())
+    others = total - n
+    n_pairs = int(np.sum(n * others))
+    if not n_pairs or not len(rows):
+        return [0.0, 0.0]
+    added = [np.zeros(len(rows)) for _ in sums]
+    is_nonzero = np.zeros(len(rows), bool)
+    for start in range(0, len(rows), BLOCK_ROWS):
+        at = slice(start, start + BLOCK_ROWS)
+        own = codes[rows[at]]
+        units = [unit_rows(x[rows[at]]) for x in stages]
+        is_nonzero[at] = units[0][1] & units[1][1]
+        for stage, (each, _) in enumerate(units):
+            rest = sums[stage].sum(axis=0) - sums[stage]
+            added[stage][at] = np.einsum("nd,nd->n", each, rest[own])
+    kept = codes[rows[is_nonzero]]
+    return [_spread(each[is_nonzero], kept, n_pairs) for each in added]
+
+
+def _spread(added: Array, codes: Codes, n_pairs: int) -> float:
+    """Return the standard error from what each row adds to the sum over pairs, about the mean of its class."""
+    n = np.bincount(codes)
+    means = np.bincount(codes, added) / np.maximum(n, 1)
+    return float(2 * np.sqrt(np.sum((added - means[codes]) ** 2)) / n_pairs)
 
 
 def variance_removed(before: NDArray[Any], after: NDArray[Any]) -> float | None:
@@ -184,10 +239,17 @@ def _unit_sums(
     return sums, counts
 
 
-def _cluster(attribute: str, task_class: str | None, sums: list[Array], counts: NDArray[np.int64]) -> Cluster:
+def _cluster(
+    attribute: str, task_class: str | None, sums: list[Array], counts: NDArray[np.int64], errors: list[float]
+) -> Cluster:
     means = [_mean_cosines(each, counts) for each in sums]
     within, between = (Change(*pair) for pair in zip(*means, strict=True))
-    return Cluster(attribute, task_class, within, between)
+    bounds = {
+        stage: (round(mean - Z * error, PLACES), round(mean + Z * error, PLACES))
+        for stage, (_, mean), error in zip(("before", "after"), means, errors, strict=True)
+        if mean is not None
+    }
+    return Cluster(attribute, task_class, within, between, bounds)
 
 
 def _mean_cosines(sums: Array, counts: NDArray[np.int64]) -> tuple[float | None, float | None]:

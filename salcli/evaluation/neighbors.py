@@ -18,6 +18,8 @@ from salcli.streaming.memory import require_memory
 from salcli.streaming.passes import gather_rows
 
 OVERLAP_AT = 10
+LEAVES, COMES = "−", "+"
+"""Marks of neighbours that are nearest only before, or only after."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,9 @@ def _positions(keys: Sequence[str], words: Sequence[str]) -> NDArray[np.int64]:
     missing = [word for word in dict.fromkeys(words) if word not in found]
     if missing:
         named = ", ".join(repr(word) for word in missing[:3])
-        raise AlignmentError(f"{len(missing)} of {len(requested)} words have no vector to find neighbours of: {named}")
+        raise AlignmentError(
+            f"{len(missing):,} of {len(requested):,} words have no vector to find neighbours of: {named}"
+        )
     return np.array([found[word] for word in words], dtype=np.int64)
 
 
@@ -258,16 +262,22 @@ class NearestNeighbors(Measure[Neighbors]):
             f"on average over {count(record.n_sampled)} sampled rows."
         )
         rows = tuple(
-            (visible(word.key), decimal(word.overlap), _listed(word.before), _listed(word.after))
+            (
+                *(visible(word.key), decimal(word.overlap)),
+                *(_listed(word.before, word.after, LEAVES), _listed(word.after, word.before, COMES)),
+            )
             for word in record.words
         )
         columns = (*names("word"), *numbers("overlap"), *names("nearest before", "nearest after"))
-        table = Table("Nearest neighbours and their cosine", columns, rows)
+        table = Table(f"Nearest neighbours and their cosine ({LEAVES}: leaves, {COMES}: comes)", columns, rows)
         return Section(self.name, "Neighbours", (lead,), filled([table]))
 
 
-def _listed(near: Near) -> str:
-    listed = (f"{visible(row.key)} {row.cosine:.2f}".replace("-", "−") for row in near)
+def _listed(near: Near, other: Near, mark: str) -> str:
+    """Return neighbours, those marked that are not among the others."""
+    kept = {row.key for row in other}
+    marks = (("" if row.key in kept else f"{mark} ") + visible(row.key) for row in near)
+    listed = (f"{key} {row.cosine:.2f}".replace(" -", " −") for key, row in zip(marks, near, strict=True))
     return ", ".join(listed) or "none"
 
 

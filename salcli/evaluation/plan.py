@@ -55,7 +55,7 @@ def notes_on(split: EvaluationSplit, labels: GuardedLabels, options: EvaluateOpt
         notes.append("no row is left to train a fresh attacker")
     for name, index in split.trainers.items():
         if split.is_capped(name):
-            notes.append(f"{name}: {len(index)} of {split.n_available[name]} training rows used (`probe_rows`)")
+            notes.append(f"{name}: {len(index):,} of {split.n_available[name]:,} training rows used (`probe_rows`)")
     if split.is_capped(TEST):
         used, available = len(split.test), split.n_available[TEST]
         notes.append(f"{used} of {available} test rows used ({TEST_ROWS} times `probe_rows`)")

@@ -9,6 +9,7 @@ from salcli.data.hashes import FileHash
 from salcli.erasers.artifact import Artifact
 from salcli.evaluation.base import Measure
 from salcli.evaluation.duplicates import Copies
+from salcli.evaluation.provenance import Run
 from salcli.evaluation.shares import difference
 
 SCHEMA = "salcli.report/1"
@@ -225,6 +226,8 @@ class Report(Measurement):
     """What was measured, on what, and the verdict."""
 
     schema: str = field(default=SCHEMA, init=False)
+    run: Run | None = field(default=None, metadata=OPTIONAL)
+    """How the report came to be."""
     inputs: Mapping[str, InputFile] = field(default_factory=dict)
     """embeddings and labels."""
     eraser: EraserSummary | ErasedFile | None = None

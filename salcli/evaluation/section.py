@@ -12,6 +12,8 @@ class Column:
 
     name: str
     is_number: bool = False
+    is_spare: bool = False
+    """Whether it is left out where a terminal is too narrow for all columns."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class Figure:
     label: str
     """Its name among the figures of its measure, unescaped."""
     value: float
+    ci95: tuple[float, float] | None = None
 
 
 def names(*headings: str) -> tuple[Column, ...]:
@@ -75,9 +78,9 @@ def names(*headings: str) -> tuple[Column, ...]:
     return tuple(Column(heading) for heading in headings)
 
 
-def numbers(*headings: str) -> tuple[Column, ...]:
+def numbers(*headings: str, are_spare: bool = False) -> tuple[Column, ...]:
     """Return columns of numbers, with these `headings`."""
-    return tuple(Column(heading, is_number=True) for heading in headings)
+    return tuple(Column(heading, is_number=True, is_spare=are_spare) for heading in headings)
 
 
 def filled(tables: Iterable[Table]) -> tuple[Table, ...]:

@@ -12,6 +12,7 @@ from salcli.erasers.linear import LinearEraser
 from salcli.errors import AlignmentError
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.cosine import cosines, unit_rows
+from salcli.evaluation.provenance import file_name
 from salcli.evaluation.rank_bootstrap import percentiles, resampled, share_error
 from salcli.evaluation.report import OPTIONAL, named
 from salcli.evaluation.section import Fact, Figure, Section, Table, names, numbers
@@ -90,7 +91,7 @@ class Lookup:
             positions.append(position)
             keys.append((one, other))
         if not positions:
-            raise AlignmentError(f"{name}: 0 of {len(pairs)} pairs are in the vocabulary ({POLICY})")
+            raise AlignmentError(f"{name}: 0 of {len(pairs):,} pairs are in the vocabulary ({POLICY})")
         return cls(tuple(positions), tuple(keys), tuple(missing))
 
 
@@ -176,6 +177,15 @@ class SimilarityChange:
     policy: str = POLICY
     kept_error: float | None = field(default=None, metadata=OPTIONAL)
     """Standard error of after / before, by bootstrap."""
+
+    @property
+    def is_at_edge(self) -> bool:
+        """Whether the difference lies at an end of its interval or beyond, within a twentieth of its width."""
+        if self.difference_ci95 is None or self.before is None or self.after is None:
+            return False
+        low, high = self.difference_ci95
+        edge = (high - low) / 20
+        return not low + edge <= self.after - self.before <= high - edge and high > low
 
 
 def similarity_change(
@@ -330,7 +340,7 @@ class Similarity(Measure[Changes]):
         k, mean = (eraser.k, eraser.mean) if isinstance(eraser, LinearEraser) else (None, None)
         return tuple(
             similarity_change(
-                gold.name,
+                file_name(gold.name),
                 gold.pairs,
                 gold.scores,
                 words.before,
@@ -361,7 +371,7 @@ class Similarity(Measure[Changes]):
         columns = (
             *names("set"),
             *numbers("before", "after", "95% interval of the difference", "random control"),
-            *numbers("pairs used", "of", "out of vocabulary", "zero vectors"),
+            *numbers("pairs used", "of", "out of vocabulary", "zero vectors", are_spare=True),
             *names("policy"),
         )
         rows = tuple(
@@ -375,6 +385,12 @@ class Similarity(Measure[Changes]):
             )
             for change in record
         )
+        outside = [visible(change.name) for change in record if change.is_at_edge]
+        if outside:
+            lead += (
+                f" Of {listed(outside)} the difference lies at an end of its interval: words stand in several pairs, "
+                "and drawing pairs again changes the ranks of all."
+            )
         return Section(self.name, "Similarity", (lead,), (Table("Word similarity kept", columns, rows),), points)
 
     def facts(self, record: Changes) -> Iterator[Fact]:
@@ -387,7 +403,10 @@ class Similarity(Measure[Changes]):
         """Yield one figure for each gold set (see `Measure.figures`)."""
         for change in record:
             if change.after is not None:
-                yield Figure(f"similarity {change.name}", change.name, change.after)
+                moved, bounds = change.difference_ci95, None
+                if moved is not None and change.before is not None:
+                    bounds = (change.before + moved[0], change.before + moved[1])
+                yield Figure(f"similarity {change.name}", change.name, change.after, bounds)
 
 
 SIMILARITY = Similarity()

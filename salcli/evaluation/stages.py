@@ -187,7 +187,7 @@ def opened_against(path: str | None, source: Source, read: ReadOptions) -> Itera
         n, n_other = source.n_all, other.n_all
         if n != n_other:
             raise AlignmentError(
-                f"`against={path}`: {n_other} rows, but {source.path} has {n}: the same rows are needed"
+                f"`against={path}`: {n_other:,} rows, but {source.path} has {n:,}: the same rows are needed"
             )
         if source.has_keys and other.has_keys:
             _require_same_keys(source, other)

@@ -63,7 +63,7 @@ class MainTask(Measure[Task]):
             rows.note(f"the main task {column.name} did not converge: {NOT_TRUSTED}")
         if n := sum(found.untrained.values()):
             rows.note(
-                f"{column.name}: {n} of {n + found.n_test} test rows are left out, of classes that the main task's "
+                f"{column.name}: {n:,} of {n + found.n_test:,} test rows are left out, of classes that the main task's "
                 f"classifier was not trained on: {listed_counts(found.untrained)}"
             )
         for why in found.undefined.values():
@@ -72,7 +72,7 @@ class MainTask(Measure[Task]):
             if by_group.few:
                 cells = {f"{cell.class_name} × {cell.group}": cell.n for cell in by_group.few}
                 rows.note(
-                    f"{column.name}{found.aside(by_group)}: {len(cells)} of the compared groups have fewer than "
+                    f"{column.name}{found.aside(by_group)}: {len(cells):,} of the compared groups have fewer than "
                     f"{FEW_POSITIVES} test rows of a class: {listed_counts(cells, 3)}"
                 )
         return found
@@ -121,13 +121,13 @@ class MainTask(Measure[Task]):
         """Yield accuracy and gaps (see `Measure.figures`)."""
         start = f"task {record.column}: "
         if record.accuracy.after is not None:
-            yield Figure(f"{start}accuracy", "accuracy", record.accuracy.after)
+            yield Figure(f"{start}accuracy", "accuracy", record.accuracy.after, record.accuracy_ci95.get("after"))
         for by_group in record.every:
             aside = record.aside(by_group) if by_group is not record.first else ""
             gaps = ((by_group.tpr_gap, "tpr_gap", "TPR gap"), (by_group.tpr_gap_rms, "tpr_gap_rms", "TPR gap (RMS)"))
             for gap, name, label in gaps:
                 if gap is not None and gap.after is not None:
-                    yield Figure(f"{start}{name}{aside}", f"{label}{record.aside(by_group)}", gap.after)
+                    yield Figure(f"{start}{name}{aside}", f"{label}{record.aside(by_group)}", gap.after, gap.ci95)
 
 
 TASK = MainTask()

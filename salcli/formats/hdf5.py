@@ -153,7 +153,7 @@ class Hdf5Reader(FileReader):
                 f"{self.path}: {keys_dataset} is {keys.dtype} of shape {keys.shape}, expected a list of strings"
             )
         if len(keys) != self.n:
-            raise FormatError(f"{self.path}: {len(keys)} keys in {keys_dataset}, {self.n} rows in {self.dataset}")
+            raise FormatError(f"{self.path}: {len(keys):,} keys in {keys_dataset}, {self.n:,} rows in {self.dataset}")
         return keys
 
     def _find_keys(self, options: ReadOptions) -> h5py.Dataset | None:

@@ -118,7 +118,7 @@ class KeyedReader(Reader):
                 f"{self.path}: has keys of its own; `keys_file` is for files without, or beside `keyed=False`"
             )
         if len(self._keys) != self.n:
-            raise FormatError(f"{keys_path}: {len(self._keys)} keys, but {self.path} has {self.n} rows")
+            raise FormatError(f"{keys_path}: {len(self._keys):,} keys, but {self.path} has {self.n:,} rows")
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_held": None}  # read again, rather than sent along with every chunk

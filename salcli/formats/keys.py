@@ -45,9 +45,9 @@ def choose_keys(path: str, lists: Mapping[str, int], n: int, matrix: str, *, may
     if fitting:
         raise FormatError(f"{path}: several lists of {n} strings, {listed(fitting)}: choose one with `keys_dataset`")
     for name in named:
-        raise FormatError(f"{path}: {lists[name]} keys in {shortened(name)}, {n} rows in {matrix}")
+        raise FormatError(f"{path}: {lists[name]:,} keys in {shortened(name)}, {n:,} rows in {matrix}")
     if lists:
-        warn(f"{path}: {listed(list(lists))} does not have one string for each of {n} rows: not taken as keys")
+        warn(f"{path}: {listed(list(lists))} does not have one string for each of {n:,} rows: not taken as keys")
     return None
 
 

@@ -260,7 +260,7 @@ def _class_attribute(path: str, name: str, rows: _Rows, column: ClassColumn) -> 
         raise FormatError(f"{path}: line {line_of(undecoded)}: label {text} is not UTF-8: save the CSV as UTF-8")
     classes = tuple(sorted({bare for bare in trimmed.values() if bare}))
     if not classes:
-        raise LabelError(f"{path}: column {name!r} is empty on all {len(column.codes)} rows")
+        raise LabelError(f"{path}: column {name!r} is empty on all {len(column.codes):,} rows")
     _warn_of_twins(path, name, classes)
     class_codes = {bare: code for code, bare in enumerate(classes)}
     values = column.recoded([class_codes.get(bare, -1) for bare in trimmed.values()])
@@ -329,7 +329,7 @@ def _without_repeats(labels: GuardedLabels, lines: Lines) -> GuardedLabels:
             )
     n_again = len(labels.keys) - len(kept)
     which = again if n_again == 1 else f"{again} among them"
-    warn(f"{labels.path}: {n_again} keys stand twice with the same label ({which}); the first is used")
+    warn(f"{labels.path}: {n_again:,} keys stand twice with the same label ({which}); the first is used")
     index = np.array(kept)
     task = labels.task
     return GuardedLabels(

@@ -92,7 +92,7 @@ class NpzReader(NpyReader):
         if found is None:
             raise FormatError(f"{self.path}[{shortened(name)}]: not an array of strings: expected a list of strings")
         if found.length != self.n:
-            raise FormatError(f"{self.path}: {found.length} keys in {name}, {self.n} rows in {self.matrix}")
+            raise FormatError(f"{self.path}: {found.length:,} keys in {name}, {self.n:,} rows in {self.matrix}")
         return found
 
     @property

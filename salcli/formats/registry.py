@@ -183,7 +183,7 @@ def open_beside(source: Source, name: str, options: ReadOptions) -> Source:
         raise ParameterError("erase_also", name, str(error)) from error
     reader.path = f"{source.path}[{name}]"
     if (reader.n, reader.d) != (source.n_all, source.d):
-        fault = f"{reader.n} rows of {reader.d} dimensions, but the matrix has {source.n_all} of {source.d}"
+        fault = f"{reader.n:,} rows of {reader.d} dimensions, but the matrix has {source.n_all:,} of {source.d}"
         raise ParameterError("erase_also", name, fault)
     if source.n_dropped:
         raise ParameterError("erase_also", name, f"rows with NaN or Inf are dropped from {source.path}, not from it")

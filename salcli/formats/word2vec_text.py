@@ -75,7 +75,7 @@ class TextReader(SpanReader):
         for span in self.spans():
             self.n += span.n_rows
         if header and self.n != header.n:
-            raise FormatError(f"{self.path}: line 1 announces {header.n} rows, {self.n} were found")
+            raise FormatError(f"{self.path}: line 1 announces {header.n:,} rows, {self.n:,} were found")
         if header is None and self.n and not self.d:
             raise FormatError(
                 f"{self.path}: line 1: {text_rows.shown(first_row)}, expected a word and its numbers, "

@@ -8,6 +8,8 @@ from salcli.evaluation.section import Row, Section, Table, names, numbers
 from salcli.evaluation.text import ABSENT, count, decimal, general, interval, visible
 
 STAGES = ("before", "after")
+FRESH = "fresh"
+"""The adversary that a release is judged by."""
 ATTACKER = "An attacker is a classifier that is trained to read the guarded attribute from the embeddings. "
 OF_AN_ERASER = (
     "The in-sample attacker is trained on the very rows that the eraser was fitted on; a linear one is stopped there "
@@ -23,6 +25,10 @@ OF_AN_UNKNOWN_ERASER = (
     "that they are trained on. "
 )
 SAFE = "Safe is an accuracy near the majority: the share that is right when always guessing the most frequent class."
+
+AT_EDGE = (
+    "Where every test row is read right, or none, the figure is an end of its interval: no accuracy lies beyond 1 or 0."
+)
 
 
 @dataclass(frozen=True)
@@ -53,9 +59,13 @@ def probe_pairs(probes: Iterable[ProbeResult]) -> tuple[ProbePair, ...]:
 
 
 def best_attacker(pairs: Iterable[ProbePair], stage: str) -> tuple[ProbePair, ProbeResult] | None:
-    """Return the probe of the largest leakage at a stage, and its result there; None if none was measured."""
+    """Return the fresh attacker of the largest leakage at a stage, and its result there; None if none was measured.
+
+    Where there is no fresh one, it is the best of all.
+    """
     measured = [(pair, pair.stages[stage]) for pair in pairs if stage in pair.stages]
-    return max(measured, key=lambda each: each[1].leakage, default=None)
+    fresh = [each for each in measured if each[1].adversary == FRESH]
+    return max(fresh or measured, key=lambda each: each[1].leakage, default=None)
 
 
 def by_attribute(pairs: Iterable[ProbePair]) -> dict[str, list[ProbePair]]:
@@ -124,4 +134,6 @@ def attackers_section(report: Report) -> Section | None:
     is_unknown = isinstance(report.eraser, ErasedFile)
     adversaries = OF_AN_UNKNOWN_ERASER if is_unknown else OF_AN_ERASER if report.eraser else OF_NO_ERASER
     lead = ATTACKER + adversaries + SAFE
-    return Section("attackers", "Attackers", (lead,), (probe_table(probe_pairs(report.probes)),))
+    is_at_edge = any(probe.accuracy in probe.ci95 for probe in report.probes)
+    edge = (AT_EDGE,) if is_at_edge else ()
+    return Section("attackers", "Attackers", (lead, *edge), (probe_table(probe_pairs(report.probes)),))

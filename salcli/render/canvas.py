@@ -17,6 +17,18 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", ":", "-.")
 INK, FAINT = "#333333", "#D9D9D9"
 
+GROUND, GRID, LIMIT = "#FFFFFF", "#ECECEC", "#B3261E"
+VARIABLES = {
+    **dict(zip(COLOURS, ("blue", "orange", "green", "pink", "gold", "sky", "coal"), strict=True)),
+    CONTROL: "control",
+    INK: "ink",
+    FAINT: "faint",
+    GRID: "grid",
+    GROUND: "ground",
+    LIMIT: "limit",
+}
+"""Names of the colours in the page's style sheet, which has others for a dark ground."""
+
 _SVG = "http://www.w3.org/2000/svg"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _SETTINGS = {
@@ -32,7 +44,7 @@ _SETTINGS = {
     "axes.spines.right": False,
     "axes.axisbelow": True,
     "axes.grid": True,
-    "grid.color": "#ECECEC",
+    "grid.color": GRID,
     "grid.linewidth": 0.8,
     "text.color": INK,
     "xtick.color": INK,
@@ -107,9 +119,18 @@ def _inlined(svg: str, salt: str) -> str:
     referred |= {name for e in root.iter() for name in re.findall(r"url\(#([^)]+)\)", " ".join(e.attrib.values()))}
     for element in root.iter():
         _rename_ids(element, salt, referred)
+        for name in ("style", "fill", "stroke"):
+            if name in element.attrib:
+                element.set(name, re.sub("#[0-9a-fA-F]{6}", _variable, element.attrib[name]))
     root.set("xmlns", _SVG)
     root.set("style", "stroke-linejoin:round;stroke-linecap:butt")  # as the style that was taken out said
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def _variable(colour: re.Match[str]) -> str:
+    """Return a colour as a variable of the page; where there is no page, it is as it was."""
+    name = VARIABLES.get(colour[0].upper())
+    return colour[0] if name is None else f"var(--plot-{name}, {colour[0]})"
 
 
 def _rename_ids(element: ElementTree.Element, salt: str, referred: set[str]) -> None:

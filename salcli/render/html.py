@@ -10,7 +10,7 @@ from salcli.evaluation.text import visible
 from salcli.render.pictures import Picture, pictures
 from salcli.render.sections import sections
 from salcli.render.style import STYLE
-from salcli.render.verdict import facts, findings, verdict_sentence
+from salcli.render.verdict import facts, findings, subject, tone_of, verdict_sentence
 
 MIDDLING, LONG = 20, 60
 """Columns with cells of more letters get a least width, so that they do not wrap letter by letter."""
@@ -40,7 +40,7 @@ def html(report: Report) -> str:
             f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="referrer" content="no-referrer">',
-            f"<title>salcli evaluation: {_escaped(_title(report))}</title>",
+            f"<title>{_escaped(_title(report))}</title>",
             f"<style>\n{STYLE}\n</style>\n</head>\n<body>\n<main>",
             *(block for block in blocks if block),
             "</main>\n</body>\n</html>\n",
@@ -54,7 +54,15 @@ def _escaped(text: str) -> str:
 
 
 def _title(report: Report) -> str:
-    return {"pass": "passed", "fail": "failed", "undecided": "undecided", "none": "no limit set"}[report.verdict]
+    result = {"pass": "passed", "fail": "failed", "undecided": "undecided", "none": "no limit set"}[report.verdict]
+    if report.verdict == "pass" and tone_of(report) != "pass":
+        result = "passed in part"
+    return ", ".join(filter(None, (subject(report), result))) + " · salcli evaluation"
+
+
+def _heading(report: Report) -> str:
+    about = subject(report)
+    return f"salcli evaluation: {about}" if about else "salcli evaluation"
 
 
 def _head(report: Report) -> str:
@@ -66,8 +74,8 @@ def _head(report: Report) -> str:
         for of in facts(report)
     )
     return (
-        "<header>\n<h1>salcli evaluation</h1>\n"
-        f'<div class="verdict {report.verdict}">\n<p>{_escaped(verdict_sentence(report))}</p>\n{paragraphs}\n</div>\n'
+        f"<header>\n<h1>{_escaped(_heading(report))}</h1>\n"
+        f'<div class="verdict {tone_of(report)}">\n<p>{_escaped(verdict_sentence(report))}</p>\n{paragraphs}\n</div>\n'
         + (f'<ul class="facts" aria-label="At a glance: before and after">\n{cards}\n</ul>\n' if cards else "")
         + "</header>"
     )

@@ -6,7 +6,7 @@ from salcli.evaluation.report import Report
 from salcli.evaluation.section import Section, Table
 from salcli.evaluation.text import shortened, visible
 from salcli.render.sections import sections
-from salcli.render.verdict import facts, findings, verdict_sentence
+from salcli.render.verdict import facts, findings, subject, tone_of, verdict_sentence
 
 LONGEST_CELL = 400
 MARKS = {"pass": "✅", "fail": "❌", "undecided": "⚠️", "none": "ℹ️"}
@@ -36,7 +36,9 @@ def escaped_in_html(text: str) -> str:
 
 def markdown(report: Report) -> str:
     """Return the verdict, then the gates, then every figure as a table: Markdown in which no string is markup."""
-    blocks = ["## salcli evaluation", f"{MARKS[report.verdict]} **{escaped(verdict_sentence(report))}**"]
+    about = subject(report)
+    heading = f"## salcli evaluation: {escaped(about)}" if about else "## salcli evaluation"
+    blocks = [heading, f"{MARKS[tone_of(report)]} **{escaped(verdict_sentence(report))}**"]
     blocks += [f"- {escaped(finding)}" for finding in findings(report)]
     glance = facts(report)
     if glance:

@@ -12,6 +12,7 @@ from salcli.evaluation.text import decimal, general, shortened, visible
 from salcli.render import plots
 from salcli.render.attackers import ProbePair, by_attribute, probe_pairs
 from salcli.render.sweep import Curve, swept
+from salcli.render.verdict import accuracy_limit
 
 MOST_DESCRIBED = 12
 
@@ -35,6 +36,7 @@ def pictures(report: Report) -> dict[str, tuple[Picture, ...]]:
         "task": _gap_pictures(report),
         "geometry": _scatter_pictures(report),
         "sweep": _sweep_pictures(report),
+        "repeats": _repeats_pictures(report),
     }
     return {key: of for key, each in found.items() if (of := tuple(each))}
 
@@ -52,18 +54,22 @@ def _first(most: int, shown: Sequence[object]) -> str:
 def _accuracy_pictures(report: Report) -> Iterator[Picture]:
     for attribute, pairs in by_attribute(probe_pairs(report.probes)).items():
         title = f"Accuracy of attackers on {shortened(attribute, 60)}{_first(plots.MOST_ROWS, pairs)}"
-        yield Picture(title, _joined([_pair_in_words(pair) for pair in pairs]), partial(_draw_accuracy, pairs))
+        limits = [accuracy_limit(pair, report) for pair in pairs]
+        words = [_pair_in_words(*each) for each in zip(pairs, limits, strict=True)]
+        yield Picture(title, _joined(words), partial(_draw_accuracy, pairs, limits))
 
 
-def _draw_accuracy(pairs: Sequence[ProbePair], salt: str) -> str:
-    return plots.accuracy_plot(pairs, salt=salt)
+def _draw_accuracy(pairs: Sequence[ProbePair], limits: Sequence[float | None], salt: str) -> str:
+    return plots.accuracy_plot(pairs, limits, salt=salt)
 
 
-def _pair_in_words(pair: ProbePair) -> str:
+def _pair_in_words(pair: ProbePair, limit: float | None) -> str:
     stages = " and ".join(
         f"{decimal(pair.stages[stage].accuracy)} {stage}" for stage in ("before", "after") if stage in pair.stages
     )
-    return f"{shortened(pair.attacker, 60)}: {stages}, majority {decimal(pair.latest.majority)}"
+    return f"{shortened(pair.attacker, 60)}: {stages}, majority {decimal(pair.latest.majority)}" + (
+        "" if limit is None else f", limit {decimal(limit)}"
+    )
 
 
 def _similarity_pictures(report: Report) -> Iterator[Picture]:
@@ -133,6 +139,14 @@ def _sweep_pictures(report: Report) -> Iterator[Picture]:
         yield _curve_picture(title, sweep.parameter, curves, "accuracy", level)
     for of in sweep.kept:
         yield _curve_picture(of.title, sweep.parameter, of.curves, of.quantity)
+
+
+def _repeats_pictures(report: Report) -> Iterator[Picture]:
+    figures = () if report.repeats is None else report.repeats.figures
+    if figures:
+        words = [f"{shortened(of.name, 60)}: {decimal(of.mean)} ± {decimal(of.std)}" for of in figures]
+        title = f"Figures of each fit{_first(plots.MOST_ROWS, figures)}"
+        yield Picture(title, _joined(words), lambda salt: plots.repeats_plot(figures, salt=salt))
 
 
 def _curve_picture(

@@ -4,21 +4,43 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from salcli.evaluation.report import RepeatedFigure
 from salcli.evaluation.scatter import Classes, Point, Scatter
 from salcli.evaluation.similarity import SimilarityChange
 from salcli.evaluation.task import ClassRates
 from salcli.evaluation.text import shortened
 from salcli.render.attackers import ProbePair
-from salcli.render.canvas import AFTER, BEFORE, COLOURS, CONTROL, DASHES, FAINT, INK, MARKERS, WIDTH, canvas
+from salcli.render.canvas import (
+    AFTER,
+    BEFORE,
+    COLOURS,
+    CONTROL,
+    DASHES,
+    FAINT,
+    GROUND,
+    INK,
+    LIMIT,
+    MARKERS,
+    WIDTH,
+    canvas,
+)
 from salcli.render.sweep import Curve
 
 MOST_ROWS, MOST_CURVES, MOST_COLOURS, MOST_LETTERS = 40, 12, 7, 24
+MOST_BANDS = 4
+LEAST_HEIGHT = 0.1
+"""Of an axis of shares: a difference in the third decimal is no mountain."""
 LETTER = 0.075
 """Inches that a letter takes, on average."""
 
 
-def accuracy_plot(pairs: Sequence[ProbePair], *, salt: str = "accuracy") -> str:
-    """Draw the accuracy of each attacker on one attribute before and after, with intervals, and the majority."""
+def accuracy_plot(pairs: Sequence[ProbePair], limits: Sequence[float | None] = (), *, salt: str = "accuracy") -> str:
+    """Draw the accuracy of each attacker on one attribute before and after, with intervals, majority and limit.
+
+    Parameters
+    ----------
+    limits : the largest accuracy that gates allow each attacker; None, or none at all: no limit
+    """
     shown = pairs[:MOST_ROWS]
     labels = [shortened(pair.attacker, MOST_LETTERS) for pair in shown]
     with canvas(0.42 * len(shown) + 0.85, salt) as drawn:
@@ -33,11 +55,13 @@ def accuracy_plot(pairs: Sequence[ProbePair], *, salt: str = "accuracy") -> str:
                 handles[stage] = axes.plot(result.accuracy, row + shift, **_stage_marker(stage))[0]
             spot = (pair.latest.majority,) * 2
             handles["majority"] = axes.plot(spot, (row - 0.42, row + 0.42), "--", color=INK, linewidth=1)[0]
+            if row < len(limits) and (limit := limits[row]) is not None:
+                handles["limit"] = axes.plot((limit,) * 2, (row - 0.42, row + 0.42), "-", color=LIMIT, linewidth=2)[0]
         _name_rows(axes, labels)
         axes.set_xlabel("accuracy")
         _widen(axes)
-        names = [name for name in ("before", "after", "majority") if name in handles]
-        drawn.legend([handles[name] for name in names], names, columns=3)
+        names = [name for name in ("before", "after", "majority", "limit") if name in handles]
+        drawn.legend([handles[name] for name in names], names, columns=4)
     return drawn.svg
 
 
@@ -59,7 +83,7 @@ def similarity_plot(changes: Sequence[SimilarityChange], *, salt: str = "similar
                 if value is None:
                     continue
                 colour, hatch = styles[name]
-                look = {"color": colour} if not hatch else {"facecolor": "white", "edgecolor": colour, "hatch": hatch}
+                look = {"color": colour} if not hatch else {"facecolor": GROUND, "edgecolor": colour, "hatch": hatch}
                 handles[name] = axes.barh(row + 0.26 * (place - 1), value, height=0.22, **look)
                 spot = (max(value, 0), row + 0.26 * (place - 1))
                 axes.annotate(f"{value:.3f}", spot, (4, 0), textcoords="offset points", va="center", fontsize=8)
@@ -119,6 +143,12 @@ def curve_plot(
         handles, within = [], Counter[str]()
         for curve, label in zip(shown, labels, strict=True):
             nth, place = groups.index(curve.group), within[curve.group]
+            if curve.bounds and len(shown) <= MOST_BANDS:
+                at = [value for value, _ in curve.points]
+                low, high = zip(*curve.bounds, strict=True)
+                axes.fill_between(at, low, high, color=COLOURS[nth % len(COLOURS)], alpha=0.12, linewidth=0)
+            elif curve.bounds:  # all bands would hide each other, but they still say how fine the axis may be
+                axes.update_datalim([(curve.points[0][0], edge) for bounds in curve.bounds for edge in bounds])
             within[curve.group] += 1
             handles += axes.plot(
                 [value for value, _ in curve.points],
@@ -128,7 +158,7 @@ def curve_plot(
                 linestyle=DASHES[place % len(DASHES)],
                 markersize=4,
                 markevery=max(1, len(curve.points) // 16),
-                markerfacecolor="white" if place % 2 else None,
+                markerfacecolor=GROUND if place % 2 else None,
                 label=label,
             )
         if level is not None:
@@ -137,9 +167,32 @@ def curve_plot(
         axes.set_xlabel(shortened(parameter, MOST_LETTERS))
         axes.set_ylabel(quantity)
         axes.margins(y=0.08)
+        low, high = axes.get_ylim()
+        room = max(0.0, LEAST_HEIGHT - (high - low)) / 2
+        axes.set_ylim(low - room, high + room)
         if all(value.is_integer() for curve in shown for value, _ in curve.points):
             axes.xaxis.get_major_locator().set_params(integer=True)  # there are no directions in between
         drawn.legend(handles, labels, columns=columns)
+    return drawn.svg
+
+
+def repeats_plot(figures: Sequence[RepeatedFigure], *, salt: str = "repeats") -> str:
+    """Draw each figure of every repeat as a point, their mean, and a standard deviation to both sides."""
+    shown = figures[:MOST_ROWS]
+    labels = [shortened(figure.name, MOST_LETTERS) for figure in shown]
+    with canvas(0.3 * len(shown) + 0.95, salt) as drawn:
+        axes = drawn.axes(left=_margin(labels))
+        handles: dict[str, Any] = {}
+        for row, figure in enumerate(shown):
+            ends = (figure.mean - figure.std, figure.mean + figure.std)
+            handles["± one standard deviation"] = axes.plot(ends, (row, row), "-", color=FAINT, linewidth=5)[0]
+            look: dict[str, Any] = {"marker": "o", "color": BEFORE, "linestyle": "", "alpha": 0.7}
+            handles["each fit"] = axes.plot(figure.values, [row] * len(figure.values), markersize=3.5, **look)[0]
+            handles["mean"] = axes.plot(figure.mean, row, marker="|", color=INK, markersize=11, linestyle="")[0]
+        _name_rows(axes, labels)
+        axes.set_xlabel("figure")
+        _widen(axes)
+        drawn.legend(list(handles.values()), list(handles), columns=3)
     return drawn.svg
 
 
@@ -170,7 +223,7 @@ def scatter_plot(scatter: Scatter, of: Classes, *, salt: str = "scatter") -> str
                     MARKERS[nth] if name in own else ".",
                     color=COLOURS[nth] if name in own else CONTROL,
                     markersize=3.5,
-                    markeredgecolor="white",
+                    markeredgecolor=GROUND,
                     markeredgewidth=0.3,
                     alpha=0.8,
                 )[0]
@@ -188,7 +241,7 @@ def _coordinates(rows: Sequence[Point], names: set[str], largest: float) -> tupl
 def _stage_marker(stage: str) -> dict[str, Any]:
     """Return how points of a stage are drawn: before hollow and round, after full and square, besides the colour."""
     if stage == "before":
-        return {"marker": "o", "color": BEFORE, "markerfacecolor": "white", "markeredgewidth": 1.4, "linestyle": ""}
+        return {"marker": "o", "color": BEFORE, "markerfacecolor": GROUND, "markeredgewidth": 1.4, "linestyle": ""}
     return {"marker": "s", "color": AFTER, "linestyle": ""}
 
 

@@ -26,6 +26,7 @@ def sections(report: Report) -> tuple[Section, ...]:
         yield repeats_section(report)
         yield notes_section(report)
         yield inputs_section(report)
+        yield run_section(report)
 
     return merged(section for section in found() if section is not None)
 
@@ -40,7 +41,7 @@ def repeats_section(report: Report) -> Section | None:
         (visible(figure.name), *map(decimal, (figure.mean, figure.std, min(figure.values), max(figure.values))))
         for figure in repeats.figures
     )
-    columns = (*names("figure"), *numbers("mean", "standard deviation", "lowest", "highest"))
+    columns = (*names("figure"), *numbers("mean", "standard deviation"), *numbers("lowest", "highest", are_spare=True))
     return Section("repeats", "Repeats", (lead,), filled([Table("Figures over the repeats", columns, rows)]))
 
 
@@ -63,6 +64,30 @@ def inputs_section(report: Report) -> Section | None:
     table = Table(f"Files (the first {HASH_DIGITS} digits of their hash)", columns, tuple(rows))
     found = Section("inputs", "Inputs", () if eraser is None else (_eraser_sentence(eraser),), filled([table]))
     return found if rows else None
+
+
+def run_section(report: Report) -> Section | None:
+    """Return how the report came to be: version, command, seed, options, libraries, fitted rows."""
+    run = report.run
+    if run is None:
+        return None
+    rows = [("salcli", run.version), *([("command", visible(run.command))] if run.command else [])]
+    rows += [("seed", str(run.seed))]
+    options = "; ".join(f"{name} = {_value(value)}" for name, value in run.options.items() if name != "seed")
+    rows += [("options", visible(options)), ("libraries", ", ".join(f"{n} {v}" for n, v in run.libraries.items()))]
+    if run.fitted_rows:
+        fitted = (f"{visible(name)} {_value(value)}" for name, value in run.fitted_rows.items() if value is not None)
+        rows.append(("rows of the fit", ", ".join(fitted)))
+    table = Table("How this report came to be", names("what", "value"), tuple(rows))
+    return Section("run", "Run", (), (table,))
+
+
+def _value(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(_value, value))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return count(value)
+    return general(value) if isinstance(value, float) else visible(str(value))
 
 
 def _file(name: str, file: InputFile | ErasedFile) -> tuple[str, ...]:

@@ -4,12 +4,18 @@ STYLE = """
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6573; --ground: #f6f7f9; --card: #fff; --line: #dfe3e8;
   --pass: #0b7a4b; --fail: #b3261e; --none: #4a5568;
   --undecided: #8a5a00; --pass-ground: #e7f5ee; --fail-ground: #fcecea;
-  --none-ground: #eceff3; --undecided-ground: #fdf3dc }
+  --none-ground: #eceff3; --undecided-ground: #fdf3dc;
+  --plot-blue: #0072b2; --plot-orange: #d55e00; --plot-green: #009e73; --plot-pink: #cc79a7; --plot-gold: #b8860b;
+  --plot-sky: #3b9dd6; --plot-coal: #4d4d4d; --plot-control: #767676; --plot-ink: #333; --plot-faint: #d9d9d9;
+  --plot-grid: #ececec; --plot-ground: #fff; --plot-limit: #b3261e }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e6e9ee; --soft: #a3adba; --ground: #14181e; --card: #1c222a; --line: #333c47;
     --pass: #5fd39c; --fail: #ff8a80; --none: #b8c1cc;
     --undecided: #f2c14e; --pass-ground: #12301f; --fail-ground: #3a1a18;
-    --none-ground: #262d36; --undecided-ground: #33290f } }
+    --none-ground: #262d36; --undecided-ground: #33290f;
+    --plot-blue: #5ab4f0; --plot-orange: #ff8f3f; --plot-green: #35c99b; --plot-pink: #e39bc4; --plot-gold: #e0ad3a;
+    --plot-sky: #8cc8f2; --plot-coal: #c4c4c4; --plot-control: #a3a3a3; --plot-ink: #e6e9ee; --plot-faint: #48525e;
+    --plot-grid: #2b333d; --plot-ground: #1c222a; --plot-limit: #ff8a80 } }
 * { box-sizing: border-box }
 html { -webkit-text-size-adjust: 100%; text-size-adjust: 100% }
 body { margin: 0; background: var(--ground); color: var(--ink); overflow-wrap: anywhere;
@@ -39,7 +45,7 @@ nav { font-size: .9rem; margin: 1rem 0 0; display: flex; flex-wrap: wrap; gap: .
 a { color: inherit; text-decoration-color: var(--soft); text-underline-offset: .2em }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr));
   gap: 1rem; margin: 1rem 0; align-items: start }
-figure { margin: 0; max-width: 36.5rem; background: #fff; color: #1d2430; border: 1px solid var(--line);
+figure { margin: 0; max-width: 36.5rem; background: var(--plot-ground); border: 1px solid var(--line);
   border-radius: .5rem; padding: .75rem .5rem .5rem }
 figcaption { font-size: .9rem; font-weight: 600; padding: 0 .4rem .4rem }
 figure svg { display: block; width: 100%; height: auto }
@@ -77,7 +83,10 @@ ul { max-width: 46rem; padding-left: 1.25rem }
 @media print {
   :root { color-scheme: light; --ink: #000; --soft: #444; --ground: #fff; --card: #fff; --line: #bbb;
     --pass: #0b7a4b; --fail: #b3261e; --none: #4a5568;
-    --undecided: #8a5a00; --undecided-ground: #fff; --pass-ground: #fff; --fail-ground: #fff; --none-ground: #fff }
+    --undecided: #8a5a00; --undecided-ground: #fff; --pass-ground: #fff; --fail-ground: #fff; --none-ground: #fff;
+    --plot-blue: #0072b2; --plot-orange: #d55e00; --plot-green: #009e73; --plot-pink: #cc79a7; --plot-gold: #b8860b;
+    --plot-sky: #3b9dd6; --plot-coal: #4d4d4d; --plot-control: #767676; --plot-ink: #333; --plot-faint: #d9d9d9;
+    --plot-grid: #ececec; --plot-ground: #fff; --plot-limit: #b3261e }
   @page { margin: 15mm }
   body { font-size: 10pt }
   main { max-width: none; padding: 0 }

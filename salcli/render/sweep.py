@@ -9,6 +9,9 @@ from salcli.evaluation.section import Section, Table, numbers
 from salcli.evaluation.text import decimal, general, visible
 from salcli.render.attackers import by_attribute, probe_pairs
 
+Bounds = tuple[float, float]
+Points = dict[float, tuple[float, Bounds | None]]
+"""Figure and interval by the value of the parameter."""
 MANY_VALUES = 8
 """Rows of a table above which it is folded."""
 
@@ -22,6 +25,8 @@ class Curve:
     points: tuple[tuple[float, float], ...]
     group: str = ""
     """Curves of one group are drawn in one colour."""
+    bounds: tuple[tuple[float, float], ...] = ()
+    """Interval of each point, if all have one."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +56,24 @@ def swept(report: Report) -> Sweep | None:
     """Return the curves of a report's sweep, if it has one."""
     if not report.sweep:
         return None
-    accuracy: dict[str, dict[str, dict[float, float]]] = {}
+    accuracy: dict[str, dict[str, Points]] = {}
     majority: dict[str, float] = {}
-    kept: dict[tuple[str, str, str], dict[str, dict[float, float]]] = {}
+    kept: dict[tuple[str, str, str], dict[str, Points]] = {}
     for step in report.sweep:
         for attribute, pairs in by_attribute(probe_pairs(step.probes)).items():
             for pair in pairs:
-                _add(accuracy.setdefault(attribute, {}), pair.attacker, step.value, pair.latest.accuracy)
+                _add(
+                    accuracy.setdefault(attribute, {}),
+                    pair.attacker,
+                    step.value,
+                    pair.latest.accuracy,
+                    pair.latest.ci95,
+                )
                 majority[attribute] = pair.latest.majority
         for measure, record in recorded(step):
             curves = kept.setdefault((measure.name, *(measure.swept or ("", ""))), {})
             for figure in measure.figures(record):
-                _add(curves, visible(figure.label), step.value, figure.value)
+                _add(curves, visible(figure.label), step.value, figure.value, figure.ci95)
     return Sweep(
         report.sweep[0].parameter,
         tuple(step.value for step in report.sweep),
@@ -72,15 +83,19 @@ def swept(report: Report) -> Sweep | None:
     )
 
 
-def _add(curves: dict[str, dict[float, float]], name: str, value: float, found: float) -> None:
-    curves.setdefault(name, {})[value] = found
+def _add(curves: dict[str, Points], name: str, value: float, found: float, ci95: Bounds | None) -> None:
+    curves.setdefault(name, {})[value] = found, ci95
 
 
-def _curves(points: dict[str, dict[float, float]], *, by_probe: bool = False) -> tuple[Curve, ...]:
+def _curves(points: dict[str, Points], *, by_probe: bool = False) -> tuple[Curve, ...]:
     """Return curves; those of attackers are grouped by probe, each of the others is a group of its own."""
-    return tuple(
-        Curve(name, tuple(of.items()), name.rpartition(", ")[0] if by_probe else name) for name, of in points.items()
-    )
+    found = []
+    for name, of in points.items():
+        bounds = tuple(ci95 for _, ci95 in of.values() if ci95 is not None)
+        group = name.rpartition(", ")[0] if by_probe else name
+        at = tuple((value, figure) for value, (figure, _) in of.items())
+        found.append(Curve(name, at, group, bounds if len(bounds) == len(of) else ()))
+    return tuple(found)
 
 
 def sweep_section(report: Report) -> Section | None:

@@ -1,84 +1,93 @@
-"""A report for the terminal: what attackers read, what was kept, gates, one verdict."""
+"""A report for the terminal: the verdict, what attackers read, what was kept, gates, the verdict again."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
 from salcli.evaluation.report import Gate, ProbeResult, Report
-from salcli.evaluation.section import Section
-from salcli.evaluation.text import beside, visible
+from salcli.evaluation.section import Section, Table, names, numbers
+from salcli.evaluation.text import beside, count, decimal, interval, visible
 from salcli.render.attackers import flipped
+from salcli.render.layout import table_lines, wrapped
 from salcli.render.sections import sections
-from salcli.render.verdict import STATUSES
+from salcli.render.verdict import STATUSES, TONES, decided_by, tone_of, verdict_sentence
 
-LISTED = ("gates", "attackers", "notes", "inputs")
+LISTED = ("gates", "attackers", "notes", "inputs", "run")
 """Sections that are printed in another form, or not at all."""
-WIDE = 90  # columns of a terminal that all figures of an attacker need
 MANY = 8  # rows above which a detailed table is left to reports
-SHORT = 12  # letters that are not folded
-UNSHOWN = ("policy",)  # the same in every row
+STYLES = {"pass": "bold green", "fail": "bold red", "undecided": "bold yellow", "none": "bold", "caption": "italic"}
+Line = tuple[str, str]
+"""Text, and the key of its style or nothing."""
 
 
-def terminal(report: Report, console: Console) -> str:
-    """Return an evaluation as text: one line a probe, one a gate, one verdict.
+def terminal(report: Report, console: Console, *, with_notes: bool = True) -> str:
+    """Return an evaluation as text: the verdict, a table of attackers, what was kept, a line a gate, the verdict.
 
     Parameters
     ----------
     console : where it will be printed: it has the width, and decides on styles
+    with_notes : False where the notes were printed as warnings before
     """
-    blocks = [_probes(report.probes, console)] if report.probes else []
+    with console.capture() as drawn:
+        for text, style in _lines(report, console.width, with_notes=with_notes):
+            console.print(Text(text, style=STYLES.get(style, "")), soft_wrap=True)
+    return drawn.get()
+
+
+def _lines(report: Report, width: int, *, with_notes: bool) -> Iterator[Line]:
+    tone = tone_of(report)
     found = [section for section in sections(report) if section.key not in LISTED]
+    yield from _wrapped(verdict_sentence(report), width, tone)
+    if report.probes:
+        yield "", ""
+        yield from _table(_probe_table(report.probes), width)
     for section in found:
-        blocks += _section(section, console)
-    lines = [visible(line) for section in found for line in section.line.splitlines()]
-    lines += [f"note: {visible(note)}" for note in report.notes]
-    lines += [_gate(gate) for gate in report.gates]
-    lines += [f"verdict: {report.verdict}"] if report.gates else []
-    with console.capture() as drawn:
-        for line in lines:
-            console.print(line)
-    return "".join(f"{block}\n" for block in blocks) + drawn.get()
+        yield from _section(section, width)
+    yield "", ""
+    for section in found:
+        for line in section.line.splitlines():
+            yield from _wrapped(line, width)
+    for note in report.notes if with_notes else ():
+        yield from _wrapped(f"note: {note}", width)
+    for gate in report.gates:
+        yield from _wrapped(_gate(gate, report), width, TONES[gate.status])
+    sentence, verdict = verdict_sentence(report), report.verdict
+    if tone != verdict:
+        verdict += f" ({sentence.removeprefix('Passed ').removesuffix('.')})"
+    yield from _wrapped(f"verdict: {verdict if report.gates else sentence}", width, tone)
 
 
-def table_text(table: Table, console: Console) -> str:
-    """Return a table without the blanks that rich pads lines with."""
-    with console.capture() as drawn:
-        console.print(table, crop=False)  # a line that is too long goes on in the next: no digit is left out
-    return "\n".join(line.rstrip() for line in drawn.get().splitlines())
+def _wrapped(text: str, width: int, style: str = "") -> Iterator[Line]:
+    for line in wrapped(visible(text), width, indent="  "):
+        yield line, style
 
 
-def _gate(gate: Gate) -> str:
+def _gate(gate: Gate, report: Report) -> str:
     value = "nothing valid" if gate.value is None else beside(gate.value, gate.limit)
-    why = f" ({visible(gate.reason)})" if gate.reason else ""
+    why = "; ".join(filter(None, (decided_by(gate, report), gate.reason)))
     side = "≥" if gate.name.startswith("min") else "≤"
-    return f"gate {gate.name} {side} {gate.limit:g}: {value} {STATUSES[gate.status]}{why}"
+    return f"gate {gate.name} {side} {gate.limit:g}: {value} {STATUSES[gate.status]}{f' ({why})' if why else ''}"
 
 
-def _probes(probes: Sequence[ProbeResult], console: Console) -> str:
-    table = _table("How well attackers read the guarded attribute")
-    texts = {
-        "attribute": [visible(probe.attribute) for probe in probes],
-        "probe": [probe.probe for probe in probes],
-        "adversary": [probe.adversary for probe in probes],
-        "stage": [probe.stage for probe in probes],
-    }
-    figures = {
-        "accuracy": [f"{probe.accuracy:.3f}" for probe in probes],
-        "95% interval": ["{:.3f}–{:.3f}".format(*probe.ci95) for probe in probes],
-        "balanced": [f"{probe.balanced_accuracy:.3f}" for probe in probes],
-        "majority": [f"{probe.majority:.3f}" for probe in probes],
-        "train": [f"{probe.n_train:,}" for probe in probes],
-        "test": [f"{probe.n_test:,}" for probe in probes],
-    }
-    if console.width < WIDE:
-        del figures["balanced"]
-    columns = {**texts, **figures, "": [_remarks(probe) for probe in probes]}
-    for name, cells in columns.items():
-        _add_column(table, name, cells, is_number=name in figures)
-    for row in zip(*columns.values(), strict=True):
-        table.add_row(*row)
-    return table_text(table, console)
+def _probe_table(probes: Sequence[ProbeResult]) -> Table:
+    rows = tuple(
+        (
+            *(probe.attribute, probe.probe, probe.adversary, probe.stage),
+            *(decimal(probe.accuracy), interval(probe.ci95), decimal(probe.balanced_accuracy), decimal(probe.majority)),
+            *(count(probe.n_train), count(probe.n_test), _remarks(probe)),
+        )
+        for probe in probes
+    )
+    columns = (
+        *names("attribute", "probe", "adversary", "stage"),
+        *numbers("accuracy", "95% interval"),
+        *numbers("balanced", are_spare=True),
+        *numbers("majority"),
+        *numbers("train", "test", are_spare=True),
+        *names(""),
+    )
+    return Table("How well attackers read the guarded attribute", columns, rows)
 
 
 def _remarks(probe: ProbeResult) -> str:
@@ -86,34 +95,21 @@ def _remarks(probe: ProbeResult) -> str:
     return ", ".join([*remarks, *(["capped"] if probe.capped else []), *flipped(probe)])
 
 
-def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", box=None, pad_edge=False)
+def _table(table: Table, width: int) -> Iterator[Line]:
+    yield from _wrapped(table.caption, width, "caption")
+    for line in table_lines(table, width):
+        yield line, ""
 
 
-def _add_column(table: Table, name: str, cells: Sequence[str], *, is_number: bool) -> None:
-    """Add a column that may be folded on a narrow terminal, except for numbers and short words."""
-    widest = max(map(len, (name, *cells)))
-    least = widest if is_number or widest <= SHORT else SHORT
-    table.add_column(name, justify="right" if is_number else "left", overflow="fold", min_width=least)
-
-
-def _section(section: Section, console: Console) -> list[str]:
-    """Return the tables of a section; long ones that only detail another are named instead."""
+def _section(section: Section, width: int) -> Iterator[Line]:
+    """Yield the tables of a section; long ones that only detail another are named instead."""
     has_main = any(not each.is_detail for each in section.tables)
-    found = []
     for each in section.tables:
-        if each.is_of_picture:
+        is_long = len(each.rows) > MANY
+        if each.is_of_picture or (each.is_detail and has_main and not is_long):
             continue
+        yield "", ""
         if each.is_detail and has_main:
-            if len(each.rows) > MANY:
-                found.append(f"\n{visible(each.caption)}: {len(each.rows)} rows, in a report file only")
-            continue
-        table = _table(visible(each.caption))
-        shown = [i for i, column in enumerate(each.columns) if column.name not in UNSHOWN]
-        for i in shown:
-            cells = [visible(row[i]) for row in each.rows]
-            _add_column(table, visible(each.columns[i].name), cells, is_number=each.columns[i].is_number)
-        for row in each.rows:
-            table.add_row(*(visible(row[i]) for i in shown))
-        found.append(f"\n{table_text(table, console)}")
-    return found
+            yield from _wrapped(f"{each.caption}: {len(each.rows):,} rows, in a report file only", width)
+        else:
+            yield from _table(each, width)

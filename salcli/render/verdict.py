@@ -3,11 +3,13 @@
 from salcli.evaluation.measures import recorded
 from salcli.evaluation.report import Gate, Report, Status
 from salcli.evaluation.section import Fact, Section, Table, names, numbers
-from salcli.evaluation.text import ABSENT, beside, decimal, general, percent, shortened, visible
-from salcli.render.attackers import best_attacker, by_attribute, probe_pairs
+from salcli.evaluation.shares import difference
+from salcli.evaluation.text import ABSENT, beside, decimal, general, listed, percent, shortened, visible
+from salcli.render.attackers import FRESH, ProbePair, best_attacker, by_attribute, probe_pairs
 
 STATUSES = {"passed": "passed", "failed": "FAILED", "undecided": "UNDECIDED"}
 TONES = {"passed": "pass", "failed": "fail", "undecided": "undecided"}
+OF_ATTACKERS = ("max-accuracy", "max-gain")
 MOST_TOLD = 3
 """Broken or undecided limits that the verdict's sentence names."""
 
@@ -33,8 +35,11 @@ def verdict_sentence(report: Report) -> str:
     """Return in one sentence whether the limits were kept."""
     gates = report.gates
     if report.verdict == "none":
-        return "No limit was set, so nothing was judged."
+        return _readable(report) or "No limit was set, so nothing was judged."
     if report.verdict == "pass":
+        if unlimited := unlimited_readers(report):
+            what = ", ".join(_judged_attackers(report)) or ", ".join(gate.name for gate in gates)
+            return f"Passed for {what}; {'; '.join(unlimited)}."
         return (
             "Passed: the limit that was set is kept."
             if len(gates) == 1
@@ -53,6 +58,79 @@ def verdict_sentence(report: Report) -> str:
     return f"{status.capitalize()}: {which} ({named}{more})."
 
 
+def subject(report: Report) -> str:
+    """Return what the report is about: the guarded attributes and the file; empty if neither is known."""
+    attributes = listed((shortened(name, 60) for name in dict.fromkeys(p.attribute for p in report.probes)), 3)
+    file = report.inputs.get("embeddings")
+    name = "" if file is None else shortened(file.path, 80)
+    return f"{attributes} in {name}" if attributes and name else attributes or name
+
+
+def tone_of(report: Report) -> str:
+    """Return the colour of the verdict: that of a pass only if no attacker without a limit reads more."""
+    return "undecided" if report.verdict == "pass" and unlimited_readers(report) else report.verdict
+
+
+def _readable(report: Report) -> str:
+    """Return what the best fresh attacker still reads of each attribute; empty without attackers."""
+    found = by_attribute(probe_pairs(report.probes))
+    several, said = len(found) > 1, []
+    for attribute, pairs in found.items():
+        if (best := best_attacker(pairs, report.judged_stage)) is None:
+            continue
+        name = f"{shortened(attribute, 60)}: " if several else ""
+        in_sample = "" if best[1].adversary == FRESH else ", in-sample"
+        said.append(
+            f"{name}{best[1].probe}{in_sample} {percent(best[1].leakage)}, majority {percent(best[1].majority)}"
+        )
+    still = "Still readable" if report.judged_stage == "after" else "Readable"
+    return f"{still}: {'; '.join(said)}." if said else ""
+
+
+def _judged_attackers(report: Report) -> tuple[str, ...]:
+    """Return the attackers that gates are limited to."""
+    names = (gate.name.split(" ", 1) for gate in report.gates if gate.name.startswith(OF_ATTACKERS))
+    return tuple(dict.fromkeys(name[1] for name in names if len(name) == 2))
+
+
+def unlimited_readers(report: Report) -> tuple[str, ...]:
+    """Return the attackers that no gate judges and that read more of an attribute than those that one does."""
+    if any(gate.name in OF_ATTACKERS for gate in report.gates):
+        return ()
+    judged, found = _judged_attackers(report), []
+    for attribute, pairs in by_attribute(probe_pairs(report.probes)).items():
+        results = [pair.stages[report.judged_stage] for pair in pairs if report.judged_stage in pair.stages]
+        limited = [result.leakage for result in results if result.probe in judged]
+        others = [result for result in results if result.probe not in judged]
+        others = [result for result in others if result.leakage > max(limited, default=result.majority)]
+        most = max(others, key=lambda result: (result.adversary == FRESH, result.leakage), default=None)
+        if most is not None:
+            of = f" of {shortened(attribute, 60)}" if len({probe.attribute for probe in report.probes}) > 1 else ""
+            found.append(f"{most.probe} reads {percent(most.leakage)}{of}")
+    return tuple(found)
+
+
+def accuracy_limit(pair: ProbePair, report: Report) -> float | None:
+    """Return the largest accuracy that gates allow an attacker; None without a gate on it."""
+    found = []
+    for gate in report.gates:
+        kind, _, probe = gate.name.partition(" ")
+        if kind in OF_ATTACKERS and probe in ("", pair.latest.probe):
+            found.append(gate.limit + (pair.latest.majority if kind == "max-gain" else 0.0))
+    return min(found, default=None)
+
+
+def decided_by(gate: Gate, report: Report) -> str:
+    """Return attribute, attacker and adversary of the figure that a gate on attackers judged; else nothing."""
+    kind, _, probe = gate.name.partition(" ")
+    judged = [r for r in report.probes if r.stage == report.judged_stage and probe in ("", r.probe)]
+    if kind not in OF_ATTACKERS or not judged or gate.value is None:
+        return ""
+    less = kind == "max-gain"
+    worst = max(judged, key=lambda r: difference(r.leakage, r.majority) if less else r.leakage)
+    return f"{visible(worst.attribute)}, {worst.probe}, {worst.adversary}"
+
+
 def findings(report: Report) -> tuple[str, ...]:
     """Return for each attribute what the best attacker still reads."""
     found = []
@@ -64,11 +142,16 @@ def findings(report: Report) -> tuple[str, ...]:
         when = "after erasure" if after else "as the file is"
         earlier = f" (before: {percent(before[1].leakage)})" if after and before else ""
         flipped = ", its answers turned round," if result.is_flipped else ""
-        found.append(
+        said = (
             f"{shortened(attribute, 60)}, {when}: the best attacker ({shortened(pair.attacker, 60)}) "
             f"reads it right{flipped} in {percent(result.leakage)} of the test rows{earlier}; "
             f"guessing the most frequent class gives {percent(result.majority)}."
         )
+        stage = "after" if after else "before"
+        most = max((p.stages[stage] for p in pairs if stage in p.stages), key=lambda r: r.leakage)
+        if most.leakage > result.leakage:
+            said += f" Trained on the fitted rows, {most.probe} reads {percent(most.leakage)}."
+        found.append(said)
     return tuple(found)
 
 
@@ -81,7 +164,7 @@ def facts(report: Report) -> tuple[Fact, ...]:
         latest = best.get("after") or best["before"]
         found.append(
             Fact(
-                f"best attacker on {shortened(attribute, 40)}",
+                f"best attacker on {shortened(attribute, 40)} ({latest.probe}, {latest.adversary})",
                 shown.get("before", ABSENT),
                 shown.get("after", ABSENT),
                 f"majority {decimal(latest.majority)}",
@@ -100,10 +183,11 @@ def gates_section(report: Report) -> Section | None:
             STATUSES[gate.status],
             "nothing valid" if gate.value is None else beside(gate.value, gate.limit),
             limit_in_words(gate),
+            decided_by(gate, report),
             visible(gate.reason),
         )
         for gate in report.gates
     )
     tones = tuple(TONES[gate.status] for gate in report.gates)
-    columns = (*names("gate", "result"), *numbers("value", "limit"), *names("reason"))
+    columns = (*names("gate", "result"), *numbers("value", "limit"), *names("decided by", "reason"))
     return Section("gates", "Gates", (), (Table("Limits, and whether they were kept", columns, rows, tones),))

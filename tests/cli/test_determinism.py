@@ -117,6 +117,22 @@ def test_reports_are_the_same_bytes_for_any_threads_hash_seed_and_batch(folder: 
     assert found[0] == found[1]
 
 
+def test_reports_name_files_without_folders(folder: Path, usual: dict[str, bytes], tmp_path: Path) -> None:
+    gold = "".join(f"{one}\t{other}\t{i}\n" for i, (one, other) in enumerate(zip(KEYS[:40], KEYS[40:80], strict=True)))
+    found = []
+    for place in (tmp_path / "a", tmp_path / "another folder"):
+        shutil.copytree(folder, place)
+        (place / "gold.tsv").write_text(gold, "utf-8")
+        paths = (place / "x.npy", place / "y.csv", "--by-row", "--keys", place / "keys.txt")
+        (place / "keys.txt").write_text("".join(f"{key}\n" for key in KEYS), "utf-8")
+        done(place, "fit", *paths, "-o", "other.npz", "--seed", "7")
+        more = ("--eraser", place / "other.npz", "--similarity", place / "gold.tsv", "--probes", "linear")
+        done(tmp_path, "evaluate", *paths, *more, *(part for name in REPORTS for part in ("--report", place / name)))
+        found.append([(place / name).read_bytes() for name in REPORTS])
+        assert not [text for text in found[-1] if str(tmp_path).encode() in text]
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("name", ["a b.txt", "[x] {y}*.txt", "–naïve語.txt", "-o.txt"])
 def test_the_name_of_the_input_is_all_that_an_artifact_tells_of_where_it_was(
     usual: dict[str, bytes], tmp_path: Path, name: str

@@ -224,7 +224,7 @@ def test_methods_lists_what_there_is_and_when_to_use_it() -> None:
 def test_defaults_of_help_are_those_of_the_records() -> None:
     shown = salcli_run("evaluate", "--help").output
     assert "[default: in-sample,fresh]" in shown
-    assert "[default: 10000]" in shown
+    assert "[default: 10,000]" in shown
     assert "[default: 0.49,0.21,0.3]" in salcli_run("label", "--help").output
     assert FitOptions().method == "sal"
 

@@ -9,13 +9,14 @@ import pytest
 from salcli.cli.app import app
 from salcli.commands.evaluate import evaluate, write_reports
 from salcli.commands.fit import fit
-from salcli.errors import AlignmentError, SalcliWarning, UsageError
+from salcli.errors import AlignmentError, ParameterError, SalcliWarning, UsageError
 from salcli.evaluation.geometry import GEOMETRY
 from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile, to_json
 from salcli.evaluation.scatter import SCATTER
 from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.task import TASK
 from salcli.options import EvaluateOptions, FitOptions, LabelOptions, Limit
+from salcli.streaming.progress import Silent
 from tests.cli.helpers import planted, save_npy, text_of, words, write_csv
 from tests.commands.conftest import Files
 from tests.render.reports import full_report
@@ -58,10 +59,10 @@ def test_the_report_is_typed_throughout(folder: Path) -> None:
     x, y, e = (f"{folder}/{name}" for name in ("x.txt", "y.csv", "e.npz"))
     report = evaluate(x, y, e, options(folder, **limits, **gates))
     assert isinstance(report.eraser, EraserSummary)
-    assert (report.eraser.path, report.eraser.method, report.eraser.attributes) == (e, "sal", ("y",))
+    assert (report.eraser.path, report.eraser.method, report.eraser.attributes) == ("e.npz", "sal", ("y",))
     assert {name: (file.path, file.n, file.d) for name, file in report.inputs.items()} == {
-        "embeddings": (x, N, 8),
-        "labels": (y, N, None),
+        "embeddings": ("x.txt", N, 8),
+        "labels": ("y.csv", N, None),
     }
     assert {probe.stage for probe in report.probes} == {"before", "after"}
     task, changes, geometry, scatter = (report.of(m) for m in (TASK, SIMILARITY, GEOMETRY, SCATTER))
@@ -89,7 +90,7 @@ def test_gates_judge_the_file_as_it_is_without_an_eraser(folder: Path) -> None:
 def test_a_file_erased_elsewhere_is_summarised_and_noted(folder: Path) -> None:
     with pytest.warns(SalcliWarning, match="is not known"):
         report = evaluate(f"{folder}/x.txt", f"{folder}/y.csv", None, options(folder, against=f"{folder}/x.txt"))
-    assert report.eraser == ErasedFile(f"{folder}/x.txt", report.inputs["embeddings"].hash, N, 8)
+    assert report.eraser == ErasedFile("x.txt", report.inputs["embeddings"].hash, N, 8)
     assert any("was erased with is not known" in note for note in report.notes)
 
 
@@ -110,12 +111,22 @@ def test_a_task_needs_groups(folder: Path) -> None:
 
 
 def test_each_suffix_has_its_rendering(tmp_path: Path) -> None:
-    report, paths = full_report(1), tuple(str(tmp_path / f"r.{suffix}") for suffix in ("json", "md", "html", "xml"))
-    write_reports(report, paths)
+    report, names = full_report(1), ("r.json", "r.md", "r.HTML", "r.xml", "without", "of.a.run")
+    paths = tuple(str(tmp_path / name) for name in names)
+    said: list[str] = []
+
+    class Listening(Silent):
+        def say(self, message: str) -> None:
+            said.append(message)
+
+    write_reports(report, EvaluateOptions(reports=paths, report_format="md"), Listening())
+    assert said == [f"wrote {path}" for path in paths]
     of_json, *texts = (Path(path).read_text("utf-8") for path in paths)
     assert json.loads(of_json) == to_json(report)
-    starts = ("## salcli evaluation", "<!DOCTYPE html>", "<?xml")
-    assert [text.startswith(start) for text, start in zip(texts, starts, strict=True)] == [True] * 3
+    starts = ("## ", "<!DOCTYPE html>", "<?xml", "## ", "## ")
+    assert [text.startswith(start) for text, start in zip(texts, starts, strict=True)] == [True] * len(starts)
+    with pytest.raises(ParameterError, match=r"or `report_format`"):
+        EvaluateOptions(reports=("without",))
 
 
 def test_an_order_that_was_not_checked_is_said(files: Files) -> None:

@@ -37,8 +37,34 @@ def test_means_are_those_over_all_pairs(seed: int, n: int) -> None:
             within, between = mean_cosines(x[rows].astype(float), codes[rows])
             assert_near(getattr(cluster.within, stage), within)
             assert_near(getattr(cluster.between, stage), between)
-            is_defined = within is not None and between is not None and abs(between) > 1e-9
+            low, high = cluster.between_ci95.get(stage, (0.0, 0.0))
+            is_defined = within is not None and between is not None and not low <= 0 <= high
             assert_near(getattr(cluster.ratio, stage), within / between if is_defined else None)
+
+
+@pytest.mark.parametrize("mean", [0.0, 0.3])
+def test_the_interval_between_classes_holds_the_mean_of_all_rows_95_times_in_100(mean: float) -> None:
+    rng = np.random.default_rng(5)
+    n_draws, directions = 300, np.eye(6)[:3] * mean
+    codes = np.repeat([0, 1, 2], (10, 30, 40))
+
+    def drawn(codes: np.ndarray) -> np.ndarray:
+        return rng.normal(size=(len(codes), 6)) + 3 * directions.sum(axis=0) + directions[codes]
+
+    large = np.repeat([0, 1, 2], (1000, 3000, 4000))
+    truth = clusters(x := drawn(large), x, large, "group")[0].between.before
+    found = [clusters(x := drawn(codes), x, codes, "group")[0].between_ci95["before"] for _ in range(n_draws)]
+    share = np.mean([low <= truth <= high for low, high in found])
+    assert 0.9 <= share <= 0.98 if mean else share >= 0.9
+
+
+def test_no_ratio_where_the_mean_between_classes_may_be_zero() -> None:
+    rng = np.random.default_rng(1)
+    x, codes = rng.normal(size=(60, 20)), rng.integers(0, 2, 60)
+    (found,) = clusters(x, x + 1, codes, "group")
+    assert found.ratio.before is None
+    assert found.ratio.after == pytest.approx(found.within.after / found.between.after)
+    assert found.has_no_ratio
 
 
 def test_many_blocks_add_up() -> None:
@@ -83,4 +109,4 @@ def test_the_json_has_the_fields_of_the_report() -> None:
     told = to_json(Geometry(clusters(x, x[:, :1], np.array([0, 1] * 3), "group"), None))
     assert json.loads(json.dumps(told)) == told
     assert set(told) == {"clusters", "variance_removed"}
-    assert set(told["clusters"][0]) == {"attribute", "task_class", "within", "between", "ratio"}
+    assert set(told["clusters"][0]) == {"attribute", "task_class", "within", "between", "between_ci95", "ratio"}

@@ -13,7 +13,7 @@ from salcli.erasers.linear import LinearEraser
 from salcli.errors import AlignmentError, NotEnoughMemory
 from salcli.evaluation.base import BeforeAfter
 from salcli.evaluation.cosine import PLACES
-from salcli.evaluation.neighbors import NEIGHBORS, NOWHERE, nearest, neighbors
+from salcli.evaluation.neighbors import NEIGHBORS, NOWHERE, Neighbor, Neighbors, WordNeighbors, nearest, neighbors
 from salcli.evaluation.report import to_json
 from salcli.evaluation.stages import Erasure
 from salcli.formats.registry import open_source
@@ -170,3 +170,10 @@ def test_two_stages_of_all_rows_need_their_memory(rows: BeforeAfter, monkeypatch
     monkeypatch.setattr(memory, "available_bytes", lambda: n_bytes - 1)
     with pytest.raises(NotEnoughMemory, match="neighbours among 50 rows"):
         NEIGHBORS.run(rows)
+
+
+def test_neighbours_that_leave_and_come_are_marked() -> None:
+    near = (Neighbor("a-b", 0.5), Neighbor("gone", -0.25)), (Neighbor("a-b", 0.5), Neighbor("new", 0.25))
+    (table,) = NEIGHBORS.section(Neighbors((WordNeighbors("w", *near, 0.5),), 0.5, 1)).tables
+    assert table.rows[0][2:] == ("a-b 0.50, − gone −0.25", "a-b 0.50, + new 0.25")
+    assert "−: leaves" in table.caption

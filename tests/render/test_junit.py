@@ -33,7 +33,7 @@ def test_a_failure_tells_value_limit_and_reason() -> None:
     assert [failure.getAttribute("type") for failure in failures] == ["gate", "undecided", "gate"]
     assert messages == [
         "max-accuracy is 0.634, at most 0.6 is allowed",
-        "min-task-kept is 0.930, at least 0.9 is asked for, about 5,000 test rows would decide (900 here)",
+        "min-task-kept is 0.930, at least 0.9 is required, about 5,000 test rows would decide (900 here)",
         "max-tpr-gap had nothing valid to judge, at most 0.1 is allowed, no fresh result for dialect",
     ]
     assert "value: 0.634" in failures[0].firstChild.data

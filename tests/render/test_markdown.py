@@ -94,7 +94,9 @@ def test_captions_of_folded_tables_are_no_markup_either() -> None:
 def test_verdict_and_gates_come_first() -> None:
     text = markdown(full_report())
     headings = re.findall(r"^### (.*)$", text, re.MULTILINE)
-    assert text.startswith("## salcli evaluation\n\n❌ **Failed: 2 of 5 limits are broken")
+    assert text.startswith(
+        "## salcli evaluation: gender, dialect in data/bios-minilm.npy\n\n❌ **Failed: 2 of 5 limits are broken"
+    )
     assert " ".join(headings) == SECTIONS
 
 

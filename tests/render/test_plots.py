@@ -5,14 +5,16 @@ from xml.dom import minidom
 import pytest
 
 from salcli.evaluation.main_task import Accuracy, GroupRates, Rate, Task
-from salcli.evaluation.report import Report
+from salcli.evaluation.report import Gate, Report
 from salcli.evaluation.scatter import SCATTER, Classes
 from salcli.evaluation.task import class_rates
 from salcli.render import plots
 from salcli.render.attackers import probe_pairs
+from salcli.render.canvas import VARIABLES
 from salcli.render.pictures import pictures
+from salcli.render.style import STYLE
 from salcli.render.sweep import Curve
-from tests.render.reports import HOSTILE, full_report, result, scatter_of, similarity
+from tests.render.reports import ERASER, HOSTILE, full_report, result, scatter_of, similarity
 
 
 def texts(svg: str) -> list[str]:
@@ -143,3 +145,44 @@ def test_stages_meet_in_one_pair() -> None:
     pairs = probe_pairs(probes)
     assert [pair.stages for pair in pairs] == [{"after": probes[0], "before": probes[1]}, {"after": probes[2]}]
     assert [pair.latest.accuracy for pair in pairs] == [0.1, 0.3]
+
+
+def y_ticks(svg: str, x_label: str) -> list[float]:
+    shown = texts(svg)
+    numbers = [text.replace("−", "-") for text in shown[shown.index(x_label) + 1 :]]
+    return [float(text) for text in numbers if re.fullmatch(r"-?\d+(\.\d+)?", text)]
+
+
+def test_a_change_smaller_than_its_interval_is_no_mountain() -> None:
+    points, bounds = ((0.0, 0.500), (1.0, 0.504)), ((0.45, 0.55), (0.454, 0.554))
+    ticks = y_ticks(plots.curve_plot([Curve("c", points, "c", bounds)], "k", "accuracy"), "k")
+    assert max(ticks) - min(ticks) >= 0.08
+    many = [Curve(f"c{i}", points, f"c{i}", bounds) for i in range(plots.MOST_BANDS + 1)]
+    ticks = y_ticks(plots.curve_plot(many, "k", "accuracy"), "k")
+    assert max(ticks) - min(ticks) >= 0.08
+    ticks = y_ticks(plots.curve_plot([Curve("c", points, "c")], "k", "accuracy"), "k")
+    assert max(ticks) - min(ticks) >= 0.06
+
+
+def test_limits_are_drawn_for_the_attackers_that_they_judge() -> None:
+    probes = (result("a", probe="rbf", majority=0.5), result("a", probe="linear", majority=0.5))
+    gates = (Gate("max-accuracy", 0.9, 0.5, "passed"), Gate("max-gain rbf", 0.1, 0.0, "passed"))
+    report = Report(probes=probes, gates=gates, eraser=ERASER)
+    (picture,) = pictures(report)["attackers"]
+    assert "rbf, fresh: 0.500 after, majority 0.500, limit 0.600" in picture.description
+    assert "linear, fresh: 0.500 after, majority 0.500, limit 0.900" in picture.description
+    assert "limit" in [text.strip() for text in texts(picture.draw("x"))]
+    (bare,) = pictures(Report(probes=probes, eraser=ERASER))["attackers"]
+    assert "limit" not in bare.description
+    assert "limit" not in [text.strip() for text in texts(bare.draw("x"))]
+
+
+def test_every_colour_follows_the_page() -> None:
+    for found in pictures(full_report(3)).values():
+        for picture in found:
+            svg = picture.draw("x")
+            assert "var(--plot-" in svg
+            assert not re.findall(r"(?<!, )#[0-9a-fA-F]{6}", svg)
+    style = STYLE.split("@media")
+    for name in VARIABLES.values():
+        assert all(f"--plot-{name}: #" in style[place] for place in (0, 1, -1))

@@ -5,15 +5,18 @@ import re
 from typing import ClassVar
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.deviation import Deviation
 from salcli.evaluation.measures import MEASURES
 from salcli.evaluation.report import Gate, Report, SweepStep
-from salcli.evaluation.section import Section, Table, names
-from salcli.render.terminal import WIDE, terminal
-from tests.render.reports import HOSTILE, full_report, poisoned, result, scatter_of
+from salcli.evaluation.section import Column, Section, Table, names, numbers
+from salcli.render.layout import table_lines
+from salcli.render.terminal import terminal
+from tests.render.reports import ERASER, HOSTILE, full_report, poisoned, result, scatter_of
 
 
 def report(name: str, n_values: int) -> Report:
@@ -34,9 +37,74 @@ def printed(report: Report, width: int) -> str:
 def test_no_figure_is_cut_on_a_narrow_terminal(width: int, name: str) -> None:
     told = printed(report(name, 3), width)
     assert "…" not in told
-    for figure in ("0.123", "0.111–0.135", "0.789", "12,345", "6,789", "linear", "in-sample", "after"):
+    for figure in ("0.123", "0.111–0.135", "0.789", "linear", "in-sample", "after"):
         assert re.search(rf"(^|\s){figure}(\s|$)", told, re.MULTILINE), figure
-    assert ("0.456" in told) == (width >= WIDE)
+    left_out = re.search(r"\(no\s+room\s+for[^)]*\)", told)
+    for heading, figure in (("balanced", "0.456"), ("train", "12,345"), ("test", "6,789")):
+        assert (figure in told) != (left_out is not None and heading in left_out[0])
+    assert (left_out is None) == (width == 200 and name == "gender")
+
+
+@given(st.data())
+def test_no_cell_of_a_table_is_broken(data: st.DataObject) -> None:
+    words = st.text("abcdefghij", min_size=1, max_size=8)
+    cells = st.lists(words, min_size=1, max_size=5).map(" ".join)
+    columns = [Column(f"c{i}", *data.draw(st.tuples(st.booleans(), st.booleans()))) for i in range(4)]
+    one = st.tuples(*(words if column.is_number else cells for column in columns))
+    rows = tuple(data.draw(st.lists(one, min_size=1, max_size=3)))
+    width = data.draw(st.integers(1, 120))
+    lines = table_lines(Table("t", tuple(columns), rows), width)
+    *_, last = " ".join(lines).split("(no room for ")
+    left_out = last.split(":")[0].split(", ") if "(no room" in " ".join(lines) else []
+    told = " ".join(" ".join(lines).split())
+    for i, column in enumerate(columns):
+        assert column.is_spare or column.name not in left_out
+        if column.name not in left_out:
+            assert all(row[i] in told for row in rows)
+    longest = max(len(word) for line in lines for word in line.split())
+    assert all(len(line) <= max(width, longest + 4) for line in lines)
+
+
+def test_columns_give_way_in_the_stated_order() -> None:
+    columns = (*names("name", "text"), *numbers("figure"), *numbers("one", "two", are_spare=True))
+    table = Table("t", columns, (("a" * 6, "b c d e f g h", "0.123", "1", "2"),))
+    shown = {width: table_lines(table, width)[0].split() for width in (60, 34, 30, 20, 10)}
+    assert shown[60] == ["name", "text", "figure", "one", "two"]
+    assert shown[34] == ["name", "text", "figure", "one"]
+    assert shown[30] == ["name", "text", "figure"]
+    assert shown[20] == ["name", "figure"]
+    assert shown[10] == ["name"]
+    assert table_lines(table, 20)[1:3] == ["aaaaaa   0.123", "  text b c d e f g h"]
+
+
+def test_the_verdict_is_first_and_last_and_in_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    def told() -> list[str]:
+        console = Console(width=100, force_terminal=True, color_system="standard", file=io.StringIO())
+        return terminal(Report(gates=(Gate("max-gain", 0.1, 0.2, "failed"),)), console).splitlines()
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[1;31mFailed: " in told()[0]
+    assert "\x1b[1;31mverdict: fail" in told()[-1]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not any("31m" in line for line in told())
+
+
+def test_a_gate_names_attribute_attacker_and_adversary_that_decided_it() -> None:
+    probes = (
+        result("a", "after", 0.7, probe="rbf"),
+        result("a", "after", 0.9, probe="linear", adversary="in-sample"),
+        result("b", "after", 0.95, majority=0.9, probe="linear"),
+        result("b", "before", 1.0, probe="poly"),
+    )
+    gates = (Gate("max-accuracy rbf", 0.6, 0.7, "failed"), Gate("max-gain", 0.6, 0.4, "passed"))
+    lines = printed(Report(probes=probes, gates=gates, eraser=ERASER), 100).splitlines()
+    assert "gate max-accuracy rbf ≤ 0.6: 0.700 FAILED (a, rbf, fresh)" in lines
+    assert "gate max-gain ≤ 0.6: 0.400 passed (a, linear, in-sample)" in lines
+
+
+def test_notes_that_were_warnings_are_not_printed_again() -> None:
+    console = Console(width=100, file=io.StringIO())
+    assert "a note" not in terminal(Report(notes=("a note",)), console, with_notes=False)
 
 
 @pytest.mark.parametrize("n_values", [3, 11])
@@ -58,7 +126,9 @@ def test_deviation_notes_gates_and_verdict_are_lines() -> None:
         Gate("max-gain", 0.2, 0.1, "undecided"),
     )
     found = Report(measures={"deviation": Deviation(0.25, 1234)}, notes=("a note",), gates=gates)
-    assert printed(found, 200).splitlines() == [
+    first, blank, *lines = printed(found, 200).splitlines()
+    assert (first[:29], blank) == ("Failed: 2 of 3 limits are bro", "")
+    assert lines == [
         "deviation of the kernel, mean|K̂ − K| / std(K): 0.250 on 1,234 test rows",
         "note: a note",
         "gate max-gain ≤ 0.1: 0.1004 FAILED",

@@ -4,9 +4,9 @@ import pytest
 
 from salcli.data.hashes import FileHash
 from salcli.evaluation.main_task import Accuracy, Gap, GroupRates, Task
-from salcli.evaluation.report import ErasedFile, Gate, Report
+from salcli.evaluation.report import ErasedFile, Gate, ProbeResult, Report
 from salcli.render.attackers import attackers_section
-from salcli.render.verdict import facts, findings, verdict_sentence
+from salcli.render.verdict import facts, findings, tone_of, verdict_sentence
 from tests.render.reports import ERASER, full_report, result
 
 PASSED = Gate("max-accuracy", 0.6, 0.55, "passed")
@@ -44,6 +44,40 @@ def test_many_broken_limits_are_counted() -> None:
     told = verdict_sentence(Report(gates=(FAILED,) * 9))
     assert told.startswith("Failed: 9 of 9 limits are broken")
     assert told.endswith("; and 6 more).")
+
+
+def readers(**leakages: float) -> tuple[ProbeResult, ...]:
+    return tuple(result("g", "after", leakage, probe=probe) for probe, leakage in leakages.items())
+
+
+@pytest.mark.parametrize(
+    ("gates", "sentence", "tone"),
+    [
+        ((), "Still readable: rbf 87.5%, majority 50.0%.", "none"),
+        (("max-accuracy linear",), "Passed for linear; rbf reads 87.5%.", "undecided"),
+        (("max-gain linear", "max-gain rbf"), "Passed: all 2 limits are kept.", "pass"),
+        (("max-accuracy rbf",), "Passed: the limit that was set is kept.", "pass"),
+        (("max-accuracy", "max-gain linear"), "Passed: all 2 limits are kept.", "pass"),
+        (("min-similarity-kept",), "Passed for min-similarity-kept; rbf reads 87.5%.", "undecided"),
+    ],
+)
+def test_no_pass_is_green_while_an_attacker_without_limit_reads_more(
+    gates: tuple[str, ...], sentence: str, tone: str
+) -> None:
+    found = Report(
+        probes=readers(linear=0.55, rbf=0.875), eraser=ERASER, gates=tuple(Gate(g, 0.9, 0.5, "passed") for g in gates)
+    )
+    assert verdict_sentence(found) == sentence
+    assert tone_of(found) == tone
+
+
+def test_the_attacker_that_is_named_is_the_fresh_one() -> None:
+    in_sample = result("g", "after", 0.9, probe="poly", adversary="in-sample")
+    report = Report(probes=(in_sample, *readers(linear=0.6)), eraser=ERASER)
+    assert facts(report)[0].name == "best attacker on g (linear, fresh)"
+    assert facts(report)[0].after == "0.600"
+    assert "(linear, fresh) reads it right in 60.0%" in findings(report)[0]
+    assert findings(report)[0].endswith("Trained on the fitted rows, poly reads 90.0%.")
 
 
 def test_findings_name_the_best_attacker_of_each_attribute() -> None:

@@ -1,0 +1,59 @@
+"""What a shell completes after an option: the values it allows, methods and formats."""
+
+from collections.abc import Callable, Iterable
+
+from salcli.options import DTYPES, Option
+
+
+def _methods() -> Iterable[str]:
+    from salcli.erasers.base import METHODS
+
+    return METHODS
+
+
+def _formats() -> Iterable[str]:
+    from salcli.formats.registry import FORMATS
+
+    return (each.name for each in FORMATS)
+
+
+def _attackers() -> Iterable[str]:
+    from salcli.evaluation.attackers import ATTACKERS
+
+    return ATTACKERS
+
+
+def _gold_sets() -> Iterable[str]:
+    from salcli.formats.gold_sets import BUILT_IN
+
+    return BUILT_IN
+
+
+VALUES: dict[str, Callable[[], Iterable[str]]] = {
+    "method": _methods,
+    "format": _formats,
+    "output_format": _formats,
+    "dtype": lambda: DTYPES,
+    "probes": _attackers,
+    "max_accuracy": lambda: (f"{name}=" for name in _attackers()),
+    "max_gain": lambda: (f"{name}=" for name in _attackers()),
+    "similarity": _gold_sets,
+    "sweep": lambda: ("k=", "strength="),
+}
+"""By the name of the field, where its option does not list them."""
+
+
+def completion(name: str, option: Option) -> Callable[[str], list[str]] | None:
+    """Return what completes the value of the field `name`; None: the shell completes files."""
+    values = VALUES.get(name, (lambda: option.choices) if option.choices else None)
+    if values is None:
+        return None
+    is_list = option.parse is not None and (option.metavar or "").endswith(",…")
+
+    def completed(incomplete: str) -> list[str]:
+        """Return the values that begin as what is typed; of a list, as its last part."""
+        before, comma, begun = incomplete.rpartition(",") if is_list else ("", "", incomplete)
+        taken = before.split(",")
+        return [before + comma + value for value in values() if value.startswith(begun) and value not in taken]
+
+    return completed

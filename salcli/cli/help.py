@@ -1,0 +1,116 @@
+"""`COMMAND --help`: options in groups, those that are used most first, and two examples at the end."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from typer.core import TyperCommand, TyperOption
+
+from salcli.options import LabelOptions, ReadOptions, options_of
+
+Group = tuple[str, tuple[str, ...]]
+HELP_FLAGS = {"help_option_names": ["-h", "--help"]}
+
+MAIN, LABELS, READING, GENERAL = "Options", "Labels", "Reading the embeddings", "General"
+_FIT = (
+    (MAIN, ("output", "attributes", "method", "holdout", "sample")),
+    ("Options of the method", ("k", "alpha", "kernel", "gamma", "degree", "coef0", "landmarks", "center", "keep_mean")),
+)
+GROUPS: dict[str, tuple[Group, ...]] = {
+    "label": ((MAIN, ("output", "directions", "top", "split", "by", "limit", "name", "with_scores")),),
+    "fit": _FIT,
+    "kfit": _FIT,
+    "apply": (
+        (MAIN, ("output", "in_place", "strength", "dtype", "output_format", "reduces", "writes_kernel")),
+        ("What stands beside the matrix", ("erase_also", "drop", "only")),
+    ),
+    "evaluate": (
+        (MAIN, ("eraser", "against", "attributes", "reports", "report_format")),
+        ("Attackers", ("probes", "adversaries", "probe_rows")),
+        ("What is kept", ("task", "similarity", "neighbors")),
+        ("Gates", ("max_accuracy", "max_gain", "max_tpr_gap")),
+        ("Again and again", ("sweep", "repeats", "sample")),
+    ),
+    "inspect": ((MAIN, ("labels", "similarity", "head", "projection")),),
+}
+"""Names of parameters by command and group; those that are in none stand by their record, or in the last group."""
+RECORDS = {LABELS: LabelOptions, READING: ReadOptions}
+OF_LABELS = ("fit_split", "holdout")
+"""Options of commands that say which labelled rows are used."""
+OF_GATES = ("max_", "min_")
+"""How the names of gates begin."""
+OF_JUDGES = ("judge", "confidence", "allow_undecided")
+
+EXAMPLES = {
+    "label": (
+        "salcli label vectors.txt --direction he:she -o labels.csv",
+        "salcli label vectors.txt --direction he:she --top 7500 --scores -o labels.csv",
+    ),
+    "fit": (
+        "salcli fit vectors.npy labels.csv --attribute gender -o eraser.npz",
+        "salcli fit vectors.npy labels.csv --method leace --holdout 0.3 -o e.npz",
+    ),
+    "kfit": (
+        "salcli kfit vectors.npy labels.csv -o eraser.npz",
+        "salcli kfit vectors.npy labels.csv --attribute gender --holdout 0.3 -o e.npz",
+    ),
+    "methods": ("salcli methods", "salcli fit --method leace --help"),
+    "apply": (
+        "salcli apply eraser.npz vectors.npy -o erased.npy",
+        "salcli apply eraser.npz all.h5 --dataset vectors --only -o erased.h5",
+    ),
+    "evaluate": (
+        "salcli evaluate vectors.npy labels.csv --eraser e.npz --report report.html",
+        "salcli evaluate vectors.npy labels.csv --eraser e.npz --max-gain 0.05",
+    ),
+    "inspect": (
+        "salcli inspect vectors.npy --labels labels.csv",
+        "salcli inspect eraser.npz --json",
+    ),
+}
+"""Two of each command."""
+
+
+def grouped(command: str, names: list[str]) -> Iterator[Group]:
+    """Yield the groups of a command's parameters that have any, each parameter once."""
+    left = dict.fromkeys(names)
+    of_record = {title: [*options_of(record)] for title, record in RECORDS.items()}
+    of_record[LABELS] += OF_LABELS
+    listed = {title: list(found) for title, found in GROUPS.get(command, ())}
+    placed = {name for found in listed.values() for name in found}
+    if "Gates" in listed:
+        listed["Gates"] += [name for name in names if name.startswith(OF_GATES) and name not in placed]
+        listed["Gates"] += OF_JUDGES
+    for title, found in (*listed.items(), *of_record.items(), (GENERAL, list(left))):
+        if shown := tuple(name for name in found if name in left):
+            yield title, shown
+            for name in shown:
+                del left[name]
+
+
+def _with_separators(record: tuple[str, str] | None) -> tuple[str, str] | None:
+    """Return a parameter's line of help with commas in its default and bounds, as everywhere else."""
+    return record and (record[0], re.sub(r"\b\d{4,}(?=])", lambda found: f"{int(found[0]):,}", record[1]))
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose help has its options in groups, and examples."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments, then the groups of options."""
+        params = {str(param.name): param for param in self.get_params(ctx)}
+        records = {name: _with_separators(param.get_help_record(ctx)) for name, param in params.items()}
+        options = [name for name in params if isinstance(params[name], TyperOption) and records[name] is not None]
+        arguments = [record for name, record in records.items() if name not in options and record is not None]
+        if arguments:
+            with formatter.section("Arguments"):
+                formatter.write_dl(arguments)
+        for title, names in grouped(ctx.info_name, options):
+            with formatter.section(title):
+                formatter.write_dl([records[name] for name in names])
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the examples, none of them wrapped."""
+        if examples := EXAMPLES.get(ctx.info_name):
+            with formatter.section("Examples"):
+                formatter.write("".join(f"{'':>{formatter.current_indent}}{example}\n" for example in examples))
