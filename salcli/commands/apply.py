@@ -93,6 +93,8 @@ def apply(
     read = replace(read, text_dtype=np.dtype(np.float64)) if requested == np.float64 else read
     with closing(open_source(embeddings, read)) as source, one_blas_thread():
         artifact.require_width(eraser, source)
+        if options.in_place and len(source.shards) > 1:
+            raise UsageError(f"`in_place`: {embeddings} names several files: give `output=OUT`")
         name = output_format(target, source, source.format if options.in_place else options.output_format)
         d = change.d_out - (change.k if options.reduces else 0)
         others = {each: open_beside(source, each, read) for each in resolve(source, options.erase_also, "erase_also")}

@@ -5,7 +5,7 @@ import operator
 import threading
 from abc import abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
@@ -103,8 +103,8 @@ class Format:
     """Suffixes of its files, in lower case; the first format that lists one writes it."""
     sniff: Callable[[bytes], bool]
     """Whether the first 64 KiB of (decompressed) content are of this format."""
-    reader: Callable[[ByteFile, ReadOptions], Reader]
-    """Open a file, checking what can be checked before rows are read."""
+    reader: Callable[[ByteFile, ReadOptions], Reader | Sequence[Reader]]
+    """Open a file, checking what can be checked before rows are read; several readers are shards, in order."""
     writer: Callable[[Output], Writer]
     """Start an output."""
     title: str = ""

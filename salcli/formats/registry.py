@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from salcli.data.source import Source
+from salcli.data.source import Reader, Source
 from salcli.errors import FormatError, ParameterError, UsageError, warn
 from salcli.formats import atomic, sniff
 from salcli.formats.base import FileReader, Format, Output, Writer, lazy
@@ -133,13 +133,16 @@ def open_source(path: str, options: ReadOptions | None = None) -> Source:
     file = ByteFile.open(path)
     try:
         kind = _kind(file, forced, options)
-        reader = kind.reader(file, options)
-        if options.keyed is not None and reader.has_keys != options.keyed:
+        opened = kind.reader(file, options)
+        readers = [opened] if isinstance(opened, Reader) else list(opened)
+        if options.keyed is not None and readers[0].has_keys != options.keyed:
             option, fault = ("`keyed`", "has no") if options.keyed else ("`keyed=False`", "always has")
             raise UsageError(f"{option}: {file.name} is {kind}, which {fault} keys")
         if options.keys_file is not None:
-            reader = KeyedReader(reader, options.keys_file)
-        return Source([reader], allow_nonfinite=options.allow_nonfinite)
+            if len(readers) > 1:
+                raise ParameterError("keys_file", options.keys_file, f"{file.name} is {len(readers)} files")
+            readers = [KeyedReader(readers[0], options.keys_file)]
+        return Source(readers, allow_nonfinite=options.allow_nonfinite, path=file.name)
     except BaseException:
         file.close()
         raise
@@ -179,6 +182,7 @@ def open_beside(source: Source, name: str, options: ReadOptions) -> Source:
     alone = replace(options, dataset=name, keys_dataset=None, keys_file=None, keyed=False)
     try:
         reader = named(source.format).reader(main.container, alone)
+        assert isinstance(reader, Reader)
     except FormatError as error:
         raise ParameterError("erase_also", name, str(error)) from error
     reader.path = f"{source.path}[{name}]"

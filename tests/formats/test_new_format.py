@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 
 from salcli.cli.app import app
 from salcli.data.embeddings import Embeddings
-from salcli.data.source import partition_rows, row_ranges
+from salcli.data.source import Reader, partition_rows, row_ranges
 from salcli.errors import FormatError
 from salcli.formats import registry
 from salcli.formats.base import FileReader, Format, Output, Writer
@@ -135,3 +136,47 @@ def test_messages_know_a_new_format(run: Run, args: tuple[str, ...], code: int, 
     done = run(*args)
     assert done.exit_code == code
     assert says in done.output
+
+
+def shards(file: ByteFile, options: ReadOptions) -> list[Reader]:
+    """Open the files that a list names, one a line, as shards."""
+    with closing(file):
+        names = file.stream().read(1 << 20).decode().splitlines()[1:]
+    return [registry.open_source(name, options).shards[0].reader for name in names]
+
+
+LIST = Format("list", (".list",), lambda head: head.startswith(b"#list\n"), shards, ToyWriter, has_magic=True)
+
+
+@pytest.mark.parametrize("suffix", ["npy", "toy"])
+def test_a_source_of_several_shards_that_is_registered_here_serves_every_command(
+    run: Run, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    monkeypatch.setattr(registry, "FORMATS", [LIST, *registry.FORMATS])
+    with registry.open_source("x.toy") as source:
+        (whole,) = (chunk.read() for chunk in source.chunks())
+    np.save("x.npy", whole.vectors)
+    np.save("1.npy", whole.vectors[:100])
+    np.save("2.npy", whole.vectors[100:])
+    lines = Path("x.toy").read_bytes().splitlines(keepends=True)[1:]
+    Path("1.toy").write_bytes(MAGIC + b"".join(lines[:100]))
+    Path("2.toy").write_bytes(MAGIC + b"".join(lines[100:]))
+    Path("x.list").write_text(f"#list\n1.{suffix}\n2.{suffix}\n")
+    by_row = ("--by-row",) if suffix == "npy" else ()
+    for name, path in (("one", f"x.{suffix}"), ("several", "x.list")):
+        run("fit", path, "y.csv", *by_row, "-o", f"{name}.npz")
+        run("apply", f"{name}.npz", path, "-o", f"{name}.{suffix}")
+    with np.load("one.npz") as one, np.load("several.npz") as several:
+        assert_allclose(several["left"], one["left"], atol=1e-12)
+    rows = []
+    for name in ("one", "several"):
+        with registry.open_source(f"{name}.{suffix}") as source:
+            rows.append(np.concatenate([chunk.read().vectors for chunk in source.chunks()]))
+    assert_allclose(rows[1], rows[0], atol=1e-9)
+    common = ("evaluate", "x.list", "y.csv", *by_row, "--eraser", "several.npz", "--probes", "linear", "--json")
+    report = run(*common, "--sweep", "k=0:1", "--repeats", "2", "--sample", "60")
+    accuracy = {probe["stage"]: probe["accuracy"] for probe in report["probes"]}
+    assert accuracy["before"] > 0.95 > 0.75 > accuracy["after"]
+    assert (len(report["sweep"]), report["repeats"]["n"]) == (2, 2)
+    assert run("inspect", "x.list", "--json")["n"] == 240
+    assert run("apply", "several.npz", "x.list", "--in-place").exit_code == 2
