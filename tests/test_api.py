@@ -1,6 +1,7 @@
 """The Python face: the same bits as the command, and its examples run."""
 
 import doctest
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -68,3 +69,32 @@ def test_the_examples_run() -> None:
     assert found.attempted > 5
     assert found.failed == 0
     assert LEACEMethod.name == "leace"
+
+
+@pytest.mark.parametrize("value", [{"k": "a"}, {"k": True}, {"k": 1.5}, {"center": "no"}])
+def test_a_parameter_of_another_type_is_refused(value: dict[str, object]) -> None:
+    x, y = rows()
+    with pytest.raises(ParameterError, match="expected"):
+        salcli.fit(x, y, **value)
+
+
+@pytest.mark.parametrize("bad", [lambda x: np.round(x).astype(int), lambda x: x.tolist(), lambda x: x.astype(object)])
+@pytest.mark.parametrize("method", ["sal", "leace"])
+def test_an_eraser_takes_floats_alone(bad: Callable[[np.ndarray], object], method: str) -> None:
+    x, y = rows()
+    with pytest.raises(ShapeError, match="numpy array of floats"):
+        salcli.fit(x, y, method=method).eraser(bad(x))
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_rows_without_a_label_are_not_fitted(missing: object) -> None:
+    x, y = rows()
+    some = np.array(y, dtype=object)
+    some[::5] = missing
+    kept = np.arange(len(x)) % 5 > 0
+    found, expected = salcli.fit(x, some).eraser, salcli.fit(x[kept], np.asarray(y)[kept]).eraser
+    np.testing.assert_allclose(found.arrays()["left"], expected.arrays()["left"], atol=1e-12)
+    numbers = np.where(kept, x @ np.arange(7.0), np.nan)
+    found = salcli.fit(x, numbers, numeric=True).eraser
+    expected = salcli.fit(x[kept], numbers[kept], numeric=True).eraser
+    np.testing.assert_allclose(found.arrays()["left"], expected.arrays()["left"], atol=1e-12)

@@ -76,6 +76,7 @@ def test_the_search_for_flags_can_fail(tmp_path: Path) -> None:
         ("missing `output=OUT` (or `in_place`)", "missing -o OUT (or --in-place)"),
         ("`k=3` of `attributes=a b`", "-k 3 of --attribute a b"),
         ("only `salcli kfit` writes `this`", "only `salcli kfit` writes `this`"),
+        ("no`k`.npy: column 'y`top`'", "no`k`.npy: column 'y`top`'"),  # names from files
     ],
 )
 def test_the_command_line_shows_flags_where_python_names_parameters(text: str, shown: str) -> None:
