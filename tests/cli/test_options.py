@@ -46,7 +46,7 @@ def strings(path: Path) -> Iterator[ast.Constant]:
 
 
 def names_a_flag(text: str) -> bool:
-    words = text.replace("(", " ").replace("`", " ").split(" ")
+    words = text.replace("var(--", "").replace("(", " ").replace("`", " ").split(" ")  # CSS has names that begin so
     return any(word[:2] == "--" and word[2:3].isalpha() for word in words) or "-k" in words or "-o" in words
 
 
