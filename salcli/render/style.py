@@ -65,7 +65,7 @@ tbody th { font-weight: 600 }
 thead .number { white-space: normal; min-width: 4.5rem }
 .middling { min-width: 9rem; overflow-wrap: anywhere }
 .long { min-width: 14rem; overflow-wrap: anywhere }
-tr.pass .result, tr.fail .result { color: var(--tone); font-weight: 650 }
+tr.pass .result, tr.fail .result, tr.undecided .result { color: var(--tone); font-weight: 650 }
 tr.fail { background: var(--tone-ground) }
 details { margin: .75rem 0 }
 summary { cursor: pointer; color: var(--soft); font-size: .9rem; padding: .25rem 0 }
@@ -101,6 +101,6 @@ ul { max-width: 46rem; padding-left: 1.25rem }
   .figures { grid-template-columns: 1fr 1fr; gap: .5rem }
   figure svg { max-height: 200mm }
   h2, caption, summary { break-after: avoid }
-  figure, tr, .facts li, .verdict { break-inside: avoid }
+  figure, tr, p, .facts li, .verdict { break-inside: avoid }
   details::details-content { content-visibility: visible; display: block; block-size: auto } }
 """.strip()
