@@ -13,10 +13,10 @@ from salcli.evaluation.text import visible as plain
 
 if TYPE_CHECKING:  # rich takes tens of milliseconds, and a quiet command has no use for it
     from rich.console import Console
-    from rich.table import Table
 
 MAX_SHOWN = 2_000
 MAX_KEY = 80
+LEAST_VALUE = 20  # columns of a value on a very narrow terminal
 
 
 def talk() -> "Console":
@@ -124,24 +124,22 @@ def rate_text(done: int, total: int, unit: str, speed: float | None) -> str:
     return f"{done:,} of {total:,} {unit}{rate}"
 
 
-def print_table(table: "Table") -> None:
-    """Print a table without the blanks that rich pads lines with."""
-    console = results()
-    with console.capture() as drawn:
-        console.print(table, crop=False)  # a line that is too long goes on in the next: no digit is left out
-    print("\n".join(line.rstrip() for line in drawn.get().splitlines()))
-
-
 def print_fields(fields: dict[str, Any]) -> None:
-    """Print names and values, one a line, aligned."""
-    from rich.table import Table
+    """Print names and values, one a line, aligned; a long value goes on below, between words."""
+    from rich.cells import cell_len
+    from rich.text import Text
 
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in fields.items():
-        table.add_row(plain(name), plain(str(value)))
-    print_table(table)
+    from salcli.render.layout import wrapped
+
+    console = results()
+    names = [plain(name) for name in fields]
+    indent = max(map(cell_len, names), default=0) + 1
+    for name, value in zip(names, fields.values(), strict=True):
+        first, *rest = wrapped(plain(str(value)), max(console.width - indent, LEAST_VALUE))
+        blanks = " " * (indent - cell_len(name)) if first else ""
+        console.print(Text.assemble((name, "bold"), blanks, first), soft_wrap=True)
+        for line in rest:
+            console.print(Text(" " * indent + line), soft_wrap=True)
 
 
 def show_fit(

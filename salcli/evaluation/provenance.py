@@ -69,7 +69,8 @@ def _plain(value: Any, is_file: bool) -> Scalar:
     if isinstance(value, Limit):
         return value.limit if value.probe is None else f"{value.probe}={value.limit:g}"
     if isinstance(value, Sweep):
-        return f"{value.parameter}={':'.join(f'{each:g}' for each in value.values)}"
+        first, *_, last = (*value.values, value.values[-1])
+        return f"{value.parameter}={first:g}…{last:g}, {len(value.values)} values"
     found: Scalar = file_name(value) if is_file else value
     return found
 

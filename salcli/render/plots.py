@@ -179,7 +179,7 @@ def curve_plot(
 def repeats_plot(figures: Sequence[RepeatedFigure], *, salt: str = "repeats") -> str:
     """Draw each figure of every repeat as a point, their mean, and a standard deviation to both sides."""
     shown = figures[:MOST_ROWS]
-    labels = [shortened(figure.name, MOST_LETTERS) for figure in shown]
+    labels = [shortened(figure.name.removesuffix(": accuracy"), MOST_LETTERS + 8) for figure in shown]
     with canvas(0.3 * len(shown) + 0.95, salt) as drawn:
         axes = drawn.axes(left=_margin(labels))
         handles: dict[str, Any] = {}
@@ -190,7 +190,7 @@ def repeats_plot(figures: Sequence[RepeatedFigure], *, salt: str = "repeats") ->
             handles["each fit"] = axes.plot(figure.values, [row] * len(figure.values), markersize=3.5, **look)[0]
             handles["mean"] = axes.plot(figure.mean, row, marker="|", color=INK, markersize=11, linestyle="")[0]
         _name_rows(axes, labels)
-        axes.set_xlabel("figure")
+        axes.set_xlabel("accuracy, unless another figure is named")
         _widen(axes)
         drawn.legend(list(handles.values()), list(handles), columns=3)
     return drawn.svg

@@ -56,16 +56,16 @@ figure svg text { font-family: inherit !important }
 table { border-collapse: collapse; width: 100%; font-size: .875rem; line-height: 1.4; overflow-wrap: normal }
 caption { text-align: left; color: var(--soft); padding: .6rem .6rem .3rem; overflow-wrap: anywhere }
 caption span { position: sticky; left: .6rem; display: inline-block; max-width: calc(100vw - 4rem) }
-th, td { padding: .4rem .6rem; border-top: 1px solid var(--line); text-align: left; vertical-align: top;
+th, td { padding: .4rem .5rem; border-top: 1px solid var(--line); text-align: left; vertical-align: top;
   unicode-bidi: isolate }
 thead th { color: var(--soft); font-weight: 600; vertical-align: bottom;
   border-top: 0; border-bottom: 1px solid var(--line) }
 tbody th { font-weight: 600 }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
 thead .number { white-space: normal; min-width: 4.5rem }
-.middling { min-width: 12rem; overflow-wrap: anywhere }
+.middling { min-width: 9rem; overflow-wrap: anywhere }
 .long { min-width: 14rem; overflow-wrap: anywhere }
-tr.pass .result, tr.fail .result { color: var(--tone); font-weight: 650 }
+tr.pass .result, tr.fail .result, tr.undecided .result { color: var(--tone); font-weight: 650 }
 tr.fail { background: var(--tone-ground) }
 details { margin: .75rem 0 }
 summary { cursor: pointer; color: var(--soft); font-size: .9rem; padding: .25rem 0 }
@@ -91,7 +91,8 @@ ul { max-width: 46rem; padding-left: 1.25rem }
   body { font-size: 10pt }
   main { max-width: none; padding: 0 }
   nav { display: none }
-  .scroll { overflow: visible; border: 0 }
+  .scroll { overflow: visible; border: 0; break-inside: avoid }
+  section > p { break-after: avoid }
   table { font-size: 7.5pt }
   th, td, caption { padding: .15rem .3rem }
   thead .number { min-width: 0 }
@@ -100,6 +101,6 @@ ul { max-width: 46rem; padding-left: 1.25rem }
   .figures { grid-template-columns: 1fr 1fr; gap: .5rem }
   figure svg { max-height: 200mm }
   h2, caption, summary { break-after: avoid }
-  figure, tr, .facts li, .verdict { break-inside: avoid }
+  figure, tr, p, .facts li, .verdict { break-inside: avoid }
   details::details-content { content-visibility: visible; display: block; block-size: auto } }
 """.strip()

@@ -190,4 +190,6 @@ def gates_section(report: Report) -> Section | None:
     )
     tones = tuple(TONES[gate.status] for gate in report.gates)
     columns = (*names("gate", "result"), *numbers("value", "limit"), *names("decided by", "reason"))
-    return Section("gates", "Gates", (), (Table("Limits, and whether they were kept", columns, rows, tones),))
+    used = [i for i, column in enumerate(columns) if column.name != "reason" or any(row[i] for row in rows)]
+    columns, shown = tuple(columns[i] for i in used), tuple(tuple(row[i] for i in used) for row in rows)
+    return Section("gates", "Gates", (), (Table("Limits, and whether they were kept", columns, shown, tones),))

@@ -29,7 +29,7 @@ def test_a_run_says_version_seed_options_and_libraries() -> None:
     assert (run.version, run.command, run.seed) == (salcli.__version__, "salcli evaluate x y", 3)
     assert run.options["similarity"] == ("gold.tsv", "simlex999")
     assert run.options["max_accuracy"] == (0.6, "rbf=0.5")
-    assert run.options["sweep"] == "k=0:1:2"
+    assert run.options["sweep"] == "k=0…2, 3 values"
     assert (run.options["attributes"], run.options["keys_file"]) == (("a/b",), "keys.txt")
     assert run.options["probe_rows"] == 10_000
     assert not {"batch_rows", "reports", "report_format"} & set(run.options)
