@@ -7,14 +7,14 @@ from rich.table import Table
 
 from salcli.evaluation.report import Gate, ProbeResult, Report
 from salcli.evaluation.section import Section
-from salcli.evaluation.text import beside, visible
+from salcli.evaluation.text import beside, decimal, visible
 from salcli.render.attackers import flipped
 from salcli.render.sections import sections
 from salcli.render.verdict import STATUSES
 
 LISTED = ("gates", "attackers", "notes", "inputs")
 """Sections that are printed in another form, or not at all."""
-WIDE = 90  # columns of a terminal that all figures of an attacker need
+WIDTHS = {"AUC": 112, "balanced": 104, "train": 92, "test": 92}  # of a terminal that has room for these figures
 MANY = 8  # rows above which a detailed table is left to reports
 SHORT = 12  # letters that are not folded
 UNSHOWN = ("policy",)  # the same in every row
@@ -67,12 +67,15 @@ def _probes(probes: Sequence[ProbeResult], console: Console) -> str:
         "accuracy": [f"{probe.accuracy:.3f}" for probe in probes],
         "95% interval": ["{:.3f}–{:.3f}".format(*probe.ci95) for probe in probes],
         "balanced": [f"{probe.balanced_accuracy:.3f}" for probe in probes],
+        "AUC": [decimal(probe.auc) for probe in probes],
+        "leak": [f"{probe.leak:.3f}" for probe in probes],
         "majority": [f"{probe.majority:.3f}" for probe in probes],
         "train": [f"{probe.n_train:,}" for probe in probes],
         "test": [f"{probe.n_test:,}" for probe in probes],
     }
-    if console.width < WIDE:
-        del figures["balanced"]
+    for name, width in WIDTHS.items():
+        if console.width < width:
+            del figures[name]
     columns = {**texts, **figures, "": [_remarks(probe) for probe in probes]}
     for name, cells in columns.items():
         _add_column(table, name, cells, is_number=name in figures)

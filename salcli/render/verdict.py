@@ -1,10 +1,12 @@
 """The verdict in a sentence, the gates behind it, and the figures at a glance."""
 
+from collections.abc import Sequence
+
 from salcli.evaluation.measures import recorded
 from salcli.evaluation.report import Gate, Report, Status
 from salcli.evaluation.section import Fact, Section, Table, names, numbers
 from salcli.evaluation.text import ABSENT, beside, decimal, general, percent, shortened, visible
-from salcli.render.attackers import best_attacker, by_attribute, probe_pairs
+from salcli.render.attackers import ProbePair, best_attacker, by_attribute, probe_pairs, worst_leak
 
 STATUSES = {"passed": "passed", "failed": "FAILED", "undecided": "UNDECIDED"}
 TONES = {"passed": "pass", "failed": "fail", "undecided": "undecided"}
@@ -67,9 +69,17 @@ def findings(report: Report) -> tuple[str, ...]:
         found.append(
             f"{shortened(attribute, 60)}, {when}: the best attacker ({shortened(pair.attacker, 60)}) "
             f"reads it right{flipped} in {percent(result.leakage)} of the test rows{earlier}; "
-            f"guessing the most frequent class gives {percent(result.majority)}."
+            f"guessing the most frequent class gives {percent(result.majority)}. {_leak_in_words(pairs)}"
         )
     return tuple(found)
+
+
+def _leak_in_words(pairs: Sequence[ProbePair]) -> str:
+    before, after = worst_leak(pairs, "before"), worst_leak(pairs, "after")
+    worst = after or before
+    assert worst is not None
+    earlier = f" (before: {decimal(before[1].leak)})" if after and before else ""
+    return f"The largest leak is {decimal(worst[1].leak)}{earlier}, by {shortened(worst[0].attacker, 60)}."
 
 
 def facts(report: Report) -> tuple[Fact, ...]:
@@ -85,6 +95,15 @@ def facts(report: Report) -> tuple[Fact, ...]:
                 shown.get("before", ABSENT),
                 shown.get("after", ABSENT),
                 f"majority {decimal(latest.majority)}",
+            )
+        )
+        leaks = {s: decimal(each[1].leak) for s in ("before", "after") if (each := worst_leak(pairs, s)) is not None}
+        found.append(
+            Fact(
+                f"largest leak of {shortened(attribute, 40)}",
+                leaks.get("before", ABSENT),
+                leaks.get("after", ABSENT),
+                "0: nothing is read, 1: all",
             )
         )
     return (*found, *(fact for measure, record in recorded(report) for fact in measure.facts(record)))

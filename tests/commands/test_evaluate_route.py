@@ -168,7 +168,7 @@ def test_attackers_that_memory_cannot_hold_are_refused_before_any_is_trained(
     attacker.fit = lambda *_: pytest.fail("trained")  # type: ignore[method-assign]
     register(name, attacker)
     fit(files.embeddings, files.labels, files.path("k.npz"), LINEAR_KERNEL)
-    with pytest.raises(NotEnoughMemory, match=r"training the attackers takes .* GiB, .* lower `probe_rows`"):
+    with pytest.raises(NotEnoughMemory, match=r"training the attackers takes .* GiB, .* lower `attacker_rows`"):
         evaluate(files.embeddings, files.labels, files.path("k.npz"), EvaluateOptions(probes=(name,)))
 
 
@@ -182,11 +182,11 @@ def test_attackers_that_are_trained_side_by_side_need_room_together(files: Files
 
 
 def test_test_rows_are_ten_times_the_training_rows_at_most(files: Files, eraser: str) -> None:
-    options = EvaluateOptions(probes=("linear",), probe_rows=4)
+    options = EvaluateOptions(probes=("linear",), attacker_rows=4)
     with pytest.warns(SalcliWarning) as warned:
         found = evaluate(files.embeddings, files.labels, eraser, options)
     assert {(p.n_train, p.n_test, p.capped) for p in found.probes} == {(4, 40, True)}
-    assert "40 of 60 test rows used (10 times `probe_rows`)" in [str(each.message) for each in warned]
+    assert "40 of 60 test rows used (10 times `attacker_rows`)" in [str(each.message) for each in warned]
 
 
 @pytest.mark.parametrize(
