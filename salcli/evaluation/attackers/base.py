@@ -4,7 +4,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,13 +91,13 @@ class Classifier(Protocol):
 class Attacker(ABC):
     """A kind of classifier that tries to read a guarded attribute; one object serves many threads."""
 
-    reads: ClassVar[Reads] = "vectors"
+    reads: Reads = "vectors"
     """What rows are represented by: scaled vectors, or inner products of the eraser's own kernel."""
-    is_default: ClassVar[bool] = True
+    is_default: bool = True
     """Whether it takes part where no attackers are named."""
-    whitens: ClassVar[bool] = True
+    whitens: bool = True
     """Whether whitened rows are tried too; of no use to what does not mind linear maps."""
-    has_weighted: ClassVar[bool] = False
+    has_weighted: bool = False
     """Whether `weighted` is a field: classes weigh the same, however many rows they have."""
 
     @abstractmethod

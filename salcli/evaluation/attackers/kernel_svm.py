@@ -5,12 +5,12 @@ The matrices are made by BLAS, so that the solver need not evaluate the kernel p
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.evaluation.attackers.base import PENALTIES, TIE, Array, Attacker, Axis, Reads, Settings
+from salcli.evaluation.attackers.base import PENALTIES, TIE, Array, Attacker, Axis, Settings
 
 DEGREE, COEF0 = 2, 1.0
 TRIAL_STEPS = 200_000
@@ -75,7 +75,7 @@ class GramSVM(Attacker):
 
     max_iter: int = 10_000_000
     weighted: bool = False
-    reads: ClassVar[Reads] = "kernel"
+    reads = "kernel"
     has_weighted = True
 
     def axes(self, d: int) -> dict[str, Axis]:  # noqa: ARG002 (the kernel is the eraser's)
