@@ -449,7 +449,7 @@ class InspectOptions(Record):
     read: ReadOptions = field(default_factory=ReadOptions)
 
 
-ADVERSARIES = ("in-sample", "fresh")
+ADVERSARIES, POOLED = ("in-sample", "fresh"), "pooled"
 REPORT_SUFFIXES = (".json", ".md", ".html", ".xml")
 MOST_STEPS = 1000
 
@@ -526,20 +526,27 @@ class EvaluateOptions(Record):
     adversaries: tuple[str, ...] = option(
         ADVERSARIES,
         "--adversary",
-        help="in-sample (trained on the fitted rows) and fresh (on rows of its own).",
+        help="in-sample (trained on the fitted rows), fresh (on rows of its own), pooled (on both).",
         metavar="A,…",
         parse=_listed,
-        choices=ADVERSARIES,
+        choices=(*ADVERSARIES, POOLED),
     )
     probes: tuple[str, ...] | None = option(
         None,
-        help="linear, poly, rbf and, of a kernel's eraser, same-kernel; default: all of them.",
+        help="linear, poly, rbf, quadratic and, of a kernel's eraser, same-kernel (default); knn, mlp, boosting; "
+        "or all.",
         metavar="P,…",
         parse=_listed,
     )
-    probe_rows: int = option(
-        10_000, help="Most rows that train a probe; stated when it bites.", metavar="N", bounds=(2, None)
+    attacker_rows: int = option(
+        10_000,
+        "--attacker-rows",
+        "--probe-rows",
+        help="Most rows that train an attacker; stated when it bites.",
+        metavar="N",
+        bounds=(2, None),
     )
+    quick: bool = option(False, help="One setting for each attacker, untuned: weak, so no gate on attackers passes.")
     task: str | None = option(None, help="Column of the main task: accuracy and TPR gaps.", metavar="COL", text=True)
     similarity: tuple[str, ...] = option(
         (),
@@ -577,10 +584,28 @@ class EvaluateOptions(Record):
     )
     max_gain: tuple[Limit, ...] = option(
         (),
-        help="Gate: exit 1 if any attacker reads more than this over the majority rate (repeatable).",
+        help="Gate: exit 1 if any attacker reads more than this over the majority rate, or of balanced accuracy over "
+        "chance (repeatable).",
         metavar="[PROBE=]X",
         repeatable=True,
         parse=Limit.parse,
+    )
+    max_leak: tuple[Limit, ...] = option(
+        (),
+        help="Gate: exit 1 if any attacker's leak (0: nothing is read, 1: all, by accuracy, balanced accuracy and AUC) "
+        "is more (repeatable).",
+        metavar="[PROBE=]X",
+        repeatable=True,
+        parse=Limit.parse,
+    )
+    baseline: str | None = option(
+        None, help="JSON report of an earlier release, for `max_leak_increase`.", metavar="REPORT.json"
+    )
+    max_leak_increase: float | None = option(
+        None,
+        help="Gate: exit 1 if the worst leak is larger by more than this than that of `baseline`.",
+        metavar="X",
+        bounds=(0, 1),
     )
     max_tpr_gap: float | None = option(None, help="Gate on the main task's TPR gap.", metavar="X", bounds=(0, 1))
     min_similarity_kept: float | None = option(
@@ -646,7 +671,7 @@ class EvaluateOptions(Record):
                 object.__setattr__(self, name, tuple(dict.fromkeys(given)))
         super().__post_init__()
         if not self.adversaries:
-            raise ParameterError("adversaries", (), f"expected {' or '.join(ADVERSARIES)}")
+            raise ParameterError("adversaries", (), f"expected {', '.join(ADVERSARIES)} or {POOLED}")
         self._require_companions()
 
     def _require_companions(self) -> None:
@@ -654,6 +679,8 @@ class EvaluateOptions(Record):
             raise UsageError("`repeats=N` and `sample=M` go together: N fits, each on M of the rows")
         if self.repeats is not None and (self.repeats < 2 or (self.sample or 0) < 2):
             raise UsageError(f"`repeats={self.repeats}` `sample={self.sample}`: at least 2 fits on at least 2 rows")
+        if (self.baseline is None) != (self.max_leak_increase is None):
+            raise UsageError("`baseline=REPORT.json` and `max_leak_increase=X` go together")
         for path in self.reports:
             if self.format_of(path) is None:
                 why = f"expected a name that ends in {', '.join(REPORT_SUFFIXES)}, or `report_format`"

@@ -61,7 +61,7 @@ def test_a_sweep_that_makes_no_sense_is_refused(text: str) -> None:
     [
         ({"adversaries": ()}, "adversaries = "),
         ({"adversaries": ("fresh", "other")}, "adversaries = "),
-        ({"probe_rows": 1}, "probe_rows = 1: at least 2"),
+        ({"attacker_rows": 1}, "attacker_rows = 1: at least 2"),
         ({"repeats": 5}, "`sample=M`"),
         ({"sample": 5}, "`repeats=N`"),
         ({"repeats": 1, "sample": 5}, "`repeats=1`"),
@@ -90,6 +90,6 @@ def test_names_that_are_given_twice_count_once() -> None:
 def test_the_smallest_and_the_fullest_options_are_taken() -> None:
     assert EvaluateOptions().probes is None
     EvaluateOptions(
-        probes=("linear",), probe_rows=2, repeats=2, sample=2, reports=("a.json", "b.md", "c.html", "d.xml")
+        probes=("linear",), attacker_rows=2, repeats=2, sample=2, reports=("a.json", "b.md", "c.html", "d.xml")
     )
     EvaluateOptions(max_tpr_gap=0, task="t", min_similarity_kept=1, similarity=("s",))

@@ -16,12 +16,15 @@ from salcli.erasers.kernel_scale import stranger_doubt
 from salcli.errors import located, warn
 from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors, require_attackers
 from salcli.evaluation.base import BeforeAfter, Labelled
+from salcli.evaluation.baseline import Baseline
 from salcli.evaluation.duplicates import doubts_of_copies, notes_on_copies, without_copies
 from salcli.evaluation.gates import (
     Asked,
     Judge,
     accuracy_gate,
     gain_gate,
+    leak_gate,
+    leak_increase_gate,
     neighbors_gate,
     similarity_gate,
     task_accuracy_gate,
@@ -50,6 +53,8 @@ UNKNOWN_FIT = (
     "which rows {} was erased with is not known: in-sample and fresh say only what the attackers were trained on"
 )
 
+UNTUNED = "`quick`: attackers have one setting each, so they are weak and no gate on labelled rows passes"
+
 ORDER_UNKNOWN = (
     "whether row i of {} is row i of {} was not checked: only keys on both sides would tell rows in another order"
 )
@@ -67,6 +72,7 @@ class Subject:
     """The labels of the attributes that the eraser was fitted for, if others are evaluated."""
     eraser: EraserSummary | ErasedFile | None
     """What the report says of the eraser, or of the file that was erased elsewhere."""
+    baseline: Baseline | None = None
 
 
 def evaluate(
@@ -106,8 +112,9 @@ def evaluate(
     options.require_inputs(has_labels=labels is not None, has_eraser=eraser is not None)
     for path in options.reports:
         sets = (column_of(name)[0] for name in options.similarity)
-        read = (embeddings, labels, eraser, options.against, options.read.keys_file, *sets)
+        read = (embeddings, labels, eraser, options.against, options.baseline, options.read.keys_file, *sets)
         atomic.check_output(path, read)
+    baseline = None if options.baseline is None else Baseline.read(options.baseline)
     artifact = None if eraser is None else read_artifact(eraser)
     fitted_file = None if artifact is None else FileHash.recorded(artifact.header["inputs"]["embeddings"])
     algorithm = HASH_ALGORITHMS[0] if fitted_file is None else fitted_file.algorithm
@@ -134,7 +141,7 @@ def evaluate(
         elif against is not None:
             about = ErasedFile(file_name(str(options.against)), hashes[1].result(), against.n, against.d)
         with located(embeddings):
-            subject = Subject(source, table, artifact, against, guarded, about)
+            subject = Subject(source, table, artifact, against, guarded, about, baseline)
             report = assess(subject, inputs, options, progress)
     paths = [path for path in (embeddings, labels, eraser, options.against) if path is not None]
     report = report.worded(lambda text: wording(_without_folders(text, paths)))
@@ -227,7 +234,9 @@ def assess(
             notes.append(UNKNOWN_FIT.format(subject.against.path))
         results, found = attack(stages, labels, plan, probes, options, progress)
         notes += found
-        asked = replace(asked_for(labels, options, probes), doubts=(*doubts_of_copies(copies), *strangers))
+        untuned = (UNTUNED,) if options.quick else ()
+        notes += untuned
+        asked = replace(asked_for(labels, options, probes), doubts=(*doubts_of_copies(copies), *strangers, *untuned))
         report = replace(
             report, duplicates=copies, probes=results, measures=measures | run_measures(rows, needs_labels=True)
         )
@@ -243,7 +252,7 @@ def assess(
     for note in notes:
         warn(note)
     report = replace(report, inputs=files, notes=tuple(notes))
-    return replace(report, gates=tuple(_gates(report, asked, options)))
+    return replace(report, gates=tuple(_gates(report, asked, options, subject.baseline)))
 
 
 def _strangers(stages: Stages, plan: EvaluationSplit) -> tuple[str, ...]:
@@ -254,11 +263,14 @@ def _strangers(stages: Stages, plan: EvaluationSplit) -> tuple[str, ...]:
     return (doubt,) if doubt else ()
 
 
-def _gates(report: Report, asked: Asked, options: EvaluateOptions) -> list[Gate]:
+def _gates(report: Report, asked: Asked, options: EvaluateOptions, baseline: Baseline | None) -> list[Gate]:
     stage, task = report.judged_stage, report.of(TASK)
     judge = Judge(options.confidence if options.judge == "bounds" else None, options.min_pairs)
     gates = [accuracy_gate(g.limit, g.probe, asked, report.probes, stage, judge) for g in options.max_accuracy]
     gates += [gain_gate(g.limit, g.probe, asked, report.probes, stage, judge) for g in options.max_gain]
+    gates += [leak_gate(g.limit, g.probe, asked, report.probes, stage, judge) for g in options.max_leak]
+    if options.max_leak_increase is not None and baseline is not None:
+        gates.append(leak_increase_gate(options.max_leak_increase, baseline, asked, report.probes, stage, judge))
     if options.max_tpr_gap is not None:
         gates.append(tpr_gap_gate(options.max_tpr_gap, task, stage, judge, asked))
     if options.min_task_accuracy is not None:

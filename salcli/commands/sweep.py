@@ -158,7 +158,7 @@ def repeat_fits(
         for index in _samples(again.guarded, again.plan.fitted, options):
             eraser = _refitted(again, index, Silent())
             changed = replace(again.erasure, eraser=eraser, kernel=None)
-            plan = again.plan.fitted_on(index, again.labels, options.probe_rows, options.seed)
+            plan = again.plan.fitted_on(index, again.labels, options.attacker_rows, options.seed)
             needed = np.union1d(again.plan.needed, plan.needed)
             stages = stage_rows(again.source, changed, again.row_of_label, needed, Silent())
             found.append(_measured(again, changed, stages, plan, options))

@@ -13,7 +13,7 @@ from salcli.errors import LabelError, ParameterError, UsageError, did_you_mean, 
 
 TEST, DEV = "test", "dev"
 DEV_NAMES = (DEV, "val", "valid", "validation")
-IN_SAMPLE, FRESH = "in-sample", "fresh"
+IN_SAMPLE, FRESH, POOLED = "in-sample", "fresh", "pooled"
 TEST_ROWS = 10  # most test rows, in units of the most training rows: enough for an interval of a fraction of a per cent
 
 
@@ -102,7 +102,8 @@ class SplitRule:
             fresh, test = _halves(labels, held_out, self.seed)
         if not len(test):
             return EvaluationSplit.of(fitted, {IN_SAMPLE: fitted}, fitted, has_held_out=False)
-        return EvaluationSplit.of(fitted, {IN_SAMPLE: fitted, FRESH: fresh}, test, has_held_out=True)
+        trainers = {IN_SAMPLE: fitted, FRESH: fresh, POOLED: np.union1d(fitted, fresh)}
+        return EvaluationSplit.of(fitted, trainers, test, has_held_out=True)
 
     def _not_held_out(self, labels: GuardedLabels, matched: Selection) -> Selection:
         if self.fit_split is not None and labels.splits is not None:
@@ -120,7 +121,7 @@ class EvaluationSplit:
     fitted: Index
     """Rows that the eraser was fitted on."""
     trainers: dict[str, Index]
-    """By adversary, the rows that train it; an adversary without rows is missing."""
+    """By adversary, the rows that train it (pooled: fitted and fresh ones); an adversary without rows is missing."""
     test: Index
     """Rows that all are measured on; the fitted rows themselves if no rows were held out."""
     has_held_out: bool
@@ -180,11 +181,14 @@ class EvaluationSplit:
         """
         if IN_SAMPLE not in self.trainers:
             return replace(self, fitted=index)
+        trainers = {IN_SAMPLE: index}
+        if POOLED in self.trainers:
+            trainers[POOLED] = np.union1d(index, np.setdiff1d(self.trainers[POOLED], self.fitted))
         return replace(
             self,
             fitted=index,
-            trainers=self.trainers | {IN_SAMPLE: capped(labels, index, most_rows, seed)},
-            n_available=self.n_available | {IN_SAMPLE: len(index)},
+            trainers=self.trainers | {name: capped(labels, of, most_rows, seed) for name, of in trainers.items()},
+            n_available=self.n_available | {name: len(of) for name, of in trainers.items()},
         )
 
     def is_capped(self, name: str) -> bool:

@@ -1,10 +1,9 @@
 """Attackers at work: trained on their own rows, measured on the test rows, before and after erasure."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,36 +11,37 @@ from numpy.typing import NDArray
 from salcli.data.labels import Attribute, GuardedLabels, Index
 from salcli.data.splits import EvaluationSplit
 from salcli.erasers.artifact import Artifact
-from salcli.erasers.kernel import KernelEraser
-from salcli.errors import AlignmentError, ParameterError, UsageError
-from salcli.evaluation.attackers import (
-    ATTACKERS,
-    TUNING_ROWS,
-    VALIDATION,
-    Array,
-    Scaling,
-    Settings,
+from salcli.errors import ParameterError, UsageError
+from salcli.evaluation.attackers import ATTACKERS, WEIGHTED, attacker_of, base_name, names_of
+from salcli.evaluation.attackers.base import Settings
+from salcli.evaluation.attackers.scores import (
+    areas,
     balanced_accuracy,
     class_counts,
+    errors,
     majority_rate,
-    names_of,
+    rated_classes,
     silence_convergence_warnings,
-    tuned,
     wilson,
 )
+from salcli.evaluation.attackers.tuning import WHITENED, TrainingRows, tuned
 from salcli.evaluation.gates import Asked
+from salcli.evaluation.readings import Reading, reading_of
 from salcli.evaluation.report import ProbeResult
 from salcli.evaluation.stages import Stages
 from salcli.evaluation.text import listed_counts
-from salcli.options import EvaluateOptions
+from salcli.options import EvaluateOptions, Limit
 from salcli.streaming.engine import LOCAL, map_in_threads
 from salcli.streaming.memory import require_memory
 from salcli.streaming.progress import Progress
 
-LONG = 60.0  # seconds; a probe that will take longer is announced
-FARTHEST = 1e6  # spreads of the rows before
-GROWTH = 2.2  # how a kernel machine's time grows with its rows
+UNEQUAL = 0.6
+"""Share of the most frequent class among an attacker's rows above which its weighted twin takes part too."""
 
+ALL = "all"
+"""In place of names: every attacker that can read what there is."""
+QUICK = ("linear", "quadratic")
+"""Attackers whose time does not grow with the square of their rows."""
 UNCONVERGED = "{} of {} attackers did not converge: their figures are not to be trusted"
 
 
@@ -69,9 +69,11 @@ def require_attackers(options: EvaluateOptions) -> None:
     UsageError : it names the option
     """
     known = ", ".join(ATTACKERS)
-    if options.probes is not None and not (options.probes and set(options.probes) <= set(ATTACKERS)):
-        raise ParameterError("probes", options.probes, f"expected some of {known}")
-    for name, limits in (("max_accuracy", options.max_accuracy), ("max_gain", options.max_gain)):
+    is_known = options.probes in (None, (ALL,)) or (options.probes and set(options.probes or ()) <= set(ATTACKERS))
+    if not is_known:
+        raise ParameterError("probes", options.probes, f"expected some of {known}, or {ALL}")
+    for name in ("max_accuracy", "max_gain", "max_leak"):
+        limits: tuple[Limit, ...] = getattr(options, name)
         for limit in limits:
             if limit.probe is not None and limit.probe not in ATTACKERS:
                 value = f"{limit.probe}={limit.limit:g}"
@@ -90,7 +92,7 @@ def needs_vectors(options: EvaluateOptions) -> bool:
 
 
 def _read_vectors(names: Sequence[str] | None) -> bool:
-    return names is None or not set(names).isdisjoint(names_of("vectors"))
+    return names in (None, (ALL,)) or not set(names or ()).isdisjoint(names_of("vectors"))
 
 
 def chosen_probes(artifact: Artifact | None, options: EvaluateOptions) -> tuple[str, ...]:
@@ -102,10 +104,12 @@ def chosen_probes(artifact: Artifact | None, options: EvaluateOptions) -> tuple[
     """
     is_kernel = artifact is not None and artifact.eraser.by_inner_products() is not None
     suited = tuple(ATTACKERS) if is_kernel else names_of("vectors")
+    if options.probes == (ALL,):
+        return suited
     for name in options.probes or ():
         if name not in suited:
             raise UsageError(f"`probes={name}`: only an eraser that `salcli kfit` wrote has a kernel")
-    return options.probes or suited
+    return options.probes or tuple(name for name in suited if ATTACKERS[name].is_default)
 
 
 def attack(
@@ -116,9 +120,6 @@ def attack(
     options: EvaluateOptions,
     progress: Progress,
     only: str | None = None,
-    *,
-    long_seconds: float = LONG,
-    clock: Callable[[], float] = perf_counter,
 ) -> tuple[tuple[ProbeResult, ...], tuple[str, ...]]:
     """Train every attacker on every guarded attribute, on threads.
 
@@ -126,8 +127,6 @@ def attack(
     ----------
     probes : names in `ATTACKERS`
     only : the stage to look at; default: all there are
-    long_seconds : an attacker that will take longer, to judge by its tuning, is announced with its minutes
-    clock : seconds
 
     Returns
     -------
@@ -148,121 +147,48 @@ def attack(
             jobs += of_attribute
             notes += doubts
     _require_memory(jobs, stages)
+    work = [(job, name) for job in jobs for name in _stage_names(job, stages) if only in (None, name)]
+    order = sorted(range(len(work)), key=lambda i: -_effort(work[i][0]))  # the longest first: no thread waits for one
 
-    def run(job: _Job) -> list[ProbeResult]:
-        reading = (
-            _Vectors.of(job, stages) if ATTACKERS[job.probe].reads == "vectors" else _InnerProducts.of(job, stages)
-        )
-        names = [name for name in reading.stages if only in (None, name)]
-        start = clock()
-        settings = _tuned(job, reading, options.seed)
-        seconds = _estimated_seconds(job, clock() - start, len(names), reading.d)
-        if seconds > long_seconds:
-            progress.say(f"{job.probe}, {job.adversary}, {job.attribute.name}: about {seconds / 60:.0f} min")
-        return [
-            _result(job, reading, name, settings, options.seed, is_capped=split.is_capped(job.adversary))
-            for name in names
-        ]
+    def run(at: int) -> ProbeResult:
+        job, stage = work[at]
+        attacker = attacker_of(job.probe)
+        reading = reading_of(attacker, stages, job.at_train, job.at_test)
+        settings = attacker.usual(reading.d) if options.quick else _tuned(job, reading, stage, options.seed)
+        return _result(job, reading, stage, settings, options.seed, is_capped=split.is_capped(job.adversary))
 
-    results: list[ProbeResult] = []
-    with silence_convergence_warnings(), progress.stage("attack", len(jobs), "probes") as advance:
-        for found in map_in_threads(run, jobs):
-            results += found
+    results: dict[int, ProbeResult] = {}
+    with silence_convergence_warnings(), progress.stage("attack", len(work), "probes") as advance:
+        for at, found in zip(order, map_in_threads(run, order), strict=True):
+            results[at] = found
             advance(1)
-    n_unmet = sum(not result.converged for result in results)
+    n_unmet = sum(not result.converged for result in results.values())
     if n_unmet:
         notes.append(UNCONVERGED.format(n_unmet, len(results)))
-    return tuple(results), tuple(notes)
+    return tuple(results[at] for at in range(len(work))), tuple(notes)
 
 
-class _Reading(Protocol):
-    """What an attacker reads, by stage."""
-
-    @property
-    def stages(self) -> Sequence[str]: ...
-    @property
-    def d(self) -> int: ...
-    def train(self, stage: str) -> Array: ...
-    def test(self, stage: str) -> Array: ...
+def _stage_names(job: _Job, stages: Stages) -> Sequence[str]:
+    """Return the stages that there are; inner products are there after erasure even where no vectors are."""
+    return ("before", "after") if attacker_of(job.probe).reads == "kernel" else tuple(stages.named())
 
 
-@dataclass(frozen=True, eq=False)
-class _Vectors:
-    """Scaled rows."""
-
-    job: _Job
-    rows: dict[str, NDArray[Any]]
-    """`[m, d]` by stage."""
-    scalings: dict[str, Scaling]
-
-    @classmethod
-    def of(cls, job: _Job, stages: Stages) -> "_Vectors":
-        """Scale each stage as the rows before, or by its own scale if its units are others."""
-        rows = stages.named()
-        scalings = {stage: Scaling.of(x[job.at_train]) for stage, x in rows.items()}
-        judged = rows[_judged(list(rows))]
-        if not stages.is_foreign and judged.shape[1] == stages.before.shape[1]:
-            scalings = dict.fromkeys(rows, scalings["before"])  # so that C means the same before and after
-            _require_same_scale(scalings["before"](judged[job.at_train]))
-        return cls(job, rows, scalings)
-
-    @property
-    def stages(self) -> Sequence[str]:
-        return list(self.rows)
-
-    @property
-    def d(self) -> int:
-        return int(self.rows["before"].shape[1])
-
-    def train(self, stage: str) -> Array:
-        return self.scalings[stage](self.rows[stage][self.job.at_train])
-
-    def test(self, stage: str) -> Array:
-        return self.scalings[stage](self.rows[stage][self.job.at_test])
+def _effort(job: _Job) -> float:
+    """Return about how long an attacker takes, in no unit."""
+    return float(len(job.at_train)) ** (1 if base_name(job.probe) in QUICK else 2)
 
 
-@dataclass(frozen=True, eq=False)
-class _InnerProducts:
-    """Inner products of rows with the training rows, in the eraser's kernel."""
+def _tuned(job: _Job, reading: Reading, stage: str, seed: int) -> Settings:
+    cache: dict[float, Any] = {}
 
-    eraser: KernelEraser
-    of_train: NDArray[Any]
-    """`[n, d]` training rows, as they are in the file."""
-    of_test: NDArray[Any]
+    def view(settings: Settings) -> Any:
+        key = settings.get(WHITENED, 0.0)
+        if key not in cache:
+            cache[key] = reading.train(stage, settings)
+        return cache[key]
 
-    stages = ("before", "after")
-
-    @classmethod
-    def of(cls, job: _Job, stages: Stages) -> "_InnerProducts":
-        assert stages.kernel is not None
-        return cls(stages.kernel, stages.rows[job.at_train], stages.rows[job.at_test])
-
-    @property
-    def d(self) -> int:
-        return int(self.of_train.shape[1])
-
-    def train(self, stage: str) -> Array:
-        return self._products(stage, self.of_train)
-
-    def test(self, stage: str) -> Array:
-        return self._products(stage, self.of_test)
-
-    def _products(self, stage: str, rows: NDArray[Any]) -> Array:
-        if stage == "before":
-            return self.eraser.kernel.gram(rows, self.of_train)
-        return self.eraser.erased_gram(rows, self.of_train)
-
-
-def _judged(stages: Sequence[str]) -> str:
-    """Return the stage that settings are chosen on: after erasure, if there is one."""
-    return "after" if "after" in stages else "before"
-
-
-def _tuned(job: _Job, reading: _Reading, seed: int) -> Settings:
-    attacker = ATTACKERS[job.probe]
-    if len(choices := attacker.grid(reading.d)) == 1:
-        return choices[0]
-    return tuned(attacker, reading.train(_judged(reading.stages)), job.y_train, reading.d, seed=seed)
+    rows = TrainingRows(view, job.y_train, reading.d, reading.can_whiten)
+    return tuned(attacker_of(job.probe), rows, seed)
 
 
 def _jobs(
@@ -277,6 +203,10 @@ def _jobs(
     is_known = np.isin(y_test, y_train)
     untrained = class_counts(attribute, y_test[~is_known])
     at_test, y_test = at_test[is_known], y_test[is_known]
+    if len(y_test) and UNEQUAL < max(majority_rate(y_train), majority_rate(y_test)) < 1:
+        probes = tuple(
+            name for probe in probes for name in (probe, *((probe + WEIGHTED,) if ATTACKERS[probe].twin() else ()))
+        )
     jobs = [_Job(attribute, adversary, probe, at_train, at_test, y_train, y_test, untrained) for probe in probes]
     return jobs if len(y_test) else [], _doubts(attribute, adversary, y_test, untrained)
 
@@ -297,26 +227,15 @@ def _doubts(attribute: Attribute, adversary: str, y_test: NDArray[Any], untraine
     return notes
 
 
-def _require_same_scale(scaled: NDArray[np.float64]) -> None:
-    """Check that erasure has not moved rows far away: no solver would converge on them.
-
-    Raises
-    ------
-    AlignmentError : they are
-    """
-    size = float(np.max(np.abs(scaled), initial=0.0))
-    if size > FARTHEST:
-        raise AlignmentError(
-            f"erasing moves the rows {size:.2g} times as far as they lie apart: "
-            "the eraser was fitted on rows of another size than these"
-        )
-
-
-def _result(job: _Job, reading: _Reading, stage: str, settings: Settings, seed: int, *, is_capped: bool) -> ProbeResult:
+def _result(job: _Job, reading: Reading, stage: str, settings: Settings, seed: int, *, is_capped: bool) -> ProbeResult:
     """Train the attacker on one stage and measure it on the test rows."""
-    classifier = ATTACKERS[job.probe].fit(reading.train(stage), job.y_train, settings, seed)
-    true, predicted = job.y_test, classifier.predict(reading.test(stage))
-    n_right = int(np.sum(predicted == true))
+    classifier = attacker_of(job.probe).fit(reading.train(stage, settings), job.y_train, settings, seed)
+    new, true = reading.test(stage, settings), job.y_test
+    predicted = classifier.predict(new)
+    n_right, classes = int(np.sum(predicted == true)), np.unique(job.y_train)
+    error, balanced_error = errors(predicted, true)
+    area = areas(classifier.decision(new), true, classes)
+    unrated = {} if len(classes) == 2 else class_counts(job.attribute, true[~np.isin(true, rated_classes(true))])
     return ProbeResult(
         attribute=job.attribute.name,
         probe=job.probe,
@@ -330,32 +249,31 @@ def _result(job: _Job, reading: _Reading, stage: str, settings: Settings, seed: 
         n_test=len(true),
         converged=classifier.converged,
         capped=is_capped,
-        n_classes=len(np.unique(job.y_train)),
+        n_classes=len(classes),
         n_left_out=sum(job.untrained.values()),
         untrained_classes=tuple(job.untrained),
         hyperparameters=settings,
+        weighted=job.probe != base_name(job.probe),
+        n_test_classes=len(np.unique(true)),
+        accuracy_error=error,
+        balanced_error=balanced_error,
+        areas=area,
+        unrated_classes=tuple(unrated),
     )
 
 
 def _require_memory(jobs: list[_Job], stages: Stages) -> None:
     sizes = sorted(_job_bytes(job, stages) for job in jobs)
-    require_memory(sum(sizes[-LOCAL.n_workers :]), "training the attackers", "lower `probe_rows`")
+    require_memory(sum(sizes[-LOCAL.n_workers :]), "training the attackers", "lower `attacker_rows`")
 
 
 def _job_bytes(job: _Job, stages: Stages) -> int:
     """Bound the memory of one job: what its attacker reads, and what the attacker takes beside it."""
     n, m, d = len(job.at_train), len(job.at_test), stages.before.shape[1]
-    attacker = ATTACKERS[job.probe]
+    attacker = attacker_of(job.probe)
     if attacker.reads == "kernel":
         return 8 * n * (n + 2 * m) + attacker.memory_bytes(n, m, d)
-    return int(8 * 2 * (n + m) * d) + attacker.memory_bytes(n, m, d)
-
-
-def _estimated_seconds(job: _Job, tuning_seconds: float, n_stages: int, d: int) -> float:
-    """Estimate the time of all stages from that of the tuning, which fitted each of the grid on fewer rows."""
-    n = len(job.at_train)
-    tried = min(TUNING_ROWS, n) * (1 - VALIDATION)
-    return tuning_seconds / len(ATTACKERS[job.probe].grid(d)) * n_stages * float((n / max(1.0, tried)) ** GROWTH)
+    return int(8 * 4 * (n + m) * d) + attacker.memory_bytes(n, m, d)  # whitened, too
 
 
 def asked_for(labels: GuardedLabels, options: EvaluateOptions, probes: tuple[str, ...]) -> Asked:

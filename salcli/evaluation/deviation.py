@@ -38,7 +38,7 @@ class KernelDeviation(Measure[Deviation]):
         if stages.kernel is None:
             return None
         eraser = stages.kernel
-        x = stages.rows[stages.at(capped(rows.labels, rows.plan.test, options.probe_rows, options.seed))]
+        x = stages.rows[stages.at(capped(rows.labels, rows.plan.test, options.attacker_rows, options.seed))]
         at = eraser.coordinates(x)
         parts = [slice(start, start + TILE) for start in range(0, len(x), TILE)]
 

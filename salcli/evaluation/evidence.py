@@ -70,6 +70,18 @@ class Estimate:
         return _quantile(level) * self.error
 
 
+@dataclass(frozen=True)
+class Magnitude(Estimate):
+    """An estimate of something that is never negative, and above 0 by chance alone."""
+
+    chance: float = 0.0
+    """What it is on average where the truth is 0."""
+
+    def lower(self, level: float) -> float:
+        """Return the lower bound (see `Evidence`), as if all that chance can add were in the figure."""
+        return super().lower(level) - self.chance
+
+
 def rows_needed(
     of: Evidence, limit: float, n: int, pass_level: float, fail_level: float, *, is_upper: bool
 ) -> int | None:

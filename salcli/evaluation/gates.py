@@ -5,11 +5,13 @@ all must hold, so none is corrected. It fails if one bound on the other side, co
 is beyond: by chance alone a file at its limit then fails at most 1 − confidence of the time. Else it is undecided.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from math import inf, isfinite, sqrt
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import hypot, inf, isfinite, sqrt
 
-from salcli.evaluation.evidence import Estimate, Evidence, Share, rows_needed
+from salcli.evaluation.attackers import base_name
+from salcli.evaluation.baseline import Baseline
+from salcli.evaluation.evidence import Estimate, Evidence, Magnitude, Share, rows_needed
 from salcli.evaluation.main_task import Task
 from salcli.evaluation.neighbors import Neighbors
 from salcli.evaluation.report import Gate, ProbeResult
@@ -116,14 +118,48 @@ def accuracy_gate(
 
     For two classes an attacker may flip its predictions, so that an accuracy below ½ counts as its complement.
     """
-    return _probe_gate("max-accuracy", limit, probe, wanted, results, stage, dict.fromkeys(results, 0.0), judge)
+    return _probe_gate("max-accuracy", limit, probe, wanted, results, stage, _accuracies, judge)
 
 
 def gain_gate(
     limit: float, probe: str | None, wanted: Asked, results: tuple[ProbeResult, ...], stage: str, judge: Judge
 ) -> Gate:
-    """Judge, as `accuracy_gate`, the accuracies less the majority rate."""
-    return _probe_gate("max-gain", limit, probe, wanted, results, stage, {r: r.majority for r in results}, judge)
+    """Judge, as `accuracy_gate`, the accuracies less the majority rate, and balanced accuracies less what chance gives.
+
+    The latter shows what an attacker reads of a rare class, whose rows change the accuracy little.
+    """
+    return _probe_gate("max-gain", limit, probe, wanted, results, stage, _gains, judge)
+
+
+def leak_gate(
+    limit: float, probe: str | None, wanted: Asked, results: tuple[ProbeResult, ...], stage: str, judge: Judge
+) -> Gate:
+    """Judge, as `accuracy_gate`, the leak: accuracy, balanced accuracy and AUC, each from 0 (chance) to 1."""
+    return _probe_gate("max-leak", limit, probe, wanted, results, stage, _leaks, judge)
+
+
+def leak_increase_gate(
+    limit: float, baseline: Baseline, wanted: Asked, results: tuple[ProbeResult, ...], stage: str, judge: Judge
+) -> Gate:
+    """Judge by how much the worst leak of each attribute is larger than that of an earlier report."""
+    name = "max-leak-increase"
+    judged = [r for r in results if r.stage == stage]
+    if why := _why_invalid(None, wanted.attackers, judged, wanted):
+        return failed(name, limit, *why)
+    measured = []
+    for attribute in dict.fromkeys(r.attribute for r in judged):
+        mine = [r for r in judged if r.attribute == attribute]
+        then = baseline.leaks.get(attribute)
+        if then is None:
+            return failed(name, limit, f"{baseline.path}: no attacker of {attribute}")
+        if missing := sorted(then.attackers - {f"{r.adversary} {r.probe}" for r in mine}):
+            return failed(name, limit, f"{baseline.path}: the {listed(missing, 3)} attacker of {attribute} is not here")
+        worst = max(mine, key=lambda r: r.leak)
+        error = inf if worst.leak_error is None else hypot(worst.leak_error, then.error)
+        value = worst.leak - then.leak
+        reason = f"{attribute}: {worst.leak:.3g} ({worst.adversary} {worst.probe}), {then.leak:.3g} in {baseline.path}"
+        measured.append(Measured(Estimate(value, error), value, worst.n_test, reason))
+    return judge.gate(name, limit, measured)
 
 
 def tpr_gap_gate(limit: float, task: Task | None, stage: str, judge: Judge, wanted: Asked = Asked()) -> Gate:
@@ -231,25 +267,55 @@ def _probe_gate(
     wanted: Asked,
     results: tuple[ProbeResult, ...],
     stage: str,
-    less: Mapping[ProbeResult, float],
+    figures: Callable[[ProbeResult], Sequence[Measured]],
     judge: Judge,
 ) -> Gate:
     name = kind + (f" {probe}" if probe else "")
-    judged = [r for r in results if r.stage == stage and probe in (None, r.probe)]
-    measured = [_of_probe(r, less[r]) for r in judged]
+    judged = [r for r in results if r.stage == stage and probe in (None, base_name(r.probe))]
+    measured = [figure for r in judged for figure in figures(r)]
     value = max((each.value for each in measured), default=None)
     due = [each for each in wanted.attackers if probe in (None, each[2])]
     why = _why_invalid(probe, due, judged, wanted)
     if why or not measured:
-        return failed(name, limit, *(why or ["nothing to judge"]), value=value)
-    return judge.gate(name, limit, measured, n_tests=sum(2 if r.n_classes == 2 else 1 for r in judged))
+        gate = failed(name, limit, *(why or ["nothing to judge"]), value=value)
+    else:
+        n_tests = sum(len(figures(r)) * (2 if r.n_classes == 2 else 1) for r in judged)
+        gate = judge.gate(name, limit, measured, n_tests=n_tests)
+    worst = max(judged, key=lambda r: max((each.value for each in figures(r)), default=-inf), default=None)
+    if worst is None:
+        return gate
+    return replace(gate, decided_by=f"{worst.attribute}, {worst.probe}, {worst.adversary}")
 
 
-def _of_probe(of: ProbeResult, less: float) -> Measured:
+def _accuracies(of: ProbeResult) -> Sequence[Measured]:
+    return (_accuracy(of, 0.0),)
+
+
+def _accuracy(of: ProbeResult, less: float) -> Measured:
     share = Share(round(of.leakage * of.n_test), of.n_test, less)
     flipped = f"{of.probe}, {of.adversary}: right in {of.accuracy:.3g}, so turned round in {of.leakage:.3g}"
     value = difference(of.leakage, less) if less else of.leakage
     return Measured(share, value, of.n_test, flipped if of.is_flipped else "")
+
+
+def _gains(of: ProbeResult) -> Sequence[Measured]:
+    accuracy = _accuracy(of, of.majority)
+    if of.n_test_classes < 2:
+        return (accuracy,)
+    balanced = of.balanced_leakage - 1 / of.n_test_classes
+    why = f"{of.probe}, {of.adversary}: balanced accuracy {of.balanced_accuracy:.3g}"
+    return accuracy, Measured(Estimate(balanced, of.balanced_error), balanced, of.n_test, why)
+
+
+def _leaks(of: ProbeResult) -> Sequence[Measured]:
+    found = []
+    for name, (value, error) in of.leaks().items():
+        evidence: Evidence = Estimate(value, error)
+        if name == "auc" and of.areas is not None:
+            evidence = Magnitude(value, error, of.areas.chance)
+        why = f"{of.probe}, {of.adversary}, by {name if name != 'auc' else 'AUC'}"
+        found.append(Measured(evidence, max(0.0, value), of.n_test, why))
+    return found
 
 
 def _why_invalid(

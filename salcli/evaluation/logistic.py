@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.splits import stratified_parts
-from salcli.evaluation.attackers import Array
+from salcli.evaluation.attackers.base import Array
 
 Codes = NDArray[np.integer[Any]]
 PENALTIES = tuple(float(10.0 ** (half / 2)) for half in range(-8, 5))

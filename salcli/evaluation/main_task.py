@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Index
-from salcli.evaluation.attackers import Scaling, balanced_accuracy, majority_rate, wilson
+from salcli.evaluation.attackers.base import Scaling
+from salcli.evaluation.attackers.scores import balanced_accuracy, majority_rate, wilson
 from salcli.evaluation.fairness import Outcomes, excluded
 from salcli.evaluation.gaps import FEW_POSITIVES, GapTest, Statistic, mean, root_mean_square
 from salcli.evaluation.logistic import Logistic, fit_logistic

@@ -33,7 +33,7 @@ def split_rows(
     if artifact is not None:
         require_same_rows(artifact, labels, split.fitted)
         require_same_labels(artifact, labels, split.fitted)
-    return split.only(options.adversaries).capped(labels, options.probe_rows, options.seed)
+    return split.only(options.adversaries).capped(labels, options.attacker_rows, options.seed)
 
 
 def notes_on(split: EvaluationSplit, labels: GuardedLabels, options: EvaluateOptions) -> tuple[str, ...]:
@@ -55,10 +55,10 @@ def notes_on(split: EvaluationSplit, labels: GuardedLabels, options: EvaluateOpt
         notes.append("no row is left to train a fresh attacker")
     for name, index in split.trainers.items():
         if split.is_capped(name):
-            notes.append(f"{name}: {len(index):,} of {split.n_available[name]:,} training rows used (`probe_rows`)")
+            notes.append(f"{name}: {len(index):,} of {split.n_available[name]:,} training rows used (`attacker_rows`)")
     if split.is_capped(TEST):
         used, available = len(split.test), split.n_available[TEST]
-        notes.append(f"{used} of {available} test rows used ({TEST_ROWS} times `probe_rows`)")
+        notes.append(f"{used} of {available} test rows used ({TEST_ROWS} times `attacker_rows`)")
     return tuple(notes)
 
 

@@ -3,10 +3,12 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from math import inf, isfinite
 from typing import Any, Literal, TypeVar, cast
 
 from salcli.data.hashes import FileHash
 from salcli.erasers.artifact import Artifact
+from salcli.evaluation.attackers.scores import Areas, within_0_1
 from salcli.evaluation.base import Measure
 from salcli.evaluation.duplicates import Copies
 from salcli.evaluation.provenance import Run
@@ -133,13 +135,64 @@ class ProbeResult:
     untrained_classes: tuple[str, ...] = ()
     """Those classes."""
     hyperparameters: dict[str, float] = field(default_factory=dict, hash=False)
-    """C, and γ where there is one; the same before and after."""
+    """C, γ and others, chosen on the attacker's own rows, before and after separately."""
+    weighted: bool = False
+    """Whether classes weigh the same in training, however many rows they have."""
+    n_test_classes: int = field(default=2, metadata=UNWRITTEN)
+    """Classes that occur among the test rows."""
+    accuracy_error: float = field(default=inf, metadata=UNWRITTEN)
+    """Standard error of the accuracy on test rows of these classes."""
+    balanced_error: float = field(default=inf, metadata=UNWRITTEN)
+    """Standard error of the balanced accuracy."""
+    areas: Areas | None = field(default=None, metadata=UNWRITTEN)
+    """Areas under ROC curves."""
+    unrated_classes: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
+    """Classes that have too few test rows for an area under the curve."""
+    balanced_ci95: tuple[float, float] | None = field(init=False)
+    auc: float | None = field(init=False)
+    """Area under the ROC curve: of two classes, of the second; of more, one against the rest, macro average."""
+    auc_ci95: tuple[float, float] | None = field(init=False)
     leakage: float = field(init=False)
-    """What a gate judges: the accuracy, or for two classes that of the flipped predictions if it is higher."""
+    """What a gate on accuracy judges: it, or for two classes that of the flipped predictions if it is higher."""
+    leak: float = field(init=False)
+    """What is read, from 0 (nothing) to 1 (all), by the measure that reads most; unequal classes cannot hide it."""
+    leak_error: float | None = field(init=False)
+    """Its standard error."""
 
     def __post_init__(self) -> None:
         flipped = difference(1, self.accuracy) if self.n_classes == 2 else self.accuracy
-        object.__setattr__(self, "leakage", max(self.accuracy, flipped))
+        found = {
+            "leakage": max(self.accuracy, flipped),
+            "balanced_ci95": within_0_1(self.balanced_accuracy, self.balanced_error),
+            "auc": None if self.areas is None else self.areas.mean,
+            "auc_ci95": None if self.areas is None else within_0_1(self.areas.mean, self.areas.error),
+        }
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
+        leak, error = max(self.leaks().values())
+        object.__setattr__(self, "leak", max(0.0, leak))
+        object.__setattr__(self, "leak_error", error if isfinite(error) else None)
+
+    @property
+    def balanced_leakage(self) -> float:
+        """The balanced accuracy, or of two classes that of the flipped predictions if it is higher."""
+        return (
+            max(self.balanced_accuracy, 1 - self.balanced_accuracy) if self.n_classes == 2 else self.balanced_accuracy
+        )
+
+    def leaks(self) -> dict[str, tuple[float, float]]:
+        """Return by the name of a measure what is above chance, as a share of what could be, and the standard error."""
+        found = {}
+        if self.majority < 1:
+            rest = 1 - self.majority
+            found["accuracy"] = (difference(self.leakage, self.majority) / rest, self.accuracy_error / rest)
+        if self.n_test_classes > 1:
+            chance = 1 / self.n_test_classes
+            above = (self.balanced_leakage - chance) / (1 - chance)
+            found["balanced"] = (above, self.balanced_error / (1 - chance))
+        if self.areas is not None:
+            found["auc"] = (self.areas.strength, self.areas.strength_error)
+        return found or {"nothing": (0.0, inf)}
 
     @property
     def usable(self) -> float:
@@ -169,6 +222,8 @@ class Gate:
     """Why it did not pass, where the value alone does not say."""
     rows_needed: int | None = field(default=None, metadata=OPTIONAL)
     """About how many test rows (pairs, sampled rows) would decide what is undecided."""
+    decided_by: str | None = field(default=None, metadata=OPTIONAL)
+    """Attribute, attacker and adversary of the worst figure, of a gate on attackers."""
     passed: bool = field(init=False)
     reason: str = field(init=False, metadata=OPTIONAL)
 

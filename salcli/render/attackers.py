@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from salcli.evaluation.report import ErasedFile, ProbeResult, Report
 from salcli.evaluation.section import Row, Section, Table, names, numbers
-from salcli.evaluation.text import ABSENT, count, decimal, general, interval, visible
+from salcli.evaluation.text import ABSENT, count, decimal, general, interval, listed, visible
 
 STAGES = ("before", "after")
 FRESH = "fresh"
@@ -24,7 +24,11 @@ OF_AN_UNKNOWN_ERASER = (
     "Which rows the file was erased with is not known: the in-sample and the fresh attacker differ only in the rows "
     "that they are trained on. "
 )
-SAFE = "Safe is an accuracy near the majority: the share that is right when always guessing the most frequent class."
+SAFE = (
+    "Safe is an accuracy near the majority: the share that is right when always guessing the most frequent class. "
+    "The leak is what is read above chance, from 0 (nothing) to 1 (all), by the largest of three measures: accuracy "
+    "above the majority, balanced accuracy, and area under the ROC curve (AUC), which rare classes cannot hide from."
+)
 
 AT_EDGE = (
     "Where every test row is read right, or none, the figure is an end of its interval: no accuracy lies beyond 1 or 0."
@@ -68,6 +72,12 @@ def best_attacker(pairs: Iterable[ProbePair], stage: str) -> tuple[ProbePair, Pr
     return max(fresh or measured, key=lambda each: each[1].leakage, default=None)
 
 
+def worst_leak(pairs: Iterable[ProbePair], stage: str) -> tuple[ProbePair, ProbeResult] | None:
+    """Return the probe of the largest leak at a stage, and its result there; None if none was measured."""
+    measured = [(pair, pair.stages[stage]) for pair in pairs if stage in pair.stages]
+    return max(measured, key=lambda each: each[1].leak, default=None)
+
+
 def by_attribute(pairs: Iterable[ProbePair]) -> dict[str, list[ProbePair]]:
     """Return pairs by the attribute they attack, in the report's order."""
     groups: dict[str, list[ProbePair]] = {}
@@ -83,7 +93,9 @@ def probe_table(pairs: Iterable[ProbePair]) -> Table:
         (
             *names("attribute", "probe", "adversary"),
             *numbers("before", "after", "majority", "95% interval before", "95% interval after"),
-            *numbers("balanced before", "balanced after", "n train", "n test"),
+            *numbers("balanced before", "balanced after", "95% interval after"),
+            *numbers("AUC before", "AUC after", "95% interval after"),
+            *numbers("leak before", "leak after", "n train", "n test"),
             *names("remarks"),
         ),
         tuple(_row(pair) for pair in pairs),
@@ -101,6 +113,10 @@ def _row(pair: ProbePair) -> Row:
         *(*both(lambda result: decimal(result.accuracy)), decimal(latest.majority)),
         *both(lambda result: interval(result.ci95)),
         *both(lambda result: decimal(result.balanced_accuracy)),
+        interval(latest.balanced_ci95),
+        *both(lambda result: decimal(result.auc)),
+        interval(latest.auc_ci95),
+        *both(lambda result: decimal(result.leak)),
         *(count(latest.n_train), count(latest.n_test)),
         _remarks_of_both(pair),
     )
@@ -123,6 +139,8 @@ def _remarks(probe: ProbeResult) -> str:
     remarks = [] if probe.converged else ["not converged"]
     remarks += ["rows capped"] if probe.capped else []
     remarks += flipped(probe)
+    if probe.unrated_classes:
+        remarks.append(f"too few rows for AUC: {listed(probe.unrated_classes, 3)}")
     remarks += [f"{name}={general(value, 3)}" for name, value in sorted(probe.hyperparameters.items())]
     return ", ".join(remarks)
 

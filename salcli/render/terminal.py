@@ -11,7 +11,7 @@ from salcli.evaluation.text import beside, count, decimal, interval, visible
 from salcli.render.attackers import flipped
 from salcli.render.layout import table_lines, wrapped
 from salcli.render.sections import sections
-from salcli.render.verdict import STATUSES, TONES, decided_by, tone_of, verdict_sentence
+from salcli.render.verdict import STATUSES, TONES, tone_of, verdict_sentence
 
 LISTED = ("gates", "attackers", "notes", "inputs", "run")
 """Sections that are printed in another form, or not at all."""
@@ -51,7 +51,7 @@ def _lines(report: Report, width: int, *, with_notes: bool) -> Iterator[Line]:
     for note in report.notes if with_notes else ():
         yield from _wrapped(f"note: {note}", width)
     for gate in report.gates:
-        yield from _wrapped(_gate(gate, report), width, TONES[gate.status])
+        yield from _wrapped(_gate(gate), width, TONES[gate.status])
     sentence, verdict = verdict_sentence(report), report.verdict
     if tone != verdict:
         verdict += f" ({sentence.removeprefix('Passed ').removesuffix('.')})"
@@ -63,9 +63,9 @@ def _wrapped(text: str, width: int, style: str = "") -> Iterator[Line]:
         yield line, style
 
 
-def _gate(gate: Gate, report: Report) -> str:
+def _gate(gate: Gate) -> str:
     value = "nothing valid" if gate.value is None else beside(gate.value, gate.limit)
-    why = "; ".join(filter(None, (decided_by(gate, report), gate.reason)))
+    why = "; ".join(filter(None, (visible(gate.decided_by or ""), gate.reason)))
     side = "≥" if gate.name.startswith("min") else "≤"
     return f"gate {gate.name} {side} {gate.limit:g}: {value} {STATUSES[gate.status]}{f' ({why})' if why else ''}"
 
@@ -74,7 +74,8 @@ def _probe_table(probes: Sequence[ProbeResult]) -> Table:
     rows = tuple(
         (
             *(probe.attribute, probe.probe, probe.adversary, probe.stage),
-            *(decimal(probe.accuracy), interval(probe.ci95), decimal(probe.balanced_accuracy), decimal(probe.majority)),
+            *(decimal(probe.accuracy), interval(probe.ci95), decimal(probe.balanced_accuracy), decimal(probe.auc)),
+            *(decimal(probe.leak), decimal(probe.majority)),
             *(count(probe.n_train), count(probe.n_test), _remarks(probe)),
         )
         for probe in probes
@@ -82,8 +83,8 @@ def _probe_table(probes: Sequence[ProbeResult]) -> Table:
     columns = (
         *names("attribute", "probe", "adversary", "stage"),
         *numbers("accuracy", "95% interval"),
-        *numbers("balanced", are_spare=True),
-        *numbers("majority"),
+        *numbers("balanced", "AUC", are_spare=True),
+        *numbers("leak", "majority"),
         *numbers("train", "test", are_spare=True),
         *names(""),
     )

@@ -1,15 +1,16 @@
 """The verdict in a sentence, the gates behind it, and the figures at a glance."""
 
+from collections.abc import Sequence
+
 from salcli.evaluation.measures import recorded
 from salcli.evaluation.report import Gate, Report, Status
 from salcli.evaluation.section import Fact, Section, Table, names, numbers
-from salcli.evaluation.shares import difference
 from salcli.evaluation.text import ABSENT, beside, decimal, general, listed, percent, shortened, visible
-from salcli.render.attackers import FRESH, ProbePair, best_attacker, by_attribute, probe_pairs
+from salcli.render.attackers import FRESH, ProbePair, best_attacker, by_attribute, probe_pairs, worst_leak
 
 STATUSES = {"passed": "passed", "failed": "FAILED", "undecided": "UNDECIDED"}
 TONES = {"passed": "pass", "failed": "fail", "undecided": "undecided"}
-OF_ATTACKERS = ("max-accuracy", "max-gain")
+OF_ATTACKERS = ("max-accuracy", "max-gain", "max-leak")
 MOST_TOLD = 3
 """Broken or undecided limits that the verdict's sentence names."""
 
@@ -115,20 +116,9 @@ def accuracy_limit(pair: ProbePair, report: Report) -> float | None:
     found = []
     for gate in report.gates:
         kind, _, probe = gate.name.partition(" ")
-        if kind in OF_ATTACKERS and probe in ("", pair.latest.probe):
+        if kind in ("max-accuracy", "max-gain") and probe in ("", pair.latest.probe):
             found.append(gate.limit + (pair.latest.majority if kind == "max-gain" else 0.0))
     return min(found, default=None)
-
-
-def decided_by(gate: Gate, report: Report) -> str:
-    """Return attribute, attacker and adversary of the figure that a gate on attackers judged; else nothing."""
-    kind, _, probe = gate.name.partition(" ")
-    judged = [r for r in report.probes if r.stage == report.judged_stage and probe in ("", r.probe)]
-    if kind not in OF_ATTACKERS or not judged or gate.value is None:
-        return ""
-    less = kind == "max-gain"
-    worst = max(judged, key=lambda r: difference(r.leakage, r.majority) if less else r.leakage)
-    return f"{visible(worst.attribute)}, {worst.probe}, {worst.adversary}"
 
 
 def findings(report: Report) -> tuple[str, ...]:
@@ -145,7 +135,7 @@ def findings(report: Report) -> tuple[str, ...]:
         said = (
             f"{shortened(attribute, 60)}, {when}: the best attacker ({shortened(pair.attacker, 60)}) "
             f"reads it right{flipped} in {percent(result.leakage)} of the test rows{earlier}; "
-            f"guessing the most frequent class gives {percent(result.majority)}."
+            f"guessing the most frequent class gives {percent(result.majority)}. {_leak_in_words(pairs)}"
         )
         stage = "after" if after else "before"
         most = max((p.stages[stage] for p in pairs if stage in p.stages), key=lambda r: r.leakage)
@@ -153,6 +143,14 @@ def findings(report: Report) -> tuple[str, ...]:
             said += f" Trained on the fitted rows, {most.probe} reads {percent(most.leakage)}."
         found.append(said)
     return tuple(found)
+
+
+def _leak_in_words(pairs: Sequence[ProbePair]) -> str:
+    before, after = worst_leak(pairs, "before"), worst_leak(pairs, "after")
+    worst = after or before
+    assert worst is not None
+    earlier = f" (before: {decimal(before[1].leak)})" if after and before else ""
+    return f"The largest leak is {decimal(worst[1].leak)}{earlier}, by {shortened(worst[0].attacker, 60)}."
 
 
 def facts(report: Report) -> tuple[Fact, ...]:
@@ -170,6 +168,15 @@ def facts(report: Report) -> tuple[Fact, ...]:
                 f"majority {decimal(latest.majority)}",
             )
         )
+        leaks = {s: decimal(each[1].leak) for s in ("before", "after") if (each := worst_leak(pairs, s)) is not None}
+        found.append(
+            Fact(
+                f"largest leak of {shortened(attribute, 40)}",
+                leaks.get("before", ABSENT),
+                leaks.get("after", ABSENT),
+                "0: nothing is read, 1: all",
+            )
+        )
     return (*found, *(fact for measure, record in recorded(report) for fact in measure.facts(record)))
 
 
@@ -183,7 +190,7 @@ def gates_section(report: Report) -> Section | None:
             STATUSES[gate.status],
             "nothing valid" if gate.value is None else beside(gate.value, gate.limit),
             limit_in_words(gate),
-            decided_by(gate, report),
+            visible(gate.decided_by or ""),
             visible(gate.reason),
         )
         for gate in report.gates

@@ -16,6 +16,7 @@ from salcli.commands.fit import fit
 from salcli.erasers.ksal import KSALParameters
 from salcli.errors import NotEnoughMemory, SalcliWarning, UsageError
 from salcli.evaluation.attackers import ATTACKERS
+from salcli.evaluation.attackers.base import Attacker, Axis, Reads
 from salcli.evaluation.report import to_json
 from salcli.options import EvaluateOptions, FitOptions, LabelOptions, Limit, Sweep
 from salcli.streaming.engine import N_THREADS
@@ -51,14 +52,15 @@ class Means:
 
 
 @dataclass
-class NearestMean:
+class NearestMean(Attacker):
     """An attacker that answers with the class whose mean is nearest."""
 
-    reads: str = "vectors"
+    reads: Reads = "vectors"
     n_bytes: int = 0
+    whitens = False
 
-    def grid(self, d: int) -> list[dict[str, float]]:
-        return [{}]
+    def axes(self, d: int) -> dict[str, Axis]:
+        return {}
 
     def fit(self, x: Array, y: Array, settings: dict[str, float], seed: int) -> Means:
         return Means(x, y, self.reads)
@@ -129,7 +131,10 @@ def test_the_command_line_takes_its_name_and_gates_on_it(files: Files, eraser: s
     assert failed.exit_code == 1
     unknown = CliRunner().invoke(app, [*arguments, "--probes", "nearest-men"])
     assert unknown.exit_code == 2
-    assert "expected some of linear, poly, rbf, same-kernel, nearest-mean" in unknown.output
+    assert (
+        "expected some of linear, poly, rbf, quadratic, knn, mlp, boosting, same-kernel, nearest-mean, or all"
+        in unknown.output
+    )
 
 
 def test_unless_attackers_are_named_all_that_can_read_the_rows_take_part(
@@ -137,7 +142,7 @@ def test_unless_attackers_are_named_all_that_can_read_the_rows_take_part(
 ) -> None:
     register("nearest-mean", NearestMean())
     found = evaluate(files.embeddings, files.labels, eraser, EvaluateOptions(adversaries=("fresh",)))
-    assert [p.probe for p in found.probes[::2]] == ["linear", "poly", "rbf", "nearest-mean"]
+    assert [p.probe for p in found.probes[::2]] == ["linear", "poly", "rbf", "quadratic", "nearest-mean"]
 
 
 def test_inner_products_of_a_linear_kernel_say_what_the_rows_say(files: Files, register: Any) -> None:
@@ -168,7 +173,7 @@ def test_attackers_that_memory_cannot_hold_are_refused_before_any_is_trained(
     attacker.fit = lambda *_: pytest.fail("trained")  # type: ignore[method-assign]
     register(name, attacker)
     fit(files.embeddings, files.labels, files.path("k.npz"), LINEAR_KERNEL)
-    with pytest.raises(NotEnoughMemory, match=r"training the attackers takes .* GiB, .* lower `probe_rows`"):
+    with pytest.raises(NotEnoughMemory, match=r"training the attackers takes .* GiB, .* lower `attacker_rows`"):
         evaluate(files.embeddings, files.labels, files.path("k.npz"), EvaluateOptions(probes=(name,)))
 
 
@@ -182,11 +187,11 @@ def test_attackers_that_are_trained_side_by_side_need_room_together(files: Files
 
 
 def test_test_rows_are_ten_times_the_training_rows_at_most(files: Files, eraser: str) -> None:
-    options = EvaluateOptions(probes=("linear",), probe_rows=4)
+    options = EvaluateOptions(probes=("linear",), attacker_rows=4)
     with pytest.warns(SalcliWarning) as warned:
         found = evaluate(files.embeddings, files.labels, eraser, options)
     assert {(p.n_train, p.n_test, p.capped) for p in found.probes} == {(4, 40, True)}
-    assert "40 of 60 test rows used (10 times `probe_rows`)" in [str(each.message) for each in warned]
+    assert "40 of 60 test rows used (10 times `attacker_rows`)" in [str(each.message) for each in warned]
 
 
 @pytest.mark.parametrize(
@@ -195,7 +200,7 @@ def test_test_rows_are_ten_times_the_training_rows_at_most(files: Files, eraser:
         ({"probes": ()}, r"probes = \(\): expected some of linear"),
         (
             {"probes": ("linear", "svm")},
-            r"probes = \('linear', 'svm'\): expected some of linear, poly, rbf, same-kernel",
+            r"probes = \('linear', 'svm'\): expected some of linear, poly, rbf, quadratic, .*, same-kernel, or all",
         ),
         (
             {"max_accuracy": (Limit.parse("svm=0.5"),)},

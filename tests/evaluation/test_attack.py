@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from salcli.data.splits import EvaluationSplit
 from salcli.errors import AlignmentError
 from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors
 from salcli.evaluation.attackers import ATTACKERS
+from salcli.evaluation.attackers.base import Attacker, Axis
 from salcli.evaluation.stages import Stages
 from salcli.options import EvaluateOptions
 from salcli.streaming.progress import Silent
@@ -36,28 +36,6 @@ class Recorder(Silent):
 
     def say(self, message: str) -> None:
         self.lines.append(message)
-
-
-class Guess:
-    """An attacker of four settings that always answers 0."""
-
-    reads = "vectors"
-    converged = True
-
-    def grid(self, d: int) -> list[dict[str, float]]:
-        return [{"C": c} for c in (1.0, 2.0, 3.0, 4.0)]
-
-    def fit(self, *_: Any) -> "Guess":
-        return self
-
-    def decision(self, x: NDArray[Any]) -> NDArray[Any]:
-        return -np.ones(len(x))
-
-    def predict(self, x: NDArray[Any]) -> NDArray[Any]:
-        return np.zeros(len(x), np.int64)
-
-    def memory_bytes(self, n_train: int, n_test: int, d: int) -> int:
-        return 0
 
 
 def rows(shift: float = 4.0) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
@@ -135,34 +113,58 @@ def test_what_cannot_be_attacked_or_says_little_is_noted() -> None:
     assert "the test rows are all of one class" in notes[0]
 
 
-@pytest.mark.parametrize("n_stages", [1, 2])
-@pytest.mark.parametrize(
-    ("tuning", "long", "is_told"), [(1200, {}, True), (60, {}, False), (60, {"long_seconds": 10.0}, True)]
-)
-def test_what_takes_long_is_announced_with_its_minutes(
-    monkeypatch: pytest.MonkeyPatch, n_stages: int, tuning: float, long: dict[str, float], is_told: bool
-) -> None:
-    """Four settings were tried on three quarters of the rows, and time grows with the power 2.2 of the rows."""
+def test_progress_counts_every_attacker_at_every_stage() -> None:
+    x, y = rows()
+    told = Recorder()
+    measured(stages(x, x), labels(y, 1 - y), "linear", "quadratic", progress=told)
+    assert told.stages == [("attack", 2 * 2 * 2 * 2)]
+
+
+class Guess(Attacker):
+    """An attacker that always predicts 0."""
+
+    converged = True
+
+    def axes(self, d: int) -> dict[str, Axis]:
+        return {}
+
+    def fit(self, *_: Any) -> "Guess":
+        return self
+
+    def decision(self, x: NDArray[Any]) -> NDArray[Any]:
+        return -np.ones(len(x))
+
+    def predict(self, x: NDArray[Any]) -> NDArray[Any]:
+        return np.zeros(len(x), np.int64)
+
+    def memory_bytes(self, n_train: int, n_test: int, d: int) -> int:
+        return 0
+
+
+def test_an_attacker_that_is_registered_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ATTACKERS, "guess", Guess())
     x, y = rows()
-    seconds = count(0, tuning)
-    told = Recorder()
-    at = stages(x, x if n_stages == 2 else None)
-    part = EvaluationSplit.of(np.arange(200), {"fresh": np.arange(200)}, np.arange(200, N), has_held_out=True)
-    measured(at, labels(y), "guess", progress=told, part=part, clock=lambda: float(next(seconds)), **long)
-    minutes = tuning / 4 * (200 / 150) ** 2.2 * n_stages / 60
-    assert told.lines == ([f"guess, fresh, g0: about {minutes:.0f} min"] if is_told else [])
-    assert told.stages == [("attack", 1)]
+    found, _ = measured(stages(x), labels(y), "guess")
+    assert {(r.accuracy, r.auc, r.leak) for r in found} == {(float(np.mean(y[N // 2 :] == 0)), 0.5, 0.0)}
 
 
-def test_of_many_rows_two_thousand_are_tuned_on_and_the_rest_is_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ATTACKERS, "guess", Guess())
-    n = 8000
-    x, y = np.random.default_rng(0).normal(size=(n, 1)), (np.arange(n) % 2).astype(np.int32)
-    part = EvaluationSplit.of(np.arange(6000), {"fresh": np.arange(6000)}, np.arange(6000, n), has_held_out=True)
-    told, seconds = Recorder(), count(0, 60)
-    measured(stages(x), labels(y), "guess", progress=told, part=part, clock=lambda: float(next(seconds)))
-    assert told.lines == [f"guess, fresh, g0: about {60 / 4 * 4**2.2 / 60:.0f} min"]
+def test_where_classes_are_unequal_a_twin_whose_classes_weigh_the_same_reads_the_rare_one() -> None:
+    x, y = rows(1.0)
+    rare = (y * (np.arange(N) % 8 < 2)).astype(np.int32)
+    x[(y == 1) & (rare == 0)] -= 1.0
+    found, _ = measured(stages(x), labels(rare), "linear", "quadratic")
+    names = ("linear", "linear-weighted", "quadratic", "quadratic-weighted")
+    assert [r.probe for r in found] == [*names, *names]
+    assert [r.weighted for r in found[:4]] == [False, True] * 2
+    assert found[1].balanced_accuracy > found[0].balanced_accuracy + 0.05
+    equal, _ = measured(stages(x), labels(y), "linear")
+    assert {r.probe for r in equal} == {"linear"}
+
+
+def test_untuned_attackers_have_their_usual_settings() -> None:
+    x, y = rows(1.0)
+    found, _ = attack(stages(x), labels(y), split(), ("rbf",), EvaluateOptions(quick=True), Silent())
+    assert [r.hyperparameters for r in found] == [{"gamma": 1 / 3, "C": 1.0}] * 2
 
 
 def test_all_that_a_gate_expects_is_named() -> None:
@@ -188,8 +190,9 @@ def test_vectors_are_needed_unless_nothing_but_a_kernel_is_read(options: dict[st
 
 
 def test_without_a_kernel_the_attackers_are_those_that_read_vectors() -> None:
-    assert chosen_probes(None, EvaluateOptions()) == ("linear", "poly", "rbf")
+    assert chosen_probes(None, EvaluateOptions()) == ("linear", "poly", "rbf", "quadratic")
     assert chosen_probes(None, EvaluateOptions(probes=("rbf", "linear"))) == ("rbf", "linear")
+    assert set(chosen_probes(None, EvaluateOptions(probes=("all",)))) == set(ATTACKERS) - {"same-kernel"}
 
 
 def test_test_rows_of_classes_without_training_rows_change_no_figure_and_are_counted() -> None:

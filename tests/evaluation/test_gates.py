@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salcli.evaluation import gates
+from salcli.evaluation.attackers.scores import Areas
 from salcli.evaluation.gaps import GapTest, mean
 from salcli.evaluation.gates import Asked, Judge
 from salcli.evaluation.main_task import Accuracy, Gap, GroupRates, Task
@@ -297,3 +298,27 @@ def test_the_neighbours_that_are_kept_are_judged_by_their_mean() -> None:
         "failed",
     ]
     assert gates.neighbors_gate(0.0, Neighbors((), None, 0), Judge()).status == "failed"
+
+
+def biased(accuracy: float, balanced: float, auc: float, n: int = 1_000, **more: Any) -> ProbeResult:
+    areas = Areas(auc, 0.005, abs(2 * auc - 1), 0.01, 0.0)
+    return result(
+        accuracy, majority=0.95, balanced_accuracy=balanced, balanced_error=0.01, areas=areas, n_test=n,
+        accuracy_error=0.002, n_test_classes=2, **more,
+    )  # fmt: skip
+
+
+def test_a_rare_class_that_is_read_shows_in_gain_and_leak() -> None:
+    hidden, read = biased(0.95, 0.5, 0.5), biased(0.95, 0.8, 0.9)
+    for make, limit in ((gates.gain_gate, 0.1), (gates.leak_gate, 0.1)):
+        assert make(limit, None, LINEAR, (hidden,), "after", Judge()).passed
+        assert make(limit, None, LINEAR, (read,), "after", Judge()).status == "failed"
+    assert gates.leak_gate(0.1, None, LINEAR, (read,), "after", POINT).value == pytest.approx(0.8)
+    turned = biased(0.95, 0.2, 0.1)
+    assert gates.leak_gate(0.1, None, LINEAR, (turned,), "after", POINT).value == pytest.approx(0.8)
+    assert gates.leak_gate(0.9, None, LINEAR, (biased(0.4, 0.5, 0.5),), "after", POINT).value == 0.0
+
+
+def test_a_gate_on_a_probe_judges_its_weighted_twin_too() -> None:
+    twin = biased(0.8, 0.8, 0.9, probe="linear-weighted")
+    assert gates.leak_gate(0.1, "linear", LINEAR, (biased(0.95, 0.5, 0.5), twin), "after", Judge()).status == "failed"

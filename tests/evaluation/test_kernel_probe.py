@@ -5,7 +5,9 @@ from numpy.typing import NDArray
 from sklearn.svm import SVC
 
 from salcli.erasers.sal import fit_sal
-from salcli.evaluation.attackers import GramSVM, KernelSVM, LinearSVM, silence_convergence_warnings
+from salcli.evaluation.attackers.kernel_svm import GramSVM, KernelSVM
+from salcli.evaluation.attackers.linear import LinearSVM
+from salcli.evaluation.attackers.scores import silence_convergence_warnings
 from salcli.linalg.moments import CrossMoments
 
 USUAL = {"C": 1.0}

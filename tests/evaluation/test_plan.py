@@ -40,14 +40,14 @@ def test_without_an_eraser_the_options_are_the_rule() -> None:
 
 
 def test_what_is_left_out_is_said() -> None:
-    options = EvaluateOptions(probe_rows=3)
+    options = EvaluateOptions(attacker_rows=3)
     found = split_rows(labels(PARTS), np.arange(N), None, options)
     assert {name: len(index) for name, index in found.trainers.items()} == {"in-sample": 3, "fresh": 3}
     assert len(found.test) == 30
     assert notes_on(found, labels(PARTS), options) == (
-        "in-sample: 3 of 100 training rows used (`probe_rows`)",
-        "fresh: 3 of 50 training rows used (`probe_rows`)",
-        "30 of 50 test rows used (10 times `probe_rows`)",
+        "in-sample: 3 of 100 training rows used (`attacker_rows`)",
+        "fresh: 3 of 50 training rows used (`attacker_rows`)",
+        "30 of 50 test rows used (10 times `attacker_rows`)",
     )
     whole = EvaluateOptions()
     assert notes_on(split_rows(labels(PARTS), np.arange(N), None, whole), labels(PARTS), whole) == ()

@@ -10,7 +10,9 @@ from sklearn.metrics import balanced_accuracy_score
 
 from salcli.erasers.sal import fit_sal
 from salcli.errors import RangeError
-from salcli.evaluation.attackers import LinearSVM, Scaling, balanced_accuracy, majority_rate, wilson
+from salcli.evaluation.attackers.base import Scaling
+from salcli.evaluation.attackers.linear import LinearSVM
+from salcli.evaluation.attackers.scores import balanced_accuracy, majority_rate, wilson
 from salcli.linalg.moments import CrossMoments
 
 

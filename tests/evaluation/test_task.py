@@ -8,7 +8,8 @@ from sklearn.linear_model import LogisticRegression
 
 from salcli.evaluation import gaps
 from salcli.evaluation import main_task as module
-from salcli.evaluation.attackers import Scaling, wilson
+from salcli.evaluation.attackers.base import Scaling
+from salcli.evaluation.attackers.scores import wilson
 from salcli.evaluation.logistic import Logistic, fit_logistic
 from salcli.evaluation.main_task import Guarded, Task, main_task
 from salcli.evaluation.report import to_json

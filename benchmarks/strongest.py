@@ -1,0 +1,137 @@
+"""Does anybody read more than `evaluate` says? Attackers made with scikit-learn, on the same rows.
+
+    python -m benchmarks.strongest EMBEDDINGS LABELS ERASER [KEYS]
+
+prints, for each adversary, the worst figure of `evaluate` (all probes) and what these attackers read; each is tuned by
+its own cross-validation on its own rows. Their best is chosen on the test rows, as no attacker can.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, StackingClassifier
+from sklearn.kernel_approximation import PolynomialCountSketch
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.svm import SVC
+
+from salcli.commands.evaluate import evaluate
+from salcli.data.join import settle_index
+from salcli.data.labels import as_index
+from salcli.erasers.artifact import read_artifact
+from salcli.evaluation.duplicates import without_copies
+from salcli.evaluation.plan import split_rows
+from salcli.evaluation.stages import Erasure, stage_rows
+from salcli.formats.registry import open_source
+from salcli.options import EvaluateOptions, LabelOptions, ReadOptions
+from salcli.streaming.passes import join_labels, read_table
+from salcli.streaming.progress import Silent
+
+Array = NDArray[Any]
+
+
+def attackers(d: int, seed: int) -> Iterator[tuple[str, Any]]:
+    """Return attackers, each with its own grid."""
+
+    def grid(of: Any, **values: list[Any]) -> Any:
+        return GridSearchCV(of, values, cv=3, scoring="balanced_accuracy", n_jobs=1)
+
+    wide = {"C": [0.1, 1.0, 10.0, 100.0], "gamma": [g / d for g in (1 / 16, 0.25, 0.5, 1.0, 2.0, 4.0)]}
+    yield "rbf, full grid", grid(SVC(), **wide)
+    lengths = {f"svc__{name}": values for name, values in wide.items()}
+    yield "rbf on unit rows", grid(make_pipeline(Normalizer(), _Spread(), SVC()), **lengths)
+    yield "rbf on standardised rows", grid(make_pipeline(StandardScaler(), SVC()), **lengths)
+    for n in (25, 100):
+        if n < d:
+            yield f"rbf on {n} components", grid(make_pipeline(PCA(n, random_state=seed), _Spread(), SVC()), **lengths)
+    yield (
+        "poly of degree 3",
+        grid(SVC(kernel="poly", degree=3, coef0=1.0), C=[0.01, 0.1, 1, 10], gamma=[0.25 / d, 1 / d]),
+    )
+    yield "shrunk QDA", grid(QuadraticDiscriminantAnalysis(), reg_param=[1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 0.6, 0.9])
+    qda = {"quadraticdiscriminantanalysis__reg_param": [1e-3, 0.01, 0.03, 0.1, 0.3, 0.6, 0.9]}
+    yield (
+        "shrunk QDA of unit rows",
+        grid(make_pipeline(Normalizer(), _Spread(), QuadraticDiscriminantAnalysis()), **qda),
+    )
+    yield "MLP, two layers", grid(MLPClassifier((256, 64), early_stopping=True, random_state=seed), alpha=[1e-3, 1, 10])
+    yield "MLP, wide", grid(MLPClassifier((1024,), early_stopping=True, random_state=seed), alpha=[0.1, 10])
+    yield "boosting", HistGradientBoostingClassifier(max_iter=500, learning_rate=0.05, random_state=seed)
+    yield "extra trees", ExtraTreesClassifier(500, min_samples_leaf=2, n_jobs=1, random_state=seed)
+    yield "kNN, cosine", grid(KNeighborsClassifier(metric="cosine", weights="distance"), n_neighbors=[1, 5, 15, 40])
+    sketch = make_pipeline(
+        PolynomialCountSketch(degree=2, n_components=3000, random_state=seed),
+        _Spread(),
+        LogisticRegression(max_iter=500),
+    )
+    yield "logistic regression on products", grid(sketch, logisticregression__C=[1e-5, 1e-4, 1e-3, 1e-2])
+    best = {"rbf": SVC(C=10, gamma=1 / d), "qda": QuadraticDiscriminantAnalysis(reg_param=0.3)}
+    best |= {"rbf4": SVC(C=10, gamma=4 / d), "poly": SVC(kernel="poly", degree=2, coef0=1, C=0.1, gamma=4 / d)}
+    best |= {"mlp": MLPClassifier((256,), alpha=1, early_stopping=True, random_state=seed)}
+    yield "stack of rbf, poly, QDA and MLP", StackingClassifier(list(best.items()), LogisticRegression(), cv=3)
+
+
+class _Spread(StandardScaler):  # type: ignore[misc]
+    """One factor for all columns."""
+
+    def fit(self, x: Array, y: Array | None = None, sample_weight: Array | None = None) -> "_Spread":
+        super().fit(x, y, sample_weight)
+        self.scale_ = np.full(x.shape[1], np.sqrt(np.mean((x - x.mean(axis=0)) ** 2)))
+        return self
+
+
+def rows_of(embeddings: str, labels: str, eraser: str, read: ReadOptions, options: EvaluateOptions) -> Any:
+    """Yield adversary, training rows and test rows after erasure, with their classes, as `evaluate` divides them."""
+    artifact = read_artifact(eraser)
+    with closing(open_source(embeddings, read)) as source:
+        columns = artifact.label_options(options.labels, eraser)
+        table = settle_index(read_table(labels, columns, Silent()), source)
+        join = join_labels(source, table, Silent())
+        places = as_index(join.row_of_label)
+        plan = split_rows(table, as_index(join.matched(table)), artifact, options)
+        plan, _ = without_copies(source, table, places, plan, Silent())
+        stages = stage_rows(source, Erasure.of(artifact, source), places, plan.needed, Silent())
+        attribute = table.attributes[0]
+        for adversary, index in plan.trainers.items():
+            train, test = stages.at(index), stages.at(plan.test)
+            x, y = stages.named()["after"], attribute.codes(stages.labels)
+            yield adversary, x[train], y[train], x[test], y[test]
+
+
+def main(embeddings: str, labels: str, eraser: str, keys: str | None = None) -> None:
+    """Print a Markdown table."""
+    options = EvaluateOptions(
+        probes=("all",), read=ReadOptions(keys_file=keys), labels=LabelOptions(by_row=keys is None), attacker_rows=7_350
+    )
+    report = evaluate(embeddings, labels, eraser, options)
+    print("| adversary | attacker | right | balanced |\n|---|---|---|---|", flush=True)
+    for adversary, x, y, new, true in rows_of(embeddings, labels, eraser, options.read, options):
+        after = [probe for probe in report.probes if (probe.adversary, probe.stage) == (adversary, "after")]
+        for probe in sorted(after, key=lambda each: -each.balanced_accuracy):
+            print(
+                f"| {adversary} | `{probe.probe}` | {probe.accuracy:.3f} | {probe.balanced_accuracy:.3f} |", flush=True
+            )
+        middle = x.mean(axis=0)
+        spread = np.sqrt(np.mean((x - middle) ** 2))
+        x, new = (x - middle) / spread, (new - middle) / spread
+        for name, attacker in attackers(x.shape[1], 0):
+            predicted = attacker.fit(x, y).predict(new)
+            recall = np.mean([np.mean(predicted[true == value] == value) for value in np.unique(true)])
+            chosen = getattr(attacker, "best_params_", "")
+            print(
+                f"| {adversary} | own: {name} | {np.mean(predicted == true):.3f} | {recall:.3f} | {chosen}", flush=True
+            )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,47 @@
+"""Attackers: what tries to read a guarded attribute, each a file here and an entry of `ATTACKERS`.
+
+A new attacker is one object that is an `Attacker`, registered as `ATTACKERS[name] = attacker`.
+"""
+
+from salcli.evaluation.attackers.base import Attacker, Reads
+from salcli.evaluation.attackers.boosting import Boosting
+from salcli.evaluation.attackers.kernel_svm import GramSVM, KernelSVM
+from salcli.evaluation.attackers.knn import NearestNeighbours
+from salcli.evaluation.attackers.linear import LinearSVM
+from salcli.evaluation.attackers.mlp import Perceptron
+from salcli.evaluation.attackers.quadratic import Quadratic
+
+ATTACKERS: dict[str, Attacker] = {
+    "linear": LinearSVM(),
+    "poly": KernelSVM("poly", (1 / 16, 1 / 4, 1.0, 4.0, 16.0)),
+    "rbf": KernelSVM("rbf", (1 / 16, 1 / 4, 1.0, 4.0, 16.0)),
+    "quadratic": Quadratic(),
+    "knn": NearestNeighbours(),
+    "mlp": Perceptron(),
+    "boosting": Boosting(),
+    "same-kernel": GramSVM(),
+}
+"""By the name in `--probes`. Unless some are named, the default ones that can read what there is take part."""
+WEIGHTED = "-weighted"
+"""End of the name of the twin of an attacker whose classes weigh the same."""
+
+
+def names_of(reads: Reads, *, every: bool = True) -> tuple[str, ...]:
+    """Return the names of the attackers that read vectors, or of those that read a kernel; all, or the default ones."""
+    return tuple(
+        name for name, attacker in ATTACKERS.items() if attacker.reads == reads and (every or attacker.is_default)
+    )
+
+
+def attacker_of(name: str) -> Attacker:
+    """Return the attacker, or the weighted twin of one, by its name in a report."""
+    if name in ATTACKERS:
+        return ATTACKERS[name]
+    twin = ATTACKERS[base_name(name)].twin()
+    assert twin is not None, f"no attacker is called {name}"
+    return twin
+
+
+def base_name(name: str) -> str:
+    """Return the name in `--probes` of an attacker in a report."""
+    return name.removesuffix(WEIGHTED)

@@ -1,0 +1,154 @@
+"""How well predictions and scores match the true classes, each with what is needed for an interval."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.data.labels import Attribute
+from salcli.evaluation.attackers.base import Array
+
+Z95 = 1.959963984540054  # standard normal quantile of .975
+LEAST_ROWS = 10
+"""Test rows of a class, and of all the others, below which it has no part in the AUC."""
+Classes = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Areas:
+    """Areas under ROC curves of each class against the rest, averaged."""
+
+    mean: float
+    """Macro average."""
+    error: float
+    """Standard error of `mean`."""
+    strength: float
+    """Mean of |2 AUC − 1|: how far the areas are from chance, on either side."""
+    strength_error: float
+    chance: float
+    """What `strength` would be on average if no class could be read."""
+
+
+def wilson(n_right: int, n: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share of successes (Wilson 1927)."""
+    if n == 0:
+        return 0.0, 1.0
+    share, z2 = n_right / n, Z95**2
+    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = Z95 / (1 + z2 / n) * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+    return float(max(0.0, centre - half)), float(min(1.0, centre + half))
+
+
+def within_0_1(share: float, error: float) -> tuple[float, float] | None:
+    """Return the 95 % interval of a figure between 0 and 1 with a standard error; None if it is not known."""
+    return (max(0.0, share - Z95 * error), min(1.0, share + Z95 * error)) if np.isfinite(error) else None
+
+
+def recalls(predicted: Classes, true: Classes) -> tuple[Array, Array]:
+    """Return the recall of each class that occurs in `true`, and the rows of each."""
+    values, counts = np.unique(true, return_counts=True)
+    return np.array([np.mean(predicted[true == value] == value) for value in values]), counts.astype(np.float64)
+
+
+def balanced_accuracy(predicted: Classes, true: Classes) -> float:
+    """Return the recall averaged over the classes that occur in `true`."""
+    return float(np.mean(recalls(predicted, true)[0]))
+
+
+def errors(predicted: Classes, true: Classes) -> tuple[float, float]:
+    """Return the standard errors of the accuracy and of the balanced accuracy, on rows of these classes.
+
+    Each class is given two rows more, one of them right (Agresti and Coull 1998), so that few rows that are all right
+    prove little. Where every row is predicted to be of the most frequent class, the accuracy hardly varies.
+    """
+    shares, counts = recalls(predicted, true)
+    shares = (shares * counts + 1) / (counts + 2)
+    variances = shares * (1 - shares) / (counts + 2)
+    of_all = counts / counts.sum()
+    return float(np.sqrt(np.sum(of_all**2 * variances))), float(np.sqrt(np.sum(variances)) / len(counts))
+
+
+def rated_classes(true: Classes) -> Classes:
+    """Return the classes with enough rows, and enough of others, for an area under the curve."""
+    values, counts = np.unique(true, return_counts=True)
+    found: Classes = values[(counts >= LEAST_ROWS) & (len(true) - counts >= LEAST_ROWS)]
+    return found
+
+
+def areas(scores: Array, true: Classes, classes: Classes) -> Areas | None:
+    """Return areas under the curves with the standard error of DeLong et al. (1988), rows being shared by the classes.
+
+    Parameters
+    ----------
+    scores : `[m]` for two classes, or `[m, c]`, as `Classifier.decision` returns them
+    true : `[m]`
+    classes : `[c]` the classes that were trained on, ascending
+
+    Returns
+    -------
+    None where no class has enough rows
+    """
+    rated = rated_classes(true)
+    if len(classes) == 2:
+        rated = rated[rated == classes[1]]
+    if not len(rated):
+        return None
+    found, influences, spreads = [], [], []
+    for value in rated:
+        of = scores if scores.ndim == 1 else scores[:, int(np.searchsorted(classes, value))]
+        area, influence = _area(of, true == value)
+        found.append(area)
+        influences.append(influence)
+        spreads.append(np.sqrt(_variance(influence)))
+    mean_error = np.sqrt(_variance(np.mean(influences, axis=0)))
+    signs = [1.0 if area >= 0.5 else -1.0 for area in found]
+    strength_error = 2 * np.sqrt(_variance(np.mean([s * i for s, i in zip(signs, influences, strict=True)], axis=0)))
+    chance = 2 * np.sqrt(2 / np.pi) * float(np.mean(spreads)) if len(found) > 1 else 0.0
+    strength = float(np.mean([abs(2 * area - 1) for area in found]))
+    return Areas(float(np.mean(found)), float(mean_error), strength, float(strength_error), chance)
+
+
+def _variance(influence: Array) -> float:
+    # A perfect curve has no spread: as if one row more were wrong.
+    return float(np.sum(influence**2)) + 1 / len(influence) ** 2
+
+
+def _area(scores: Array, is_of: NDArray[np.bool_]) -> tuple[float, Array]:
+    """Return the area under the curve, and by how much each row moves it `[m]`."""
+    inside, outside = np.sort(scores[is_of]), np.sort(scores[~is_of])
+
+    def below(sorted_: Array, of: Array) -> Array:
+        both = np.searchsorted(sorted_, of, "left") + np.searchsorted(sorted_, of, "right")
+        shares: Array = both / (2 * len(sorted_))
+        return shares
+
+    area = float(below(outside, scores[is_of]).mean())
+    influence = np.empty(len(scores))
+    influence[is_of] = (below(outside, scores[is_of]) - area) / len(inside)
+    influence[~is_of] = (1 - below(inside, scores[~is_of]) - area) / len(outside)
+    return area, influence
+
+
+def majority_rate(true: Classes) -> float:
+    """Return the share of the most frequent class."""
+    return float(np.unique(true, return_counts=True)[1].max() / len(true))
+
+
+def class_counts(attribute: Attribute, codes: Classes) -> dict[str, int]:
+    """Return how many of the codes `[n]` are of each class, by its name, without the classes that do not occur."""
+    found, counts = np.unique(codes, return_counts=True)
+    return {(attribute.classes or ())[code]: n for code, n in zip(found.tolist(), counts.tolist(), strict=True)}
+
+
+@contextmanager
+def silence_convergence_warnings() -> Iterator[None]:
+    """Ignore scikit-learn's ConvergenceWarning of each fit: every result says itself whether it converged."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield

@@ -1,0 +1,185 @@
+"""How an attacker's settings are chosen: by cross-validation on its own rows, many on few rows, the best on more."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.data.splits import stratified_parts
+from salcli.evaluation.attackers.base import Array, Attacker, Axis, Settings
+from salcli.evaluation.attackers.scores import areas, balanced_accuracy
+
+WHITENED = "whitened"
+"""Setting: 1 where rows are read whitened."""
+FOLDS = 3
+ROUGH_ROWS, FINE_ROWS = 1_000, 3_000
+"""Rows on which all settings are tried, and the best `N_FINE`."""
+N_FINE = 8
+FEW_ROWS = 600
+"""Rows at which every other value of a growing axis is tried: more would be chance."""
+MOST_STEPS = 4
+"""Further values where the best lies at the end of an axis."""
+WORTH = 0.01
+"""Balanced accuracy that a value beyond the grid must gain; each one takes longer than the last."""
+AUC_WEIGHT = 0.25
+"""Of the AUC beside the balanced accuracy: it decides where predictions are all of one class."""
+LEVEL = 1e-3
+"""Of the spread of class means that chance makes: below it, erasure has made them equal."""
+View = Callable[[Settings], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """An attacker's own rows."""
+
+    view: View
+    """Returns the rows `[n, d]` as settings say, or inner products `[n, n]`."""
+    y: NDArray[Any]
+    d: int
+    can_whiten: bool = False
+
+
+def tuned(attacker: Attacker, rows: TrainingRows, seed: int) -> Settings:
+    """Return the settings of the best mean over folds of balanced accuracy and AUC.
+
+    All are tried on `ROUGH_ROWS` rows and the best of them on `FINE_ROWS`. Where class means have been made equal, as
+    on rows that an eraser was fitted on, a fold would find them different in the opposite direction in the other rows,
+    and cross-validation would read less than chance: there the means of each fold are made equal first.
+    """
+    whitens = rows.can_whiten and attacker.whitens and attacker.reads == "vectors"
+    few = len(rows.y) <= FEW_ROWS
+    axes = {name: _thinned(axis) if few else axis for name, axis in attacker.axes(rows.d).items()}
+    if whitens:
+        axes = {WHITENED: Axis((0.0, 1.0), 0.0), **axes}
+    usual = {name: axis.usual for name, axis in axes.items()}
+    choices = [dict(zip(axes, values, strict=True)) for values in itertools.product(*(a.values for a in axes.values()))]
+    if len(choices) == 1:
+        return choices[0]
+    rough = _Trial.of(attacker, rows, ROUGH_ROWS, seed)
+    if rough is None:
+        return usual
+    scores = rough.scores(choices)
+    trial = rough
+    if len(rows.y) > ROUGH_ROWS and len(choices) > N_FINE:
+        best = np.sort(np.argsort(-scores, kind="stable")[:N_FINE])
+        choices = [choices[i] for i in best]
+        trial = _Trial.of(attacker, rows, FINE_ROWS, seed) or rough
+        scores = trial.scores(choices)
+    if usual in choices and scores[choices.index(usual)] >= scores.max():
+        return _extended(trial, axes, usual, float(scores.max()))
+    place = int(np.argmax(scores))
+    return _extended(trial, axes, choices[place], float(scores[place]))
+
+
+def _thinned(axis: Axis) -> Axis:
+    at = axis.values.index(axis.usual)
+    return Axis(axis.values[at % 2 :: 2], axis.usual, axis.grows)
+
+
+def _extended(trial: "_Trial", axes: dict[str, Axis], best: Settings, score: float) -> Settings:
+    """Go on beyond the ends of axes, as long as it is worth it."""
+    for name, axis in axes.items():
+        if not axis.grows or best[name] not in (axis.values[0], axis.values[-1]) or len(axis.values) < 2:
+            continue
+        first, second = axis.values[:2]
+        ratio = second / first if best[name] == axis.values[-1] else first / second
+        for _ in range(MOST_STEPS):
+            further = best | {name: best[name] * ratio}
+            found = float(trial.scores([further])[0])
+            if found < score + WORTH:
+                break
+            best, score = further, found
+    return best
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """Folds of some of the rows."""
+
+    attacker: Attacker
+    rows: TrainingRows
+    folds: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]]
+    """Training and held-out positions."""
+    is_level: bool
+    seed: int
+
+    @classmethod
+    def of(cls, attacker: Attacker, rows: TrainingRows, most_rows: int, seed: int) -> "_Trial | None":
+        """Return the folds of at most so many rows; None if a fold would have one class to train on."""
+        strata = np.unique(rows.y, return_inverse=True)[1].astype(np.int64)
+        n = min(most_rows, len(rows.y))
+        sizes = [len(part) for part in np.array_split(np.arange(n), FOLDS)]
+        parts = [
+            np.sort(part) for part in stratified_parts(strata, [s / len(rows.y) for s in sizes], seed, sizes=sizes)
+        ]
+        folds = [
+            (np.sort(np.concatenate([p for j, p in enumerate(parts) if j != i])), held) for i, held in enumerate(parts)
+        ]
+        if any(len(held) == 0 or len(np.unique(rows.y[train])) < 2 for train, held in folds):
+            return None
+        return cls(attacker, rows, folds, _are_level(attacker, rows), seed)
+
+    def scores(self, choices: Sequence[Settings]) -> Array:
+        """Return the score of each of the settings."""
+        found = np.zeros((len(self.folds), len(choices)))
+        for i, (train, held) in enumerate(self.folds):
+            place = 0
+            for _, group in itertools.groupby(choices, key=lambda each: each.get(WHITENED, 0.0)):
+                of = list(group)
+                x = self.rows.view(of[0])
+                y = self.rows.y[train]
+                if self.attacker.reads == "vectors":
+                    among, across = x[train], x[held]
+                else:
+                    among, across = x[np.ix_(train, train)], x[np.ix_(held, train)]
+                if self.is_level:
+                    among, across = _levelled(among, across, y, of_products=self.attacker.reads == "kernel")
+                for decision in self.attacker.decisions(among, y, across, of, self.seed):
+                    found[i, place] = _score(decision, self.rows.y[held], np.unique(y))
+                    place += 1
+        mean: Array = found.mean(axis=0)
+        return mean
+
+
+def _score(decision: Array, true: NDArray[Any], classes: NDArray[Any]) -> float:
+    predicted = classes[(decision > 0).astype(int) if decision.ndim == 1 else np.argmax(decision, axis=1)]
+    found = areas(decision, true, classes)
+    return balanced_accuracy(predicted, true) + AUC_WEIGHT * (0.5 if found is None else found.mean)
+
+
+def _are_level(attacker: Attacker, rows: TrainingRows) -> bool:
+    """Return whether class means are more equal than chance would make them."""
+    x, z = rows.view({}), _indicators(rows.y)
+    counts = z.sum(axis=0)
+    if attacker.reads == "vectors":
+        means = (z.T @ x) / counts[:, None]
+        mean = x.mean(axis=0)
+        between = float(np.sum(counts[:, None] * (means - mean) ** 2))
+        total = float(np.sum((x - mean) ** 2)) / len(x)
+    else:
+        sums = z.T @ (x @ z)
+        between = float(np.sum(np.diag(sums) / counts) - sums.sum() / len(x))
+        total = float(np.trace(x) - sums.sum() / len(x)) / len(x)
+    return between <= LEVEL * total * (len(counts) - 1)
+
+
+def _levelled(among: Array, across: Array, y: NDArray[Any], *, of_products: bool) -> tuple[Array, Array]:
+    """Remove the differences of the class means of the training rows from all rows."""
+    z = _indicators(y)
+    z = (z - z.mean(axis=0)) / np.sqrt(len(y))
+    if not of_products:
+        left, sizes, _ = np.linalg.svd(among.T @ z, full_matrices=False)
+        v = left[:, sizes > 1e-10 * max(float(sizes[0]), 1e-300)]
+        return among - (among @ v) @ v.T, across - (across @ v) @ v.T
+    t, new = among @ z, across @ z
+    inverse = np.linalg.pinv(z.T @ t, rcond=1e-10, hermitian=True)
+    return among - t @ inverse @ t.T, across - new @ inverse @ t.T
+
+
+def _indicators(y: NDArray[Any]) -> Array:
+    classes, codes = np.unique(y, return_inverse=True)
+    found: Array = np.eye(len(classes))[codes]
+    return found
