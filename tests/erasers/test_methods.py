@@ -1,5 +1,6 @@
 """The seams of methods, erasers, statistics and engines: toy members drive whole commands, and nothing else changes."""
 
+import gc
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from salcli.commands.apply import apply
 from salcli.commands.evaluate import evaluate
 from salcli.commands.fit import fit
 from salcli.commands.inspect import inspect
+from salcli.data import source as source_module
 from salcli.erasers.artifact import read_artifact
 from salcli.erasers.base import ERASERS, METHODS, Eraser, Fit, Registry
 from salcli.erasers.linear import LinearEraser
@@ -231,6 +233,10 @@ def test_an_engine_drives_every_command_and_changes_no_byte(
         found[name][:2] = [Path(eraser).read_bytes(), Path(out).read_bytes()]
         found[name][2] = to_json(found[name][2]) | {"eraser": None, "inputs": None}
     assert found["threads"] == found["serial"]
+    for shard in source_module._shards.values():  # that another process would close when it ends
+        shard.reader.close()
+    source_module._shards.clear()
+    gc.collect()
 
 
 def test_the_methods_that_there_are_have_a_name_a_summary_and_parameters() -> None:
