@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from salcli.evaluation.report import Report
+from salcli.evaluation.report import LearningCurve, Report
 from salcli.evaluation.scatter import SCATTER, Classes, Scatter, class_centres, coordinate
 from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.task import TASK, ClassRates, class_rates, gap_name
 from salcli.evaluation.text import decimal, general, shortened, visible
 from salcli.render import plots
-from salcli.render.attackers import ProbePair, by_attribute, probe_pairs
+from salcli.render.attackers import ProbePair, by_attribute, learning_in_words, learning_title, probe_pairs
 from salcli.render.sweep import Curve, swept
 
 MOST_DESCRIBED = 12
@@ -53,10 +53,16 @@ def _accuracy_pictures(report: Report) -> Iterator[Picture]:
     for attribute, pairs in by_attribute(probe_pairs(report.probes)).items():
         title = f"Accuracy of attackers on {shortened(attribute, 60)}{_first(plots.MOST_ROWS, pairs)}"
         yield Picture(title, _joined([_pair_in_words(pair) for pair in pairs]), partial(_draw_accuracy, pairs))
+    for of in report.learning:
+        yield Picture(learning_title(of), learning_in_words(of) + ".", partial(_draw_learning, of))
 
 
 def _draw_accuracy(pairs: Sequence[ProbePair], salt: str) -> str:
     return plots.accuracy_plot(pairs, salt=salt)
+
+
+def _draw_learning(of: LearningCurve, salt: str) -> str:
+    return plots.learning_plot(of, salt=salt)
 
 
 def _pair_in_words(pair: ProbePair) -> str:
