@@ -143,8 +143,7 @@ def attackers_section(report: Report) -> Section | None:
     adversaries = OF_AN_UNKNOWN_ERASER if is_unknown else OF_AN_ERASER if report.eraser else OF_NO_ERASER
     lead = ATTACKER + adversaries + SAFE
     learning = tuple(learning_table(curve) for curve in report.learning)
-    lines = "\n".join(learning_in_words(curve) for curve in report.learning)
-    return Section("attackers", "Attackers", (lead,), (probe_table(probe_pairs(report.probes)), *learning), line=lines)
+    return Section("attackers", "Attackers", (lead,), (probe_table(probe_pairs(report.probes)), *learning))
 
 
 def learning_title(curve: LearningCurve) -> str:

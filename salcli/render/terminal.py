@@ -8,7 +8,7 @@ from rich.table import Table
 from salcli.evaluation.report import Gate, ProbeResult, Report
 from salcli.evaluation.section import Section
 from salcli.evaluation.text import beside, decimal, visible
-from salcli.render.attackers import flipped
+from salcli.render.attackers import flipped, learning_in_words
 from salcli.render.sections import sections
 from salcli.render.verdict import STATUSES
 
@@ -31,7 +31,8 @@ def terminal(report: Report, console: Console) -> str:
     found = [section for section in sections(report) if section.key not in LISTED]
     for section in found:
         blocks += _section(section, console)
-    lines = [visible(line) for section in found for line in section.line.splitlines()]
+    lines = [f"learning curve: {learning_in_words(curve)}" for curve in report.learning]
+    lines += [visible(line) for section in found for line in section.line.splitlines()]
     lines += [f"note: {visible(note)}" for note in report.notes]
     lines += [_gate(gate) for gate in report.gates]
     lines += [f"verdict: {report.verdict}"] if report.gates else []
