@@ -2,13 +2,14 @@
 
     python -m benchmarks.strongest EMBEDDINGS LABELS ERASER [KEYS]
 
-prints, for each adversary, the worst figure of `evaluate` (all probes) and what these attackers read; each is tuned by
+prints, for each adversary, the figures of `evaluate` after erasure and what these attackers read; each is tuned by
 its own cross-validation on its own rows. Their best is chosen on the test rows, as no attacker can.
 """
 
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -44,9 +45,9 @@ def attackers(d: int, seed: int) -> Iterator[tuple[str, Any]]:
     """Return attackers, each with its own grid."""
 
     def grid(of: Any, **values: list[Any]) -> Any:
-        return GridSearchCV(of, values, cv=3, scoring="balanced_accuracy", n_jobs=1)
+        return _Chosen(of, values)
 
-    wide = {"C": [0.1, 1.0, 10.0, 100.0], "gamma": [g / d for g in (1 / 16, 0.25, 0.5, 1.0, 2.0, 4.0)]}
+    wide = {"C": [1.0, 10.0, 100.0], "gamma": [g / d for g in (1 / 16, 0.25, 1.0, 2.0, 4.0)]}
     yield "rbf, full grid", grid(SVC(), **wide)
     lengths = {f"svc__{name}": values for name, values in wide.items()}
     yield "rbf on unit rows", grid(make_pipeline(Normalizer(), _Spread(), SVC()), **lengths)
@@ -81,6 +82,21 @@ def attackers(d: int, seed: int) -> Iterator[tuple[str, Any]]:
     yield "stack of rbf, poly, QDA and MLP", StackingClassifier(list(best.items()), LogisticRegression(), cv=3)
 
 
+@dataclass
+class _Chosen:
+    """Settings chosen by cross-validation on at most 3,000 rows, for all rows."""
+
+    of: Any
+    values: dict[str, list[Any]]
+    best_params_: Any = None
+
+    def fit(self, x: Array, y: Array) -> Any:
+        few = np.random.default_rng(0).permutation(len(x))[:3_000]
+        found = GridSearchCV(self.of, self.values, cv=3, scoring="balanced_accuracy").fit(x[few], y[few])
+        self.best_params_ = found.best_params_
+        return found.best_estimator_.fit(x, y)
+
+
 class _Spread(StandardScaler):  # type: ignore[misc]
     """One factor for all columns."""
 
@@ -111,7 +127,7 @@ def rows_of(embeddings: str, labels: str, eraser: str, read: ReadOptions, option
 def main(embeddings: str, labels: str, eraser: str, keys: str | None = None) -> None:
     """Print a Markdown table."""
     options = EvaluateOptions(
-        probes=("all",), read=ReadOptions(keys_file=keys), labels=LabelOptions(by_row=keys is None), attacker_rows=7_350
+        read=ReadOptions(keys_file=keys), labels=LabelOptions(by_row=keys is None), attacker_rows=7_350
     )
     report = evaluate(embeddings, labels, eraser, options)
     print("| adversary | attacker | right | balanced |\n|---|---|---|---|", flush=True)

@@ -546,6 +546,12 @@ class EvaluateOptions(Record):
         metavar="N",
         bounds=(2, None),
     )
+    learning_curve: bool = option(
+        True,
+        "--learning-curve",
+        off="--no-learning-curve",
+        help="Train the strongest attacker on fewer rows too, and say what ten times as many might read.",
+    )
     quick: bool = option(False, help="One setting for each attacker, untuned: weak, so no gate on attackers passes.")
     task: str | None = option(None, help="Column of the main task: accuracy and TPR gaps.", metavar="COL", text=True)
     similarity: tuple[str, ...] = option(

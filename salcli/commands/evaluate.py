@@ -31,6 +31,7 @@ from salcli.evaluation.gates import (
     task_kept_gate,
     tpr_gap_gate,
 )
+from salcli.evaluation.learning import learning_curves
 from salcli.evaluation.measures import MEASURES, run_measures
 from salcli.evaluation.neighbors import NEIGHBORS
 from salcli.evaluation.plan import note_on_splits, notes_on, require_same_labels, rule_of, split_rows
@@ -240,6 +241,10 @@ def assess(
         report = replace(
             report, duplicates=copies, probes=results, measures=measures | run_measures(rows, needs_labels=True)
         )
+        if options.learning_curve and not options.quick:
+            judged = [result for result in results if result.stage == report.judged_stage]
+            curves = learning_curves(stages, labels, plan, judged, options.seed, progress)
+            report = replace(report, learning=curves)
         if artifact is not None:
             again = Again(source, labels, guarded, artifact, erasure, stages, plan, row_of_label, rows)
             steps, found = sweep(again, options, progress)

@@ -50,7 +50,7 @@ def to_json(value: object) -> Any:
         item, how = getattr(value, each.name), each.metadata
         if how.get("inline"):
             found |= to_json(item)
-        elif not (how.get("unwritten") or (how.get("optional") and item in (None, ""))):
+        elif not (how.get("unwritten") or (how.get("optional") and item in (None, "", ()))):
             found[how.get("key", each.name)] = to_json(item)
     return found
 
@@ -205,6 +205,37 @@ class ProbeResult:
         return self.leakage > self.accuracy
 
 
+@dataclass(frozen=True)
+class LearningPoint:
+    """What an attacker reads with some number of rows."""
+
+    n_train: int
+    values: tuple[float, ...]
+    """Balanced accuracy on the test rows, of each draw."""
+    mean: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", sum(self.values) / len(self.values))
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """What the strongest attacker of an attribute reads with fewer rows, and would read with more."""
+
+    attribute: str
+    probe: str
+    adversary: str
+    stage: str
+    points: tuple[LearningPoint, ...]
+    """Rising in rows; the last has all of them."""
+    n_extrapolated: int
+    """Rows that nobody has."""
+    extrapolated: float
+    """Balanced accuracy that the fitted curve has there."""
+    extrapolated_ci95: tuple[float, float]
+    """Of the fitted curve; that it goes on as it began is assumed."""
+
+
 Status = Literal["passed", "failed", "undecided"]
 
 
@@ -287,6 +318,8 @@ class Report(Measurement):
     """embeddings and labels."""
     eraser: EraserSummary | ErasedFile | None = None
     """None where the file was evaluated as it is."""
+    learning: tuple[LearningCurve, ...] = field(default=(), metadata=OPTIONAL)
+    """Of the strongest attacker of each attribute."""
     sweep: tuple[SweepStep, ...] = ()
     repeats: Repeats | None = None
     duplicates: Mapping[str, Copies] = field(default_factory=dict)

@@ -1,9 +1,9 @@
 """Probes before and after, side by side."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from salcli.evaluation.report import ErasedFile, ProbeResult, Report
+from salcli.evaluation.report import ErasedFile, LearningCurve, ProbeResult, Report
 from salcli.evaluation.section import Row, Section, Table, names, numbers
 from salcli.evaluation.text import ABSENT, count, decimal, general, interval, listed, visible
 
@@ -154,4 +154,33 @@ def attackers_section(report: Report) -> Section | None:
     lead = ATTACKER + adversaries + SAFE
     is_at_edge = any(probe.accuracy in probe.ci95 for probe in report.probes)
     edge = (AT_EDGE,) if is_at_edge else ()
-    return Section("attackers", "Attackers", (lead, *edge), (probe_table(probe_pairs(report.probes)),))
+    learning = tuple(learning_table(curve) for curve in report.learning)
+    return Section("attackers", "Attackers", (lead, *edge), (probe_table(probe_pairs(report.probes)), *learning))
+
+
+def learning_title(curve: LearningCurve) -> str:
+    """Return what a learning curve is of."""
+    return f"Learning curve of {curve.probe}, {curve.adversary}, on {visible(curve.attribute)}"
+
+
+def learning_in_words(curve: LearningCurve) -> str:
+    """Return what is read with all rows, and what would be with more."""
+    last = curve.points[-1]
+    return (
+        f"{visible(curve.attribute)}: {curve.probe}, {curve.adversary}, reads {decimal(last.mean)} (balanced) with "
+        f"{count(last.n_train)} rows; extrapolated to {count(curve.n_extrapolated)}: "
+        f"{decimal(curve.extrapolated)} [{interval(curve.extrapolated_ci95)}]"
+    )
+
+
+def learning_table(curve: LearningCurve) -> Table:
+    """Return the points of a learning curve, and where it leads."""
+    rows = [(count(p.n_train), count(len(p.values)), decimal(p.mean), _range(p.values), "") for p in curve.points]
+    end = decimal(curve.extrapolated), interval(curve.extrapolated_ci95), "extrapolated, not measured"
+    rows.append((count(curve.n_extrapolated), ABSENT, *end))
+    columns = (*numbers("training rows", "draws", "balanced accuracy", "range or 95% interval"), *names("remarks"))
+    return Table(learning_title(curve), columns, tuple(rows), is_detail=True)
+
+
+def _range(values: Sequence[float]) -> str:
+    return ABSENT if len(values) < 2 else interval((min(values), max(values)))

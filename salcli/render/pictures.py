@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from salcli.evaluation.report import Report
+from salcli.evaluation.report import LearningCurve, Report
 from salcli.evaluation.scatter import SCATTER, Classes, Scatter, class_centres, coordinate
 from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.task import TASK, ClassRates, class_rates, gap_name
 from salcli.evaluation.text import decimal, general, shortened, visible
 from salcli.render import plots
-from salcli.render.attackers import ProbePair, by_attribute, probe_pairs
+from salcli.render.attackers import ProbePair, by_attribute, learning_in_words, learning_title, probe_pairs
 from salcli.render.sweep import Curve, swept
 from salcli.render.verdict import accuracy_limit
 
@@ -57,10 +57,16 @@ def _accuracy_pictures(report: Report) -> Iterator[Picture]:
         limits = [accuracy_limit(pair, report) for pair in pairs]
         words = [_pair_in_words(*each) for each in zip(pairs, limits, strict=True)]
         yield Picture(title, _joined(words), partial(_draw_accuracy, pairs, limits))
+    for of in report.learning:
+        yield Picture(learning_title(of), learning_in_words(of) + ".", partial(_draw_learning, of))
 
 
 def _draw_accuracy(pairs: Sequence[ProbePair], limits: Sequence[float | None], salt: str) -> str:
     return plots.accuracy_plot(pairs, limits, salt=salt)
+
+
+def _draw_learning(of: LearningCurve, salt: str) -> str:
+    return plots.learning_plot(of, salt=salt)
 
 
 def _pair_in_words(pair: ProbePair, limit: float | None) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from salcli.evaluation.report import RepeatedFigure
+from salcli.evaluation.report import LearningCurve, RepeatedFigure
 from salcli.evaluation.scatter import Classes, Point, Scatter
 from salcli.evaluation.similarity import SimilarityChange
 from salcli.evaluation.task import ClassRates
@@ -193,6 +193,25 @@ def repeats_plot(figures: Sequence[RepeatedFigure], *, salt: str = "repeats") ->
         axes.set_xlabel("accuracy, unless another figure is named")
         _widen(axes)
         drawn.legend(list(handles.values()), list(handles), columns=3)
+    return drawn.svg
+
+
+def learning_plot(of: LearningCurve, *, salt: str = "learning") -> str:
+    """Draw what an attacker reads by its rows, every draw, and where the fitted curve leads, on a logarithmic axis."""
+    with canvas(2.6, salt) as drawn:
+        axes = drawn.axes(left=0.6, top=0.37)
+        sizes, means = [p.n_train for p in of.points], [p.mean for p in of.points]
+        handles = axes.plot(sizes, means, "o-", color=AFTER, markersize=4)
+        for point in of.points[:-1]:
+            axes.plot([point.n_train] * len(point.values), point.values, ".", color=AFTER, markersize=3, alpha=0.5)
+        axes.plot([sizes[-1], of.n_extrapolated], [means[-1], of.extrapolated], "--", color=CONTROL, linewidth=1)
+        axes.plot([of.n_extrapolated] * 2, of.extrapolated_ci95, "-", color=CONTROL, linewidth=2, alpha=0.7)
+        handles += axes.plot(of.n_extrapolated, of.extrapolated, "o", color=CONTROL, markerfacecolor="white")
+        axes.set_xscale("log")
+        axes.set_xlabel("training rows")
+        axes.set_ylabel("balanced accuracy")
+        axes.margins(y=0.08)
+        drawn.legend(handles, ["measured", "extrapolated, with interval"], columns=2)
     return drawn.svg
 
 

@@ -8,10 +8,10 @@ from rich.text import Text
 from salcli.evaluation.report import Gate, ProbeResult, Report
 from salcli.evaluation.section import Section, Table, names, numbers
 from salcli.evaluation.text import beside, count, decimal, interval, visible
-from salcli.render.attackers import flipped
+from salcli.render.attackers import flipped, learning_in_words
 from salcli.render.layout import table_lines, wrapped
 from salcli.render.sections import sections
-from salcli.render.verdict import STATUSES, TONES, tone_of, verdict_sentence
+from salcli.render.verdict import STATUSES, tone_of, verdict_sentence
 
 LISTED = ("gates", "attackers", "notes", "inputs", "run")
 """Sections that are printed in another form, or not at all."""
@@ -45,6 +45,8 @@ def _lines(report: Report, width: int, *, with_notes: bool) -> Iterator[Line]:
     for section in found:
         yield from _section(section, width)
     yield "", ""
+    for curve in report.learning:
+        yield from _wrapped(f"learning curve: {learning_in_words(curve)}", width)
     for section in found:
         for line in section.line.splitlines():
             yield from _wrapped(line, width)

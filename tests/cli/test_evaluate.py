@@ -1,6 +1,7 @@
 """`salcli evaluate` in a process of its own: which rows attack, what they read, and what the gates make of it."""
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -213,7 +214,7 @@ def test_a_limit_that_is_no_share_is_a_usage_error(folder: Path, limit: str) -> 
     refuse(2, "evaluate", *inputs(folder), f"--max-accuracy={limit}", says=limit)
 
 
-@pytest.mark.parametrize("options", [["--adversary", "spy"], ["--probes", "oracle"], ["--probe-rows", "1"]])
+@pytest.mark.parametrize("options", [["--adversary", "spy"], ["--probes", "oracle"], ["--attacker-rows", "1"]])
 def test_an_attacker_that_does_not_exist_is_a_usage_error(folder: Path, options: list[str]) -> None:
     refuse(2, "evaluate", *inputs(folder), *options, says=options[0])
 
@@ -268,7 +269,7 @@ def test_the_cap_on_training_rows_is_stated_when_it_bites(folder: Path) -> None:
     found = done.json()
     by_adversary = {p["adversary"]: (p["n_train"], p["capped"], p["n_test"]) for p in found["probes"]}
     assert by_adversary == {"in-sample": (300, True, 250), "fresh": (200, False, 250)}
-    assert found["notes"] == ["in-sample: 300 of 400 training rows used (--probe-rows)", UNUSED]
+    assert found["notes"] == ["in-sample: 300 of 400 training rows used (--attacker-rows)", UNUSED]
     assert "300 of 400 training rows used" in done.err
 
 
@@ -367,3 +368,39 @@ def test_several_classes_are_told_apart_before_and_not_after(tmp_path: Path) -> 
         assert result(found, adversary, "after")["accuracy"] < 0.4
     # one of four below chance is no flipped answer
     assert found["gates"][0]["value"] == max(p["accuracy"] for p in found["probes"] if p["stage"] == "after")
+
+
+# Leak, baseline, pooled, quick
+
+
+def test_a_release_may_not_leak_more_than_the_last_one(folder: Path, tmp_path: Path) -> None:
+    report = tmp_path / "last.json"
+    common = ("evaluate", *inputs(folder), "--judge", "point", "--quiet")
+    succeed(*common, "--report", report, "--max-leak", "1")
+    last = json.loads(report.read_text())
+    leak = max(p["leak"] for p in last["probes"] if p["stage"] == "after")
+    assert (last["gates"][0]["name"], last["gates"][0]["value"]) == ("max-leak", leak)
+    again = succeed(*common, "--baseline", report, "--max-leak-increase", "0", "--json").json()
+    assert [(gate["name"], gate["value"]) for gate in again["gates"]] == [("max-leak-increase", 0)]
+    for probe in last["probes"]:
+        probe["leak"] = max(0.0, probe["leak"] - 0.5)
+    report.write_text(json.dumps(last))
+    assert run(*common, "--baseline", report, "--max-leak-increase", "0").code == (1 if leak else 0)
+    report.write_text("{}")
+    refuse(3, *common, "--baseline", report, "--max-leak-increase", "0", says="expected a JSON report")
+    refuse(2, *common, "--baseline", report, says="--max-leak-increase")
+
+
+def test_a_pooled_attacker_has_the_fitted_and_the_fresh_rows(folder: Path) -> None:
+    found = succeed("evaluate", *inputs(folder), "--adversary", "in-sample,fresh,pooled", "--json").json()
+    n = {probe["adversary"]: probe["n_train"] for probe in found["probes"]}
+    assert n["pooled"] == n["in-sample"] + n["fresh"]
+    alone = succeed("evaluate", *inputs(folder), "--adversary", "pooled", "--json").json()
+    assert alone["probes"] == [probe for probe in found["probes"] if probe["adversary"] == "pooled"]
+
+
+def test_untuned_attackers_are_quick_say_so_and_pass_no_gate(folder: Path) -> None:
+    done = run("evaluate", *inputs(folder), "--quick", "--max-accuracy", "1", "--json")
+    assert done.code == 1
+    assert "--quick: attackers have one setting each" in done.json()["gates"][0]["reason"]
+    assert {probe["hyperparameters"]["C"] for probe in done.json()["probes"]} == {1.0}

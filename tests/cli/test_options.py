@@ -117,7 +117,7 @@ def test_warnings_show_flags_too(tmp_path: Path) -> None:
 def test_notes_and_reasons_of_a_report_are_worded_for_its_reader() -> None:
     gate = Gate("max-accuracy", 0.5, None, "failed", ("name the others alone (`attributes`)",))
     report = Report(gates=(gate,), notes=("3 of 5 used (`attacker_rows`)",)).worded(in_flags)
-    assert report.notes == ("3 of 5 used (--probe-rows)",)
+    assert report.notes == ("3 of 5 used (--attacker-rows)",)
     assert report.gates[0].reason == "name the others alone (--attribute)"
 
 

@@ -12,9 +12,11 @@ from rich.console import Console
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.deviation import Deviation
 from salcli.evaluation.measures import MEASURES
-from salcli.evaluation.report import Gate, Report, SweepStep
+from salcli.evaluation.report import Gate, LearningCurve, LearningPoint, Report, SweepStep
 from salcli.evaluation.section import Column, Section, Table, names, numbers
+from salcli.render.attackers import learning_table
 from salcli.render.layout import table_lines
+from salcli.render.pictures import pictures
 from salcli.render.terminal import terminal
 from tests.render.reports import ERASER, HOSTILE, full_report, poisoned, result, scatter_of
 
@@ -158,3 +160,17 @@ def test_what_a_measure_forgot_to_make_visible_is_so_on_the_terminal(monkeypatch
     told = printed(Report(measures={"careless": "\x1b[31m"}), 100)
     assert told.count(r"\x1b[31m") == 4
     assert "\x1b" not in told
+
+
+def test_a_learning_curve_is_a_line_and_a_table_of_reports_marked_as_extrapolated() -> None:
+    points = (LearningPoint(100, (0.6, 0.7)), LearningPoint(800, (0.75,)))
+    curve = LearningCurve("gender", "rbf", "fresh", "after", points, 8_000, 0.8, (0.77, 0.83))
+    report_ = Report(probes=(result("gender", "after", 0.75),), learning=(curve,))
+    line = "gender: rbf, fresh, reads 0.750 (balanced) with 800 rows; extrapolated to 8,000: 0.800 [0.770–0.830]"
+    assert f"learning curve: {line}" in printed(report_, 200)
+    rows = learning_table(curve).rows
+    assert rows[0] == ("100", "2", "0.650", "0.600–0.700", "")
+    assert rows[-1] == ("8,000", "–", "0.800", "0.770–0.830", "extrapolated, not measured")
+    (picture,) = [each for each in pictures(report_)["attackers"] if each.title.startswith("Learning curve of rbf")]
+    assert picture.draw("p").startswith("<svg")
+    assert picture.description == f"{line}."

@@ -1,0 +1,141 @@
+"""How much an attacker with more rows would read: a learning curve, extrapolated."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.data.labels import GuardedLabels
+from salcli.data.splits import EvaluationSplit, stratified_parts
+from salcli.evaluation.attackers import attacker_of
+from salcli.evaluation.attackers.base import Array
+from salcli.evaluation.attackers.scores import Z95, balanced_accuracy, errors, silence_convergence_warnings
+from salcli.evaluation.readings import reading_of
+from salcli.evaluation.report import LearningCurve, LearningPoint, ProbeResult
+from salcli.evaluation.stages import Stages
+from salcli.streaming.engine import ordered_map
+from salcli.streaming.progress import Progress
+
+SHARES = (1 / 8, 1 / 4, 1 / 2)
+DRAWS = 4
+"""Samples of each share."""
+LEAST_ROWS = 40
+"""Training rows of the smallest share, below which there is no curve."""
+BEYOND = 10
+"""How many times the rows the curve is extrapolated to."""
+POWERS = (0.25, 0.5, 1.0)
+"""b of a − c n^(−b), the curves that are fitted."""
+RESAMPLES = 200
+FEW_DRAWS = 1.15
+"""Quantile of Student's t of 9 degrees of freedom, those of the draws, over the normal one."""
+
+
+def learning_curves(
+    stages: Stages,
+    labels: GuardedLabels,
+    split: EvaluationSplit,
+    results: Sequence[ProbeResult],
+    seed: int,
+    progress: Progress,
+) -> tuple[LearningCurve, ...]:
+    """Train the attacker of the largest leak, of each attribute, on parts of its rows too, with the same settings.
+
+    Parameters
+    ----------
+    results : those that are judged, all of one stage
+
+    Returns
+    -------
+    a curve for each attribute whose strongest attacker has rows enough
+    """
+    strongest: dict[str, ProbeResult] = {}
+    for result in results:
+        if result.attribute not in strongest or result.leak > strongest[result.attribute].leak:
+            strongest[result.attribute] = result
+    chosen = [result for result in strongest.values() if result.n_train * SHARES[0] >= LEAST_ROWS]
+    found = []
+    with silence_convergence_warnings(), progress.stage("learning curve", len(chosen) * _N_FITS, "fits") as advance:
+        for result in chosen:
+            found.append(_curve(stages, labels, split, result, seed))
+            advance(_N_FITS)
+    return tuple(found)
+
+
+_N_FITS = len(SHARES) * DRAWS
+
+
+def _curve(
+    stages: Stages, labels: GuardedLabels, split: EvaluationSplit, result: ProbeResult, seed: int
+) -> LearningCurve:
+    attribute = next(each for each in labels.attributes if each.name == result.attribute)
+    at_train, at_test = stages.at(split.trainers[result.adversary]), stages.at(split.test)
+    y, true = (attribute.codes(stages.labels[at]) for at in (at_train, at_test))
+    is_known = np.isin(true, y)
+    at_test, true = at_test[is_known], true[is_known]
+    attacker = attacker_of(result.probe)
+    reading = reading_of(attacker, stages, at_train, at_test)
+    x, new = (read(result.stage, result.hyperparameters) for read in (reading.train, reading.test))
+    is_kernel = attacker.reads == "kernel"
+
+    def right(draw: NDArray[np.int64]) -> float:
+        if len(np.unique(y[draw])) < 2:
+            return 1 / len(np.unique(true))
+        of, to = (x[np.ix_(draw, draw)], new[:, draw]) if is_kernel else (x[draw], new)
+        return balanced_accuracy(attacker.fit(of, y[draw], result.hyperparameters, seed).predict(to), true)
+
+    draws = list(_draws(y, seed))
+    values = list(ordered_map(right, draws))
+    points = [
+        LearningPoint(len(draws[i * DRAWS]), tuple(values[i * DRAWS : (i + 1) * DRAWS])) for i in range(len(SHARES))
+    ]
+    predicted = attacker.fit(x, y, result.hyperparameters, seed).predict(new)
+    points.append(LearningPoint(len(y), (balanced_accuracy(predicted, true),)))
+    n = BEYOND * len(y)
+    expected, low, high = extrapolated(points, n, seed)
+    margin = Z95 * errors(predicted, true)[1]
+    interval = (
+        max(0.0, expected - np.hypot(expected - low, margin)),
+        min(1.0, expected + np.hypot(high - expected, margin)),
+    )
+    return LearningCurve(
+        result.attribute, result.probe, result.adversary, result.stage, tuple(points), n, expected, interval
+    )
+
+
+def _draws(y: NDArray[np.integer], seed: int) -> Iterator[NDArray[np.int64]]:
+    """Yield stratified samples of the rows, `DRAWS` of each share."""
+    strata = np.unique(y, return_inverse=True)[1].astype(np.int64)
+    for place, share in enumerate(SHARES):
+        for draw in range(DRAWS):
+            size = round(share * len(y))
+            yield np.sort(stratified_parts(strata, [size / len(y)], seed + 100 * place + draw, sizes=[size])[0])
+
+
+def extrapolated(points: Sequence[LearningPoint], n: int, seed: int) -> tuple[float, float, float]:
+    """Return what is read with n rows, and the 95 % interval over draws and over the forms of the curve.
+
+    a − c n^(−b) is fitted by least squares for each b of `POWERS`, with c ≥ 0: more rows do not harm. The best fit is
+    the figure; its interval covers those of all the forms, to resampled draws.
+    """
+    rng = np.random.default_rng(seed)
+    sizes = np.array([point.n_train for point in points], float)
+    means = np.array([point.mean for point in points])
+    fits = [_fitted(sizes, means, n, power) for power in POWERS]
+    best = min(fits, key=lambda fit: fit[1])[0]
+    deviations = [value - point.mean for point in points for value in point.values]
+    freedom = max(1, len(deviations) - len(points))
+    spread = FEW_DRAWS * np.sqrt(np.sum(np.square(deviations)) / freedom)
+    noise = np.array([spread / np.sqrt(len(point.values)) for point in points])
+    drawn = means + noise * rng.standard_normal((RESAMPLES, len(points)))
+    found = np.array([[_fitted(sizes, each, n, power)[0] for each in drawn] for power in POWERS])
+    low, high = np.quantile(found, 0.025, axis=1).min(), np.quantile(found, 0.975, axis=1).max()
+    return best, min(best, float(low)), max(best, float(high))
+
+
+def _fitted(sizes: Array, means: Array, n: int, power: float) -> tuple[float, float]:
+    """Return the value at n, at most 1, and the sum of squares."""
+    design = np.column_stack([np.ones(len(sizes)), -(sizes**-power)])
+    a, c = np.linalg.lstsq(design, means, rcond=None)[0]
+    if c < 0:
+        a, c = means.mean(), 0.0
+    return float(np.clip(a - c * n**-power, 0, 1)), float(np.sum((design @ [a, c] - means) ** 2))
