@@ -11,7 +11,7 @@ from salcli.evaluation.text import beside, count, decimal, interval, visible
 from salcli.render.attackers import flipped, learning_in_words
 from salcli.render.layout import table_lines, wrapped
 from salcli.render.sections import sections
-from salcli.render.verdict import STATUSES, tone_of, verdict_sentence
+from salcli.render.verdict import STATUSES, TONES, tone_of, verdict_sentence
 
 LISTED = ("gates", "attackers", "notes", "inputs", "run")
 """Sections that are printed in another form, or not at all."""

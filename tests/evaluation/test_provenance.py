@@ -31,6 +31,6 @@ def test_a_run_says_version_seed_options_and_libraries() -> None:
     assert run.options["max_accuracy"] == (0.6, "rbf=0.5")
     assert run.options["sweep"] == "k=0…2, 3 values"
     assert (run.options["attributes"], run.options["keys_file"]) == (("a/b",), "keys.txt")
-    assert run.options["probe_rows"] == 10_000
+    assert run.options["attacker_rows"] == 10_000
     assert not {"batch_rows", "reports", "report_format"} & set(run.options)
     assert run.libraries["numpy"] == np.__version__

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.deviation import Deviation
+from salcli.evaluation.gates import Asked, Judge, accuracy_gate, gain_gate
 from salcli.evaluation.measures import MEASURES
 from salcli.evaluation.report import Gate, LearningCurve, LearningPoint, Report, SweepStep
 from salcli.evaluation.section import Column, Section, Table, names, numbers
@@ -98,7 +99,11 @@ def test_a_gate_names_attribute_attacker_and_adversary_that_decided_it() -> None
         result("b", "after", 0.95, majority=0.9, probe="linear"),
         result("b", "before", 1.0, probe="poly"),
     )
-    gates = (Gate("max-accuracy rbf", 0.6, 0.7, "failed"), Gate("max-gain", 0.6, 0.4, "passed"))
+    judge, asked = Judge(None), Asked()
+    gates = (
+        accuracy_gate(0.6, "rbf", asked, probes, "after", judge),
+        gain_gate(0.6, None, asked, probes, "after", judge),
+    )
     lines = printed(Report(probes=probes, gates=gates, eraser=ERASER), 100).splitlines()
     assert "gate max-accuracy rbf ≤ 0.6: 0.700 FAILED (a, rbf, fresh)" in lines
     assert "gate max-gain ≤ 0.6: 0.400 passed (a, linear, in-sample)" in lines

@@ -172,7 +172,7 @@ def _levelled(among: Array, across: Array, y: NDArray[Any], *, of_products: bool
     z = (z - z.mean(axis=0)) / np.sqrt(len(y))
     if not of_products:
         left, sizes, _ = np.linalg.svd(among.T @ z, full_matrices=False)
-        v = left[:, sizes > 1e-10 * max(float(sizes[0]), 1e-300)]
+        v = left[:, sizes > 1e-10 * max(float(np.max(sizes, initial=0.0)), 1e-300)]  # rows may have no dimensions
         return among - (among @ v) @ v.T, across - (across @ v) @ v.T
     t, new = among @ z, across @ z
     inverse = np.linalg.pinv(z.T @ t, rcond=1e-10, hermitian=True)
