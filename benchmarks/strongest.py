@@ -120,7 +120,7 @@ def rows_of(embeddings: str, labels: str, eraser: str, read: ReadOptions, option
         attribute = table.attributes[0]
         for adversary, index in plan.trainers.items():
             train, test = stages.at(index), stages.at(plan.test)
-            x, y = stages.named()["after"], attribute.codes(stages.labels)
+            x, y = stages.named()["after"].astype(np.float64), attribute.codes(stages.labels)
             yield adversary, x[train], y[train], x[test], y[test]
 
 

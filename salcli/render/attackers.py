@@ -93,8 +93,8 @@ def probe_table(pairs: Iterable[ProbePair]) -> Table:
         (
             *names("attribute", "probe", "adversary"),
             *numbers("before", "after", "majority", "95% interval before", "95% interval after"),
-            *numbers("balanced before", "balanced after", "95% interval after"),
-            *numbers("AUC before", "AUC after", "95% interval after"),
+            *numbers("balanced before", "balanced after", "95% interval of balanced after"),
+            *numbers("AUC before", "AUC after", "95% interval of AUC after"),
             *numbers("leak before", "leak after", "n train", "n test"),
             *names("remarks"),
         ),
