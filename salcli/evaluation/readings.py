@@ -69,7 +69,9 @@ class Whitening:
         mean = x.mean(axis=0)
         away = x - mean
         variances, directions = np.linalg.eigh(away.T @ away / len(x))
-        is_kept = variances > LEAST_VARIANCE * max(float(variances[-1]), 1e-300)
+        if not variances[-1] > 1e-300:  # rows that are all alike keep one coordinate, for classifiers need one
+            return cls(mean, directions[:, -1:])
+        is_kept = variances > LEAST_VARIANCE * variances[-1]
         return cls(mean, directions[:, is_kept] / np.sqrt(variances[is_kept]))
 
     def __call__(self, x: Array) -> Array:

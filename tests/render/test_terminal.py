@@ -99,7 +99,8 @@ def test_a_gate_names_attribute_attacker_and_adversary_that_decided_it() -> None
         result("b", "after", 0.95, majority=0.9, probe="linear"),
         result("b", "before", 1.0, probe="poly"),
     )
-    judge, asked = Judge(None), Asked()
+    judge = Judge(None)
+    asked = Asked(tuple((each.attribute, each.adversary, each.probe) for each in probes if each.stage == "after"))
     gates = (
         accuracy_gate(0.6, "rbf", asked, probes, "after", judge),
         gain_gate(0.6, None, asked, probes, "after", judge),
