@@ -605,7 +605,7 @@ class EvaluateOptions(Record):
         parse=Limit.parse,
     )
     baseline: str | None = option(
-        None, help="JSON report of an earlier release, for `max_leak_increase`.", metavar="REPORT.json"
+        None, help="JSON report of the release that leaks are compared with.", metavar="REPORT.json"
     )
     max_leak_increase: float | None = option(
         None,
