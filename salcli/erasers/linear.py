@@ -219,19 +219,25 @@ class LinearEraser(Eraser):
         return projection
 
     def residue(self, x: NDArray[Any], dtype: DTypeLike) -> float:
-        """Return what rounding brings back: the largest rms of (x' − μ)ᵀ right over the directions.
+        """Return what rounding erased rows to `dtype` brings back.
 
         Parameters
         ----------
         x : rows `[n, d]` before erasure
         dtype : that erased rows are rounded to
 
+        Returns
+        -------
+        the largest rms of (x' − μ)ᵀ right over the directions, or the rms of rounding over all coordinates if that is
+        larger: of rows on a grid it depends on the class in any direction
+
         Raises
         ------
-        RowRangeError : values that dtype cannot hold
+        RowRangeError : values that `dtype` cannot hold
         """
-        after = (self(x, dtype=dtype).astype(np.float64) - self.mean) @ self.right
-        return float(np.sqrt(np.mean(after**2, axis=0)).max())
+        rounded = self(x, dtype=dtype).astype(np.float64)
+        along = np.sqrt(np.mean(((rounded - self.mean) @ self.right) ** 2, axis=0)).max()
+        return float(max(along, np.sqrt(np.mean((rounded - self(x, dtype=np.float64)) ** 2))))
 
     def _result(self, x: NDArray[Any], width: int, dtype: DTypeLike | None, out: NDArray[Any] | None) -> NDArray[Any]:
         require_rows(x, self.d)

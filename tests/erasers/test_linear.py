@@ -168,3 +168,14 @@ def test_an_oblique_eraser_cannot_be_reduced() -> None:
     assert not oblique.is_orthogonal
     with pytest.raises(UsageError, match="oblique"):
         oblique.reduce(np.zeros((1, 2)))
+
+
+def test_rounding_of_any_coordinate_counts_however_small_the_removed_one_is() -> None:
+    rng, codes = np.random.default_rng(0), np.arange(800) % 2
+    x = (32768 + rng.integers(-1, 2, size=(800, 6)) / 16).astype(np.float32)  # all values stand on a grid
+    x[:, 0] += (codes / 16).astype(np.float32)
+    u = np.array([[1.0], [0.02], [0.02], [0.02], [0.02], [0.02]]) / np.sqrt(1 + 5 * 0.02**2)
+    eraser = LinearEraser(np.zeros(6), u, u)
+    step = 2.0**-8  # of float32 at such values
+    assert eraser.residue(x, np.float32) > step / 8
+    assert eraser.residue(x, np.float64) < 1e-8 * 32768
