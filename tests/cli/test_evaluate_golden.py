@@ -74,6 +74,7 @@ def require_like(found: Any, expected: Any, place: str) -> None:
         assert found == expected, place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_the_json_is_what_other_programs_read(folder: Path, case: str) -> None:
     found = shortened(run("evaluate", *CASES[case], "--json", "--quiet", cwd=folder).json())

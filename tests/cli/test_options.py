@@ -90,6 +90,7 @@ def test_one_name_has_the_same_flags_in_all_records() -> None:
             assert found.setdefault(name, flags) == flags
 
 
+@pytest.mark.slow
 def test_a_parameter_error_speaks_the_words_of_who_called(tmp_path: Path) -> None:
     with pytest.raises(ParameterError) as caught:
         ApplyOptions(strength=1.5)

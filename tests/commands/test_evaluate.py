@@ -110,6 +110,7 @@ def test_a_task_needs_groups(folder: Path) -> None:
         evaluate(f"{folder}/x.txt", f"{folder}/age.csv", None, options(folder, labels=numeric))
 
 
+@pytest.mark.slow
 def test_each_suffix_has_its_rendering(tmp_path: Path) -> None:
     report, names = full_report(1), ("r.json", "r.md", "r.HTML", "r.xml", "without", "of.a.run")
     paths = tuple(str(tmp_path / name) for name in names)

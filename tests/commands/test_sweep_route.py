@@ -25,6 +25,7 @@ def run(files: Files, eraser: str, **options: object) -> dict:
     return found
 
 
+@pytest.mark.slow
 def test_a_step_of_k_is_the_evaluation_of_an_eraser_fitted_with_that_k(files: Files) -> None:
     for k in (1, 2):
         fit(files.embeddings, files.labels, files.path(f"e{k}.npz"), FitOptions(parameters=SALParameters(k=k)))
@@ -44,6 +45,7 @@ def test_strength_goes_from_before_to_after(files: Files) -> None:
     assert accuracies(found["sweep"][-1]) == accuracies(found, "after")
 
 
+@pytest.mark.slow
 def test_a_repeated_fit_is_the_evaluation_of_an_eraser_fitted_to_that_sample(files: Files) -> None:
     fit(files.embeddings, files.labels, files.path("e.npz"), FitOptions())
     found = run(files, "e.npz", repeats=3, sample=30, seed=5)["repeats"]

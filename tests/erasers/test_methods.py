@@ -175,6 +175,7 @@ def through_all(paths: tuple[str, str, Path], method: str, **options: Any) -> tu
     return np.load(x), np.load(out), report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [Toy(), Oblique()], ids=lambda method: method.name)
 def test_a_method_that_is_registered_here_goes_through_all_commands(
     method: Toy, paths: tuple[str, str, Path], monkeypatch: pytest.MonkeyPatch
@@ -195,6 +196,7 @@ def test_a_method_that_is_registered_here_goes_through_all_commands(
     assert [step.value for step in report.sweep] == [0.0, 1.0]
 
 
+@pytest.mark.slow
 def test_an_eraser_that_is_registered_here_is_written_read_and_swept(
     paths: tuple[str, str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,6 +207,7 @@ def test_an_eraser_that_is_registered_here_is_written_read_and_swept(
     assert len(report.sweep) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["sal", "leace", "ksal"])
 @pytest.mark.parametrize("suffix", ["npy", "npz", "txt"])
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # files that another process would have opened

@@ -64,6 +64,7 @@ def measured(at: Stages, given: GuardedLabels, *probes: str, progress: Any = Non
     return attack(at, given, part, probes, EvaluateOptions(), progress or Silent(), **more)
 
 
+@pytest.mark.slow
 def test_results_come_in_the_order_asked_for_and_the_same_rows_have_the_same_figures() -> None:
     x, y = rows(1.0)
     results, notes = measured(stages(x, x), labels(y, 1 - y), "rbf", "linear")

@@ -124,6 +124,7 @@ def test_where_there_is_too_little_to_learn_from_tuning_gives_the_usual_settings
         assert choice(ATTACKERS[name], x, np.array(labels)) == ATTACKERS[name].usual(3)
 
 
+@pytest.mark.slow
 def test_tuning_finds_the_narrow_kernel_that_a_chequered_attribute_needs() -> None:
     x = np.random.default_rng(0).uniform(-1, 1, size=(1000, 2))
     y = (np.sin(8 * x[:, 0]) * np.sin(8 * x[:, 1]) > 0).astype(np.int64)
@@ -239,6 +240,7 @@ def test_the_usual_settings_are_on_the_grid_which_holds_none_twice(name: str) ->
     assert len({tuple(each.items()) for each in choices}) == len(choices)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY_PROBE)
 def test_a_weighted_twin_reads_a_rare_class_more_often(name: str) -> None:
     rng = np.random.default_rng(0)

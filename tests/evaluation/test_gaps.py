@@ -68,6 +68,7 @@ def drawn(rates: NDArray[np.float64], n: int, seed: int) -> NDArray[np.int64]:
     return np.random.default_rng(seed).binomial(n, rates)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gap", [0.0, 0.1])
 @pytest.mark.parametrize("n_classes", [2, 9])
 def test_intervals_hold_the_true_gap_as_often_as_they_say(n_classes: int, gap: float) -> None:

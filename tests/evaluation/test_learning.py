@@ -37,6 +37,7 @@ def test_the_strongest_attacker_is_trained_on_parts_of_its_rows_and_all() -> Non
     assert learning_curves(stages, labels, few, results, 0, Silent()) == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [0.25, 0.5, 1.0])
 def test_a_curve_of_a_known_form_is_continued_and_its_interval_holds_the_truth(power: float) -> None:
     def truth(n: float) -> float:

@@ -45,6 +45,7 @@ def told(*args: Any, **sizes: int) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_accuracies_and_rates_are_those_of_scikit_learns_classifier(n_classes: int) -> None:
     x, y, groups = planted(n_classes)
@@ -82,6 +83,7 @@ def test_accuracies_and_rates_are_those_of_scikit_learns_classifier(n_classes: i
     assert found["converged"]
 
 
+@pytest.mark.slow
 def test_intervals_contain_the_gap_after_and_are_the_same_again() -> None:
     x, y, groups = planted()
     found = told(x, x, y, groups)
@@ -91,6 +93,7 @@ def test_intervals_contain_the_gap_after_and_are_the_same_again() -> None:
         assert low <= found[name]["after"] == found[name]["before"] <= high
 
 
+@pytest.mark.slow
 def test_rows_without_a_class_are_left_out_and_those_without_a_group_count_for_accuracy_alone() -> None:
     x, y, groups = planted()
     y[::5], groups[1::5] = -1, -1
@@ -137,6 +140,7 @@ def test_rows_of_another_width_are_learnt_anew_only() -> None:
     assert found["accuracy"]["after"] > 0.5
 
 
+@pytest.mark.slow
 def test_erased_rows_leave_the_majority_and_then_a_gap_is_undefined() -> None:
     x, y, groups = planted()
     found = told(x, np.zeros_like(x), y, groups)
@@ -177,6 +181,7 @@ def test_one_class_to_learn_or_no_row_to_test_gives_nothing() -> None:
     assert measured(x, x, none, groups) is None
 
 
+@pytest.mark.slow
 def test_each_guarded_attribute_has_figures_of_its_own() -> None:
     x, y, groups = planted()
     other = np.random.default_rng(5).integers(0, 3, 600)
@@ -210,6 +215,7 @@ def test_what_is_not_retrained_sees_the_rows_as_another_tool_scaled_them() -> No
     assert result.accuracy.before == result.accuracy.after == result.accuracy.not_retrained
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("doubtful", [0, 1], ids=["before", "after"])
 def test_a_doubt_about_either_classifier_is_one_about_the_task(monkeypatch: pytest.MonkeyPatch, doubtful: int) -> None:
     x, y, groups = planted()

@@ -154,6 +154,7 @@ def test_the_seed_of_mutations_is_read() -> None:
     assert all(survive("artifact", seed) for seed in SEEDS)
 
 
+@pytest.mark.slow
 def test_a_changed_header_ends_the_command_in_one_line(commands: Commands, tmp_path: Any) -> None:
     header = header_of(0)
     np.save(tmp_path / "x.npy", np.ones((2, 3)))

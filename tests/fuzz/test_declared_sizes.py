@@ -200,6 +200,7 @@ def test_what_would_grow_without_end_is_refused_in_bounded_memory(
     commands.refuse("inspect", tmp_path / name, says=says)
 
 
+@pytest.mark.slow
 def test_an_npy_that_unpacks_a_thousandfold_streams(commands: Commands, tmp_path: Path) -> None:
     (tmp_path / "x.npy.gz").write_bytes(zeros(350, before=npy_header(350 << 10, 256)))
     done = commands.run("inspect", tmp_path / "x.npy.gz", "--json")
@@ -208,6 +209,7 @@ def test_an_npy_that_unpacks_a_thousandfold_streams(commands: Commands, tmp_path
     assert done.peak < MOST_MEMORY
 
 
+@pytest.mark.slow
 def test_an_npz_that_unpacks_a_thousandfold_streams(commands: Commands, tmp_path: Path) -> None:
     x = npy_header(350 << 10, 256) + bytes(350 << 20)
     (tmp_path / "x.npz").write_bytes(zipped([("x.npy", x)], zipfile.ZIP_DEFLATED, level=1))

@@ -62,6 +62,7 @@ def numpys(data: bytes) -> NDArray[Any] | None:
 GOOD = b"{'descr': '<f4', 'fortran_order': False, 'shape': (4, 3)}"
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(npy_files() | mutated([npy(X), npy(X.T, (2, 0)), npy(X.astype(">f8"), (3, 0))]))
 @example(raw_npy(GOOD.replace(b"4, 3)", b"4L, 3L)"), X.tobytes()))

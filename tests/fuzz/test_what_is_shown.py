@@ -63,6 +63,7 @@ def tame(done: Measured, *, code: int = 0) -> Measured:
     return done
 
 
+@pytest.mark.slow
 def test_inspect_shows_keys_classes_and_names(commands: Commands, folder: Path) -> None:
     args = ["inspect", folder / "x.txt", "--labels", folder / "y.csv", "--similarity", folder / "s.tsv"]
     done = tame(commands.run(*args, "--head", 6))
@@ -84,6 +85,7 @@ def test_inspect_json_is_ascii_and_holds_every_letter(commands: Commands, folder
     assert found["path"] == str(folder / "x.txt")
 
 
+@pytest.mark.slow
 def test_reports_of_every_kind_show_names_as_text(commands: Commands, folder: Path) -> None:
     fit = ["fit", folder / "x.txt", folder / "y.csv", "-o", folder / "e.npz"]
     assert SHOWN[0] in tame(commands.run(*fit)).out.replace("\n", "")
