@@ -67,6 +67,7 @@ def test_no_ratio_where_the_mean_between_classes_may_be_zero() -> None:
     assert found.has_no_ratio
 
 
+@pytest.mark.slow
 def test_many_blocks_add_up() -> None:
     rng = np.random.default_rng(0)
     x, codes = rng.normal(1, 1, (5_000, 3)), rng.integers(0, 2, 5_000)
