@@ -8,21 +8,6 @@ RESAMPLES = 1_000
 CHUNK = 1 << 18  # counts in memory at a time
 
 
-def difference_ci95(before: Array, after: Array, gold: Array, *, seed: int) -> tuple[float, float] | None:
-    """Return a 95% interval of Spearman(after, gold) − Spearman(before, gold): percentiles of a bootstrap over pairs.
-
-    Parameters
-    ----------
-    before, after, gold : `[p]` values of the same pairs
-    seed : of the resamples
-
-    Returns
-    -------
-    The 2.5th and 97.5th percentile, or None where no resample defines both correlations
-    """
-    return percentiles(*resampled(before, after, gold, seed=seed))
-
-
 def percentiles(of_before: Array, of_after: Array) -> tuple[float, float] | None:
     """Return the 2.5th and 97.5th percentile of the differences of resampled correlations; None without any.
 

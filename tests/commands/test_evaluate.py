@@ -91,7 +91,7 @@ def test_a_file_erased_elsewhere_is_summarised_and_noted(folder: Path) -> None:
     with pytest.warns(SalcliWarning, match="is not known"):
         report = evaluate(f"{folder}/x.txt", f"{folder}/y.csv", None, options(folder, against=f"{folder}/x.txt"))
     assert report.eraser == ErasedFile("x.txt", report.inputs["embeddings"].hash, N, 8)
-    assert any("was erased with is not known" in note for note in report.notes)
+    assert any("was erased with are not known" in note for note in report.notes)
 
 
 def test_other_files_than_those_of_the_fit_are_noted(folder: Path, tmp_path: Path) -> None:
