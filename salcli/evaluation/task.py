@@ -89,7 +89,7 @@ class MainTask(Measure[Task]):
         )
         if record.accuracy.not_retrained is not None:
             lead += " Not retrained means: the classifier of the original embeddings, applied to the erased ones."
-        left_out, tables = [], [_overview(record), _chance_table(record)]
+        left_out, tables = list(_edges(record)), [_overview(record), _chance_table(record)]
         for by_group in record.every:
             groups, rates = class_rates(record, by_group)
             aside = visible(record.aside(by_group))
@@ -232,7 +232,7 @@ def _chance_table(task: Task) -> Table:
     )
     columns = (
         *names("measure"),
-        *numbers("debiased before", "after", "by chance before", "after", "p before", "after"),
+        *numbers(*(f"{figure} {stage}" for figure in ("debiased", "by chance", "p") for stage in STAGES)),
     )
     return Table("The gaps and chance", columns, rows)
 
@@ -243,6 +243,14 @@ def _gaps(task: Task) -> Iterator[tuple[str, Gap]]:
         for gap, name in ((by_group.tpr_gap, "TPR gap"), (by_group.tpr_gap_rms, "TPR gap, RMS over classes")):
             if gap is not None:
                 yield name + visible(task.aside(by_group)), gap
+
+
+def _edges(task: Task) -> Iterator[str]:
+    """Yield why a gap lies at an end of its interval, or outside it."""
+    for name, gap in _gaps(task):
+        latest = gap.before if gap.after is None else gap.after
+        if latest and gap.ci95 is not None and decimal(latest) in map(decimal, gap.ci95):
+            yield f"The {name} lies at an end of its interval, which is of the true gap: few rows widen a measured one."
 
 
 def _rates_table(caption: str, groups: tuple[str, ...], rates: tuple[ClassRates, ...]) -> Table:

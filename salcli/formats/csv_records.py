@@ -92,6 +92,8 @@ def csv_batches(
 ) -> Generator[Batch]:
     """Yield the records of a CSV, many at a time; with several columns, blank lines are allowed at the end only.
 
+    A header that is one field short of the rows, as R writes it, gets an empty name for the first column.
+
     From the first block of lines that has quotes, carriage returns or a row of another length, the csv module reads
     the rest.
 
@@ -116,6 +118,10 @@ def csv_batches(
         if first is None:
             return
         delimiter = delimiter or max(DELIMITERS, key=partial(_count, _first_line(first)))
+        second = next(blocks, None)
+        if second is not None and _lacks_row_names(first, second, delimiter):
+            first = delimiter.encode() + first
+        blocks = itertools.chain([] if second is None else [second], blocks)
         is_large = file.size is None or file.size >= least_bytes
         for block in itertools.chain([first], blocks):
             columns = (
@@ -202,6 +208,15 @@ def _cut(block: bytes, delimiter: str, n_columns: int) -> list[Sequence[str]] | 
     if len(table) != n_lines:
         return None
     return [ArrowColumn(column.combine_chunks()) for column in table.columns]
+
+
+def _lacks_row_names(header: bytes, rows: bytes, delimiter: str) -> bool:
+    """Return whether the header is one field short of the first row: R's `write.table` does not name its row names.
+
+    A row that ends in a delimiter is as long, but its last field is empty: there the header is right.
+    """
+    row = _first_line(rows).rstrip(b"\r")
+    return not row.endswith(delimiter.encode()) and _count(row, delimiter) == _count(_first_line(header), delimiter) + 1
 
 
 def _first_line(block: bytes) -> bytes:

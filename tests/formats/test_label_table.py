@@ -2,6 +2,7 @@ import csv
 import io
 import string
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -345,6 +346,20 @@ def test_a_first_column_without_a_name_is_no_label(recwarn: pytest.WarningsRecor
     assert read(",word,g\n7,a,F\n9,b,M\n").index is None
     assert read(",g\n7,F\n9,M\n", by_row=True).index is None
     assert not recwarn.list
+
+
+@pytest.mark.parametrize("lines", [('"a","g"', '"1",0.5,"F"', '"2",0.6,"M"'), ("a,g", "1,0.5,F", "2,0.6,M")])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_header_without_a_name_for_the_row_names_is_read_as_r_writes_it(lines: Sequence[str], end: str) -> None:
+    labels = read(end.join(lines) + end, attributes=("g",))
+    assert classes_of(labels) == ["F", "M"]
+    assert labels.index is not None
+    assert labels.index.tolist() == [1, 2]
+
+
+def test_a_delimiter_behind_every_row_moves_no_column() -> None:
+    with pytest.raises(FormatError, match="line 2: 3 fields, the header has 2"):
+        read("a,g\n1,F,\n2,M,\n")
 
 
 def test_a_column_without_a_name_joins_as_rows_or_keys() -> None:

@@ -459,6 +459,9 @@ def test_a_row_of_numbers_only_that_is_unlike_the_others_is_named(last: bytes) -
 LONG = b"x" * 100
 
 
+COMMENT = " (a comment, as numpy.savetxt writes its header? Delete that line)"
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -476,6 +479,11 @@ LONG = b"x" * 100
             b"word,g\na,1\n",
             "line 1: 'word,g', expected a word and its numbers, with spaces between them: is this a CSV?",
         ),
+        (
+            b"# a b c\n1.0 2.0 3.0\n1.5 2.0 3.0\n",
+            f"line 1: word '# a': field 1 of 2 is 'b', expected a number{COMMENT}",
+        ),
+        (b"# x\n1.0 2.0 3.0\n1.5 2.0 3.0\n", f"line 1: word '#': 1 numbers found, 2 expected{COMMENT}"),
         (b"some prose\nmore of it\nand that\n", "line 1: word 'some': field 1 of 1 is 'prose', expected a number"),
         (b"2 2\na 1 2\n" + LONG + b" 1 -\n", f"line 3: word '{'x' * 40}…': field 2 of 2 is '-', expected a number"),
         (b"2 2\na 1 2\n" + LONG + b" 1\n", f"line 3: word '{'x' * 40}…': 1 numbers found, 2 expected"),
