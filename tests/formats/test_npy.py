@@ -165,7 +165,10 @@ def test_a_compressed_file_longer_than_its_header_says_is_refused() -> None:
 def test_a_damaged_header_is_refused(header: str) -> None:
     text = header.ljust(117).encode() + b"\n"
     data = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(24)
-    with file_of(data, "v.npy") as path, pytest.raises(FormatError, match=f"{path}: (damaged npy header|a structured dtype|dtype)"):
+    with (
+        file_of(data, "v.npy") as path,
+        pytest.raises(FormatError, match=f"{path}: (damaged npy header|a structured dtype|dtype)"),
+    ):
         read_whole(path)
 
 
