@@ -14,7 +14,7 @@ from salcli.data.source import ArrayReader, Source
 from salcli.data.splits import FRESH, IN_SAMPLE, TEST, EvaluationSplit
 from salcli.erasers.artifact import Artifact
 from salcli.erasers.base import Eraser
-from salcli.erasers.kernel_scale import stranger_doubt
+from salcli.erasers.kernel_scale import dissimilarity_doubt
 from salcli.errors import LabelError, RankError
 from salcli.evaluation.answers import pooled
 from salcli.evaluation.attack import attack, chosen_probes
@@ -173,7 +173,7 @@ def _measure(
         found.tasks.append(TASK.answers(replace(rows, labelled=Labelled(labels, split, stages))))
     if stages.kernel is not None:
         test = stages.rows[stages.at(split.test)]
-        found.doubts += filter(None, [stranger_doubt(stages.kernel.kernel, test, stages.kernel.landmarks)])
+        found.doubts += filter(None, [dissimilarity_doubt(stages.kernel.kernel, test, stages.kernel.landmarks)])
 
 
 def _pooled(found: _Found, labels: GuardedLabels, effects: Mapping[str, float]) -> Iterator[ProbeResult]:

@@ -1,4 +1,4 @@
-"""The main task: how well a classifier still does it after erasure, and for whom."""
+"""The main task: the accuracy of its classifier after erasure, and its true positive rates by group."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -73,13 +73,13 @@ class Gap:
     ci95: Interval | None
     """Of the gap after, or before where nothing was erased."""
     debiased: Mapping[str, float] = field(default_factory=dict)
-    """By stage: the root of the squared gap less what chance adds to it."""
+    """By stage: the root of the squared gap minus the mean squared gap by chance."""
     expected: Mapping[str, float] = field(default_factory=dict)
     """By stage: the mean gap if groups are permuted within classes."""
     p_value: Mapping[str, float] = field(default_factory=dict)
     """By stage: of such permutations, the share whose gap is at least as wide."""
     tests: Mapping[str, GapTest] = field(default_factory=dict, compare=False, repr=False, metadata=UNWRITTEN)
-    """By stage: the test by which a gate finds bounds."""
+    """By stage: the test that gives a gate its bounds."""
 
     def at(self, stage: str) -> float | None:
         """Return the gap at `stage`: before or after; None where it is undefined."""
@@ -93,12 +93,12 @@ class Cell:
     class_name: str = field(metadata=named("class"))
     group: str
     why: str = NO_TEST_ROW
-    """What it lacks, if it is left out."""
+    """Why it is left out."""
 
 
 @dataclass(frozen=True)
 class GroupRates:
-    """What was measured between the groups of one guarded attribute."""
+    """Rates and gaps between the groups of one guarded attribute."""
 
     guarded: str
     groups: tuple[str, ...]
@@ -249,9 +249,9 @@ class TaskAnswers:
     converged: bool
     penalties: dict[str, float]
     """By stage."""
-    strange: Codes
+    untrained: Codes
     """`[s]` classes of the test rows that are left out, as no training row is of their class."""
-    strange_groups: tuple[Codes, ...]
+    untrained_groups: tuple[Codes, ...]
     """Their groups `[s]`."""
     test: Index
     """`[m]` positions of the test rows."""
@@ -318,7 +318,7 @@ def task_answers(
     """
     train, test = train[y[train] >= 0], test[y[test] >= 0]
     is_known = np.isin(y[test], y[train])
-    strange, test = test[~is_known], test[is_known]
+    untrained, test = test[~is_known], test[is_known]
     if len(np.unique(y[train])) < 2 or not len(test):
         return None
     first = trained or Trained.of(before[train], y[train], seed)
@@ -338,8 +338,8 @@ def task_answers(
         len(train),
         all(each.converged for each in classifiers.values()),
         {stage: each.c for stage, each in classifiers.items()},
-        y[strange],
-        tuple(attribute.codes[strange] for attribute in guarded),
+        y[untrained],
+        tuple(attribute.codes[untrained] for attribute in guarded),
         test,
     )
 
@@ -392,10 +392,10 @@ def task_of(
         sizes = len(class_names), len(attribute.groups)
         outcomes = {s: Outcomes.of(true[known], p[known], groups[known], *sizes) for s, p in predicted.items()}
         found = group_rates(attribute, class_names, outcomes, undefined, seed)
-        return _with_untrained(found, attribute, class_names, whole.strange, whole.strange_groups[place])
+        return _with_untrained(found, attribute, class_names, whole.untrained, whole.untrained_groups[place])
 
     of_first, *of_others = map(rates_of, range(len(guarded)))
-    codes, counts = np.unique(whole.strange, return_counts=True)
+    codes, counts = np.unique(whole.untrained, return_counts=True)
     return Task(
         column,
         tuple(class_names),
@@ -434,8 +434,8 @@ def _joined(answers: Sequence[TaskAnswers]) -> TaskAnswers:
         round(float(np.mean([each.n_train for each in answers]))),
         all(each.converged for each in answers),
         {},
-        joined(lambda each: each.strange),
-        tuple(joined(lambda each, i=i: each.strange_groups[i]) for i in places),  # type: ignore[misc]
+        joined(lambda each: each.untrained),
+        tuple(joined(lambda each, i=i: each.untrained_groups[i]) for i in places),  # type: ignore[misc]
         joined(lambda each: each.test),
     )
 
