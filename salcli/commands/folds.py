@@ -183,8 +183,9 @@ def _pooled(found: _Found, labels: GuardedLabels, effects: Mapping[str, float]) 
         for of in results:
             by_name.setdefault((of.attribute, of.adversary, of.probe, of.stage), {})[turn] = of
     for (_, adversary, probe, _), turns in by_name.items():
-        is_due = probe == base_name(probe)  # weighted twins take part where classes are unequal
-        n_lost = sum(len(split.test) for i, split in enumerate(found.splits) if i not in turns) if is_due else 0
+        if probe != base_name(probe) and len(turns) < len(found.results):
+            continue  # in some turns only, classes are so unequal that a weighted twin takes part
+        n_lost = sum(len(split.test) for i, split in enumerate(found.splits) if i not in turns)
         yield pooled(list(turns.values()), labels, effect=effects[adversary], n_lost=n_lost)
 
 
