@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from salcli.commands.sweep import Again, repeat_fits, require_repeatable, sweep
 from salcli.data.hashes import HASH_ALGORITHMS, FileHash
 from salcli.data.join import settle_index
@@ -15,9 +17,11 @@ from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.erasers.kernel_scale import stranger_doubt
 from salcli.errors import located, warn
 from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors, require_attackers
+from salcli.evaluation.bands import attack_bands
 from salcli.evaluation.base import BeforeAfter, Labelled
 from salcli.evaluation.baseline import Baseline
 from salcli.evaluation.duplicates import doubts_of_copies, notes_on_copies, without_copies
+from salcli.evaluation.forms import INT8, distinct, scale_of, scale_rows
 from salcli.evaluation.gates import (
     Asked,
     Judge,
@@ -113,7 +117,16 @@ def evaluate(
     options.require_inputs(has_labels=labels is not None, has_eraser=eraser is not None)
     for path in options.reports:
         sets = (column_of(name)[0] for name in options.similarity)
-        read = (embeddings, labels, eraser, options.against, options.baseline, options.read.keys_file, *sets)
+        read = (
+            embeddings,
+            labels,
+            eraser,
+            options.against,
+            options.baseline,
+            options.read.keys_file,
+            *sets,
+            *options.bias,
+        )
         atomic.check_output(path, read)
     baseline = None if options.baseline is None else Baseline.read(options.baseline)
     artifact = None if eraser is None else read_artifact(eraser)
@@ -226,8 +239,9 @@ def assess(
                 require_same_labels(artifact, guarded, plan.fitted)
             require_repeatable(artifact, erasure, guarded, plan, options)
         plan, copies = without_copies(source, labels, row_of_label, plan, progress)
-        stages = stage_rows(source, erasure, row_of_label, plan.needed, progress)
-        rows = replace(rows, labelled=Labelled(labels, plan, stages))
+        needed = np.union1d(plan.needed, scale_rows(labels, plan, options))
+        stages = stage_rows(source, erasure, row_of_label, needed, progress)
+        rows = replace(rows, labelled=Labelled(labels, plan, stages, row_of_label))
         strangers = _strangers(stages, plan)
         notes += [*notes_on(plan, labels, options), *strangers, *notes_on_copies(copies)]
         notes += note_on_splits(labels, matched, rule_of(artifact, labels, options))
@@ -237,10 +251,15 @@ def assess(
         notes += found
         untuned = (UNTUNED,) if options.quick else ()
         notes += untuned
-        asked = replace(asked_for(labels, options, probes), doubts=(*doubts_of_copies(copies), *strangers, *untuned))
+        forms = distinct(stages, options.forms)
+        asked = replace(
+            asked_for(labels, options, probes, forms), doubts=(*doubts_of_copies(copies), *strangers, *untuned)
+        )
         report = replace(
             report, duplicates=copies, probes=results, measures=measures | run_measures(rows, needs_labels=True)
         )
+        bands = attack_bands(stages, labels, plan, results, options.seed, progress)
+        report = replace(report, bands=bands, int8=scale_of(stages, plan.fitted) if INT8 in forms else None)
         if options.learning_curve and not options.quick:
             judged = [result for result in results if result.stage == report.judged_stage]
             curves = learning_curves(stages, labels, plan, judged, options.seed, progress)
@@ -271,9 +290,10 @@ def _strangers(stages: Stages, plan: EvaluationSplit) -> tuple[str, ...]:
 def _gates(report: Report, asked: Asked, options: EvaluateOptions, baseline: Baseline | None) -> list[Gate]:
     stage, task = report.judged_stage, report.of(TASK)
     judge = Judge(options.confidence if options.judge == "bounds" else None, options.min_pairs)
-    gates = [accuracy_gate(g.limit, g.probe, asked, report.probes, stage, judge) for g in options.max_accuracy]
-    gates += [gain_gate(g.limit, g.probe, asked, report.probes, stage, judge) for g in options.max_gain]
-    gates += [leak_gate(g.limit, g.probe, asked, report.probes, stage, judge) for g in options.max_leak]
+    attackers = (*report.probes, *report.bands)
+    gates = [accuracy_gate(g.limit, g.probe, asked, attackers, stage, judge) for g in options.max_accuracy]
+    gates += [gain_gate(g.limit, g.probe, asked, attackers, stage, judge) for g in options.max_gain]
+    gates += [leak_gate(g.limit, g.probe, asked, attackers, stage, judge) for g in options.max_leak]
     if options.max_leak_increase is not None and baseline is not None:
         gates.append(leak_increase_gate(options.max_leak_increase, baseline, asked, report.probes, stage, judge))
     if options.max_tpr_gap is not None:
