@@ -259,14 +259,15 @@ ERASER = EraserSummary(
 def full_report(n_steps: int = 31) -> Report:
     """A report with everything in it."""
     draw = random.Random(3)
+    probes = tuple(_probes(draw, 2.0))
     return Report(
         inputs={
             "embeddings": InputFile("data/bios-minilm.npy", FileHash("blake3", "9f86d081884c7d65" * 4), 39_642, 384),
             "labels": InputFile("data/bios.csv", FileHash("sha256", "2c26b46b68ffc68f" * 4), 39_642),
         },
         eraser=ERASER,
-        probes=(*_probes(draw, 2.0), *(replace(of, form="unit") for of in _probes(draw, 1.0))),
-        bands=tuple(replace(of, band="band1") for of in _probes(draw, 1.0) if of.adversary == "fresh"),
+        probes=(*probes, *(_as_unit(of) for of in probes)),
+        bands=tuple(replace(of, band="band1") for of in _probes(random.Random(4), 1.0) if of.adversary == "fresh"),
         int8=Scale(23_785, (0.0021, 0.0034, 0.0087)),
         measures={
             "similarity": _similarities(2.0),
@@ -363,6 +364,11 @@ def _task(draw: random.Random, k: float) -> Task:
     accuracy = Accuracy(0.784, 0.784 * math.exp(-k / 400), 0.771)
     by_gender = GroupRates("gender", ("female", "male"), rates, None, rms, excluded)
     return Task("profession", PROFESSIONS, 0.301, 23_785, 11_893, accuracy, True, by_gender, ())
+
+
+def _as_unit(of: ProbeResult) -> ProbeResult:
+    less = {name: getattr(of, name) - 0.005 for name in ("accuracy", "balanced_accuracy")}
+    return replace(of, form="unit", **less)
 
 
 def _bias_tests() -> tuple[BiasChange, ...]:
