@@ -581,7 +581,10 @@ class EvaluateOptions(Record):
         off="--no-learning-curve",
         help="Train the strongest attacker on fewer rows too, and say what ten times as many might read.",
     )
-    quick: bool = option(False, help="One setting for each attacker, untuned: weak, so no gate on attackers passes.")
+    quick: bool = option(
+        False,
+        help="One setting for each attacker, untuned, and one form of the rows: weak, so no gate on attackers passes.",
+    )
     task: str | None = option(None, help="Column of the main task: accuracy and TPR gaps.", metavar="COL", text=True)
     similarity: tuple[str, ...] = option(
         (),
@@ -706,6 +709,11 @@ class EvaluateOptions(Record):
         """Return the format of a report, json, md, html or xml: by its suffix, else as `report_format` says."""
         suffix = Path(report).suffix.lower()
         return suffix[1:] if suffix in REPORT_SUFFIXES else self.report_format
+
+    @property
+    def attacked_forms(self) -> tuple[str, ...]:
+        """The forms of the rows that are attacked: the first alone where attackers are not tuned."""
+        return self.forms[:1] if self.quick else self.forms
 
     @property
     def fits_again(self) -> bool:

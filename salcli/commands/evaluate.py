@@ -251,7 +251,7 @@ def assess(
         notes += found
         untuned = (UNTUNED,) if options.quick else ()
         notes += untuned
-        forms = distinct(stages, options.forms)
+        forms = distinct(stages, options.attacked_forms)
         asked = replace(
             asked_for(labels, options, probes, forms), doubts=(*doubts_of_copies(copies), *strangers, *untuned)
         )

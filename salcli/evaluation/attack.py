@@ -116,8 +116,8 @@ def chosen_probes(artifact: Artifact | None, options: EvaluateOptions) -> tuple[
         if name not in suited:
             raise UsageError(f"`probes={name}`: only an eraser that `salcli kfit` wrote has a kernel")
     chosen = options.probes or tuple(name for name in suited if ATTACKERS[name].is_default)
-    if not any(readers_of(form, chosen) for form in options.forms):
-        asked = ",".join(options.forms)
+    if not any(readers_of(form, chosen) for form in options.attacked_forms):
+        asked = ",".join(options.attacked_forms)
         raise UsageError(f"`forms={asked}`: {','.join(chosen)} reads inner products, which are raw: ask for raw")
     return chosen
 
@@ -153,8 +153,8 @@ def attack(
     NotEnoughMemory : the attackers that are trained at once would not fit into memory
     """
     jobs = list[_Job]()
-    forms = in_forms(stages, options.forms, split.fitted)
-    notes = list(notes_on_forms(options.forms, forms))
+    forms = in_forms(stages, options.attacked_forms, split.fitted)
+    notes = list(notes_on_forms(options.attacked_forms, forms))
     for attribute in labels.attributes:
         if attribute.classes is None:
             notes.append(f"{attribute.name} is numeric: no probe reads it")
@@ -343,6 +343,6 @@ def asked_for(
     read = [attribute.name for attribute in labels.attributes if attribute.classes is not None]
     unread = [attribute.name for attribute in labels.attributes if attribute.classes is None]
     if forms is None:
-        forms = (RAW,) if RAW in options.forms else options.forms
+        forms = (RAW,) if RAW in options.attacked_forms else options.attacked_forms
     due = {probe: tuple(form for form in forms if readers_of(form, (probe,))) for probe in probes}
     return Asked(tuple(itertools.product(read, options.adversaries, probes)), tuple(unread), forms=due)

@@ -154,7 +154,7 @@ def scale_rows(labels: GuardedLabels, split: EvaluationSplit, options: EvaluateO
     split : with the fitted rows
     options : with the forms, the most rows and the seed
     """
-    if INT8 not in options.forms:
+    if INT8 not in options.attacked_forms:
         return split.fitted[:0]
     return capped(labels, split.fitted, options.attacker_rows, options.seed)
 

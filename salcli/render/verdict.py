@@ -141,8 +141,20 @@ def findings(report: Report) -> tuple[str, ...]:
         most = max((p.stages[stage] for p in pairs if stage in p.stages), key=lambda r: r.leakage)
         if most.leakage > result.leakage:
             said += f" Trained on the fitted rows, {most.reader} reads {percent(most.leakage)}."
+        said += _near_in_words(report, attribute)
         found.append(said)
     return tuple(found)
+
+
+def _near_in_words(report: Report, attribute: str) -> str:
+    """Return what is read of an attribute in the band that shows most; nothing without bands."""
+    bands = [of for of in report.bands if of.stage == report.judged_stage and visible(of.attribute) == attribute]
+    most = max(bands, key=lambda of: of.leak, default=None)
+    return (
+        ""
+        if most is None
+        else f" Near the labelled rows, in {visible(most.band)}, {most.reader} reads {percent(most.leakage)}."
+    )
 
 
 def _leak_in_words(pairs: Sequence[ProbePair]) -> str:
