@@ -22,6 +22,8 @@ from salcli.streaming.passes import gather_rows
 
 MOST_ROWS, MOST_ELEMENTS = 30_000, 1 << 25
 """Rows of a file among which neighbours are sought, and their numbers at most."""
+ROWS_OF_BLOCK, MOST_BLOCKS = 1 << 14, 64
+"""Of a file with more rows than these blocks have, rows are drawn from so many blocks."""
 SAMPLE = 500
 """Rows, labelled and others, whose neighbours are compared."""
 VOTERS = 10
@@ -160,24 +162,43 @@ def compared(rows: BeforeAfter) -> tuple[tuple[KeptRows, ...], int]:
     if labelled is None or labelled.row_of_label is None:
         return (), 0
     source, rng = rows.source, np.random.default_rng(rows.options.seed)
-    index = source.kept_rows()
-    is_labelled = np.isin(index, labelled.row_of_label[_has_label(labelled.labels)])
-    kinds = {"labelled": np.flatnonzero(is_labelled), "others": np.flatnonzero(~is_labelled)}
-    sampled = {name: np.sort(rng.permutation(at)[:SAMPLE]) for name, at in kinds.items()}
+    known = np.unique(labelled.row_of_label[_has_label(labelled.labels)])
+    known = known[known >= 0]
     most = min(MOST_ROWS, max(4 * SAMPLE, MOST_ELEMENTS // max(1, source.d)))
-    pool = rng.choice(len(index), min(most, len(index)), replace=False)
-    pool = np.unique(np.concatenate([pool, *sampled.values()]))
-    x, kept = gather_rows(source, index[pool], rows.progress)
+    drawn = drawn_rows(source.n_all, most, rng)
+    drawn = drawn[~np.isin(drawn, source.dropped)]
+    sizes = {"labelled": len(known), "others": source.n_all - len(source.dropped) - len(known)}
+    sampled = {"labelled": rng.permutation(known)[:SAMPLE], "others": drawn[~np.isin(drawn, known)][:SAMPLE]}
+    pool = np.unique(np.concatenate([drawn, *sampled.values()]))
+    x, kept = gather_rows(source, pool, rows.progress)
     before, after = rows.erasure.published(x), rows.erasure.erased(x)
     if rows.erasure.against is not None:
-        after = gather_same(source, rows.erasure.against, index[pool], kept, rows.progress)
+        after = gather_same(source, rows.erasure.against, pool, kept, rows.progress)
     assert after is not None
     found = [
-        _kept(name, len(kinds[name]), before, after, np.searchsorted(pool, at))
+        _kept(name, sizes[name], before, after, np.searchsorted(pool, np.sort(at)))
         for name, at in sampled.items()
         if len(at)
     ]
     return (_of_all(found), *found), len(pool)
+
+
+def drawn_rows(n: int, size: int, rng: np.random.Generator) -> Index:
+    """Return at most `size` of n row numbers, in random order: all, or some of a few long blocks of a very large file.
+
+    Few blocks are read sooner than rows here and there.
+
+    Parameters
+    ----------
+    n : rows of the file
+    size : rows to draw
+    rng : that draws
+    """
+    if n <= MOST_BLOCKS * ROWS_OF_BLOCK:
+        return rng.choice(n, min(size, n), replace=False)
+    blocks = rng.choice(-(-n // ROWS_OF_BLOCK), MOST_BLOCKS, replace=False) * ROWS_OF_BLOCK
+    rows = (blocks[:, None] + np.arange(ROWS_OF_BLOCK)).ravel()
+    return rng.choice(rows[rows < n], size, replace=False)
 
 
 def _has_label(labels: GuardedLabels) -> NDArray[np.bool_]:

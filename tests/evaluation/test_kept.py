@@ -17,7 +17,7 @@ from salcli.data.source import Source
 from salcli.data.splits import EvaluationSplit
 from salcli.evaluation import kept
 from salcli.evaluation.base import BeforeAfter, Labelled
-from salcli.evaluation.kept import KEPT, Kept, KeptRows, Vote, compared, vote, votes_on
+from salcli.evaluation.kept import KEPT, Kept, KeptRows, Vote, compared, drawn_rows, vote, votes_on
 from salcli.evaluation.report import to_json
 from salcli.evaluation.stages import Erasure, Stages
 from salcli.formats.registry import open_source
@@ -105,6 +105,15 @@ def test_of_a_large_file_a_sample_is_compared(
     assert 40 <= n_among < N
     assert (found, n_among) == compared(rows_of(files))
     assert found != compared(rows_of(files, seed=1))[0]
+
+
+def test_rows_of_a_very_large_file_come_from_few_blocks_of_it() -> None:
+    n = 10**9 + 7
+    rows = drawn_rows(n, 1000, np.random.default_rng(0))
+    assert len(set(rows.tolist())) == 1000
+    assert len(set((rows // kept.ROWS_OF_BLOCK).tolist())) <= kept.MOST_BLOCKS
+    assert 0 <= rows.min() < n / 4 < 3 * n / 4 < rows.max() < n
+    assert sorted(drawn_rows(5, 9, np.random.default_rng(0)).tolist()) == [0, 1, 2, 3, 4]
 
 
 @given(st.integers(0, 999), st.integers(2, 30), st.integers(2, 4))
