@@ -1,4 +1,4 @@
-"""Attackers at work: trained on their own rows, measured on the test rows, before and after erasure."""
+"""Training of attackers on their rows, and their results on the test rows, before and after erasure."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -68,7 +68,7 @@ class _Job:
 
 
 def require_attackers(options: EvaluateOptions) -> None:
-    """Check that `ATTACKERS` has the requested names, and that one of them can read what a sweep writes.
+    """Check that `ATTACKERS` has the names in `options`, and that one of them reads vectors if a sweep needs it.
 
     Raises
     ------
@@ -86,13 +86,12 @@ def require_attackers(options: EvaluateOptions) -> None:
                 raise ParameterError(name, value, f"no probe {limit.probe!r}, expected one of {known}")
     if (options.sweep is not None or options.repeats is not None) and not _read_vectors(options.probes):
         raise UsageError(
-            "`sweep` and `repeats` look at written vectors: ask for another probe than "
-            f"{','.join(options.probes or ())} alone"
+            f"`sweep` and `repeats` need vectors: request another probe than {','.join(options.probes or ())} alone"
         )
 
 
 def needs_vectors(options: EvaluateOptions) -> bool:
-    """Whether any requested attacker reads written vectors, not only at the kernel's inner products."""
+    """Return whether any attacker or measure of `options` needs vectors, not only the kernel's inner products."""
     measures = (options.similarity, options.bias, options.neighbors, options.task, options.sweep, options.repeats)
     return any(measures) or options.min_neighbors_kept is not None or _read_vectors(options.probes)
 
@@ -102,7 +101,12 @@ def _read_vectors(names: Sequence[str] | None) -> bool:
 
 
 def chosen_probes(artifact: Artifact | None, options: EvaluateOptions) -> tuple[str, ...]:
-    """Return the names of the attackers: those requested, else all that can read what there is.
+    """Return the names of the attackers: those in `options`, else all default ones that suit the eraser.
+
+    Parameters
+    ----------
+    artifact : the eraser; None: without one
+    options : of the evaluation
 
     Raises
     ------
@@ -140,9 +144,13 @@ def attack(
 
     Parameters
     ----------
+    stages : the rows of the split, before and after erasure
+    labels : with the guarded attributes
+    split : rows that train each adversary, and test rows
     probes : names in `ATTACKERS`
+    options : with the forms of the rows, the seed, and whether attackers are tuned
+    progress : shows the stage
     only : the stage to look at; default: all there are
-    options : with the forms of the rows
 
     Returns
     -------
@@ -171,7 +179,7 @@ def attack(
     raw = {job.of_raw(name): at for at, (job, name) in enumerate(work) if job.rows.name == RAW}
     shared = {at: raw[job.of_raw(name)] for at, (job, name) in enumerate(work) if name in job.rows.equal}
     order = [at for at in range(len(work)) if at not in shared]
-    order.sort(key=lambda at: -_effort(work[at][0]))  # the longest first: no thread waits for one
+    order.sort(key=lambda at: -_effort(work[at][0]))  # the longest first: all threads end at once
 
     def run(at: int) -> ProbeResult:
         job, stage = work[at]
@@ -200,6 +208,9 @@ def attack_again(
 
     Parameters
     ----------
+    stages : the rows of the split
+    labels : with the guarded attributes
+    split : with the rows that trained it
     of : its result
     index : labels of the other rows
     seed : of its random choices
@@ -220,7 +231,7 @@ def attack_again(
 
 
 def _stage_names(job: _Job) -> Sequence[str]:
-    """Return the stages that there are; inner products are there after erasure even where no vectors are."""
+    """Return the names of the stages; inner products exist after erasure even without vectors."""
     return ("before", "after") if attacker_of(job.probe).reads == "kernel" else tuple(job.rows.stages.named())
 
 
@@ -263,7 +274,7 @@ def _jobs(
 
 
 def _doubts(attribute: Attribute, adversary: str, y_test: NDArray[Any], untrained: dict[str, int]) -> list[str]:
-    """Return what makes the figures on these test rows mean less than they seem to."""
+    """Return notes on what limits the meaning of the figures on these test rows."""
     notes = []
     if len(np.unique(y_test)) == 1:
         notes.append(
@@ -320,7 +331,7 @@ def _require_memory(jobs: list[_Job]) -> None:
 
 
 def _job_bytes(job: _Job) -> int:
-    """Bound the memory of one job: what its attacker reads, and what the attacker takes beside it."""
+    """Return a bound of the bytes of one job: its rows or inner products, and what the attacker takes besides."""
     n, m, d = len(job.at_train), len(job.at_test), job.rows.stages.before.shape[1]
     attacker = attacker_of(job.probe)
     if attacker.reads == "kernel":
@@ -331,14 +342,14 @@ def _job_bytes(job: _Job) -> int:
 def asked_for(
     labels: GuardedLabels, options: EvaluateOptions, probes: tuple[str, ...], forms: Iterable[str] | None = None
 ) -> Asked:
-    """Return the attributes, adversaries, probes and forms of rows whose figures a gate may expect.
+    """Return what gates expect to have been measured.
 
     Parameters
     ----------
-    labels : that are attacked
-    options : with the adversaries
-    probes : names in `ATTACKERS`
-    forms : those that are attacked; default: raw alone, if it is among those of the options
+    labels : with the guarded attributes
+    options : of the evaluation
+    probes : names of the attackers
+    forms : of the rows that are attacked; default: raw alone, if it is among those of the options
     """
     read = [attribute.name for attribute in labels.attributes if attribute.classes is not None]
     unread = [attribute.name for attribute in labels.attributes if attribute.classes is None]
