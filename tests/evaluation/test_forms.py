@@ -1,5 +1,7 @@
 """The forms in which rows are attacked, against float64 written out here."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,9 +15,10 @@ from salcli.data.splits import EvaluationSplit
 from salcli.errors import RowRangeError
 from salcli.evaluation.attack import attack
 from salcli.evaluation.forms import distinct, in_form, in_forms, notes_on_forms, scale_of, scale_rows
+from salcli.evaluation.learning import learning_curves
 from salcli.evaluation.stages import Stages
 from salcli.options import FORMS, EvaluateOptions
-from salcli.streaming.progress import Silent
+from salcli.streaming.progress import Advance, Progress, Silent
 
 Array = NDArray[Any]
 
@@ -104,11 +107,26 @@ def test_the_scale_is_taken_from_fitted_rows_and_from_all_where_none_is_in_memor
 N = 240
 
 
-def attacked(x: Array, y: Array, codes: Array, *forms: str) -> dict[tuple[str, str, str], float]:
+class Counted(Silent):
+    """Progress that knows how many attackers were trained."""
+
+    n_trained = 0
+
+    @contextmanager
+    def stage(self, name: str, total: int, unit: str = "rows") -> Iterator[Advance]:
+        self.n_trained += total
+        yield lambda _: None
+
+
+def attacked(
+    x: Array, y: Array, codes: Array, *forms: str, progress: Progress | None = None
+) -> dict[tuple[str, str, str], float]:
     labels = GuardedLabels("l.csv", (Attribute("g", codes, ("a", "b")),), None)
     train = np.arange(N // 2)
     split = EvaluationSplit.of(train, {"in-sample": train}, np.arange(N // 2, N), has_held_out=True)
-    results, notes = attack(stages(x, y), labels, split, ("linear",), EvaluateOptions(forms=forms), Silent())
+    results, notes = attack(
+        stages(x, y), labels, split, ("linear",), EvaluateOptions(forms=forms), progress or Silent()
+    )
     assert len(notes) == len(forms) - len({r.form for r in results})
     return {(r.form, r.probe, r.stage): r.accuracy for r in results}
 
@@ -131,6 +149,24 @@ def test_stages_that_are_the_raw_ones_share_their_figures() -> None:
     codes = (np.arange(N) % 2).astype(np.int32)
     x = rng.normal(size=(N, 6)) + codes[:, None]
     x /= np.linalg.norm(x, axis=1, keepdims=True)
-    found = attacked(x, x * rng.uniform(0.5, 2, (N, 1)), codes, "raw", "unit")
+    progress = Counted()
+    found = attacked(x, x * rng.uniform(0.5, 2, (N, 1)), codes, "raw", "unit", progress=progress)
+    assert progress.n_trained == 3
     assert found["unit", "linear", "before"] == found["raw", "linear", "before"] == found["unit", "linear", "after"]
     assert set(attacked(x, x, codes, "raw", "unit")) == {("raw", "linear", stage) for stage in ("before", "after")}
+
+
+def test_a_learning_curve_is_of_the_form_that_reads_most() -> None:
+    rng = np.random.default_rng(0)
+    n = 700
+    codes = (np.arange(n) % 2).astype(np.int32)
+    x = rng.normal(size=(n, 6))
+    x[:, 0] = 1e-3 * np.abs(rng.normal(size=n)) ** 4 * np.where(codes == 1, 1, -1)
+    labels = GuardedLabels("l.csv", (Attribute("g", codes, ("a", "b")),), None)
+    split = EvaluationSplit.of(np.arange(350), {"fresh": np.arange(350)}, np.arange(350, n), has_held_out=True)
+    options = EvaluateOptions(forms=("raw", "binary"))
+    results, _ = attack(stages(x), labels, split, ("linear",), options, Silent())
+    (curve,) = learning_curves(stages(x), labels, split, results, 0, Silent())
+    accuracy = {r.form: r.balanced_accuracy for r in results}
+    assert accuracy["raw"] < 0.95
+    assert (curve.form, curve.points[-1].mean) == ("binary", accuracy["binary"]) == ("binary", 1.0)
