@@ -423,6 +423,14 @@ class ApplyOptions(Record):
         return None if self.dtype is None else np.dtype(self.dtype)
 
 
+def _parse_counts(text: str) -> tuple[int, ...]:
+    """Read whole numbers with commas between."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError("expected whole numbers with commas between, such as 1000,1000") from None
+
+
 def _parse_shares(text: str) -> tuple[float, ...]:
     """Read `train,dev,test` shares, or `none`."""
     if text == "none":
@@ -454,6 +462,13 @@ class LabelCommandOptions(Record):
         metavar="T,D,T",
         parse=_parse_shares,
     )
+    bands: tuple[int, ...] = option(
+        (),
+        help="Words behind those at each end, which belong to the parts band1, band2 …: never fitted, but attacked.",
+        metavar="N,…",
+        parse=_parse_counts,
+        bounds=(1, None),
+    )
     name: str = option("label", help="Name of the label column.", metavar="COL", text=True)
     with_scores: bool = option(False, "--scores", help="Add the score as a column.")
     read: ReadOptions = field(default_factory=ReadOptions)
@@ -471,6 +486,8 @@ class LabelCommandOptions(Record):
         ):
             why = "expected three shares, train,dev,test, that add up to more than 0 and at most 1"
             raise ParameterError("split", self.split, why)
+        if self.bands and not self.split:
+            raise UsageError("`bands` are parts of the split column: leave `split=none` out")
         taken = ("word", "key", "id", "token", "split", "score", "")
         if self.name.strip().lower() in taken or set(self.name) & set(",;\t\r\n"):
             raise UsageError(f"`name={self.name!r}`: that column would not be taken for labels: choose another name")
@@ -498,6 +515,9 @@ class InspectOptions(Record):
 
 
 ADVERSARIES, POOLED = ("in-sample", "fresh"), "pooled"
+RAW = "raw"
+FORMS = (RAW, "unit", "float16", "int8", "binary")
+"""How rows are used: as they are, of length 1, rounded, quantized, or their signs."""
 REPORT_SUFFIXES = (".json", ".md", ".html", ".xml")
 MOST_STEPS = 1000
 
@@ -588,6 +608,15 @@ class EvaluateOptions(Record):
         metavar="P,…",
         parse=_listed,
     )
+    forms: tuple[str, ...] = option(
+        (RAW, "unit"),
+        "--as",
+        help="Attack the rows as they will be used: raw, unit (of length 1), float16, int8 (each column in "
+        "steps of its own), binary (signs). Gates judge all of them.",
+        metavar="F,…",
+        parse=_listed,
+        choices=FORMS,
+    )
     attacker_rows: int = option(
         10_000,
         "--attacker-rows",
@@ -602,7 +631,10 @@ class EvaluateOptions(Record):
         off="--no-learning-curve",
         help="Train the strongest attacker on fewer rows too, and extrapolate its accuracy to ten times as many.",
     )
-    quick: bool = option(False, help="One setting for each attacker, untuned: weak, so no gate on attackers passes.")
+    quick: bool = option(
+        False,
+        help="One setting for each attacker, untuned, and one form of the rows: weak, so no gate on attackers passes.",
+    )
     task: str | None = option(None, help="Column of the main task: accuracy and TPR gaps.", metavar="COL", text=True)
     similarity: tuple[str, ...] = option(
         (),
@@ -612,6 +644,18 @@ class EvaluateOptions(Record):
     )
     neighbors: tuple[str, ...] = option(
         (), help="Words whose neighbours are shown before and after.", metavar="W,…", parse=_listed, text=True
+    )
+    kept: bool = option(
+        True,
+        "--kept",
+        off="--no-kept",
+        help="Compare labelled rows with others: the nearest rows that stay, cosines, and what neighbours give away.",
+    )
+    bias: tuple[str, ...] = option(
+        (),
+        help="Bias tests before and after: weat1 to weat10, rnd, ripa, or a JSON file of word sets.",
+        metavar="TEST,…",
+        parse=_listed,
     )
     sweep: Sweep | None = option(  # noqa: RUF009 (a classmethod's name misleads the linter)
         None, help="Measure along k=FROM:TO or strength=FROM:TO:STEP.", metavar="P=A:B[:S]", parse=Sweep.parse
@@ -711,18 +755,25 @@ class EvaluateOptions(Record):
         return suffix[1:] if suffix in REPORT_SUFFIXES else self.report_format
 
     @property
+    def attacked_forms(self) -> tuple[str, ...]:
+        """The forms of the rows that are attacked: the first alone where attackers are not tuned."""
+        return self.forms[:1] if self.quick else self.forms
+
+    @property
     def fits_again(self) -> bool:
         """Whether erasers are fitted again: on samples or folds of the rows, or with another k."""
         of_k = self.sweep is not None and self.sweep.parameter == "k"
         return self.repeats is not None or self.folds is not None or of_k
 
     def __post_init__(self) -> None:
-        for name in ("adversaries", "probes", "similarity", "neighbors", "reports"):
+        for name in ("adversaries", "probes", "forms", "similarity", "neighbors", "bias", "reports"):
             if (given := getattr(self, name)) is not None:
                 object.__setattr__(self, name, tuple(dict.fromkeys(given)))
         super().__post_init__()
         if not self.adversaries:
             raise ParameterError("adversaries", (), f"expected {', '.join(ADVERSARIES)} or {POOLED}")
+        if not self.forms:
+            raise ParameterError("forms", (), f"expected some of {', '.join(FORMS)}")
         self._require_companions()
         self._require_folds()
 
@@ -764,8 +815,9 @@ class EvaluateOptions(Record):
         """
         if has_eraser and self.against is not None:
             raise UsageError("`eraser` and `against` exclude each other: give one")
-        if not has_labels and not (self.similarity or self.neighbors or self.min_neighbors_kept is not None):
-            raise UsageError("missing LABELS (only `similarity` and `neighbors` do without)")
+        needs_none = self.similarity or self.bias or self.neighbors or self.min_neighbors_kept is not None
+        if not (has_labels or needs_none):
+            raise UsageError("missing LABELS (only `similarity`, `bias` and `neighbors` do without)")
         if self.neighbors and not has_eraser and self.against is None:
             raise UsageError("`neighbors` compares before with after: give `eraser` or `against`")
         if (self.sweep is not None or self.repeats is not None) and not (has_eraser and has_labels):

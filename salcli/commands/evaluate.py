@@ -6,6 +6,8 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
+
 from salcli.commands.folds import evaluate_folds
 from salcli.commands.sweep import Again, repeat_fits, require_repeatable, sweep
 from salcli.data.hashes import HASH_ALGORITHMS, FileHash
@@ -17,9 +19,11 @@ from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.erasers.kernel_scale import dissimilarity_doubt
 from salcli.errors import located, warn
 from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors, require_attackers
+from salcli.evaluation.bands import attack_bands
 from salcli.evaluation.base import BeforeAfter, Labelled
 from salcli.evaluation.baseline import Baseline
 from salcli.evaluation.duplicates import doubts_of_copies, notes_on_copies, without_copies
+from salcli.evaluation.forms import INT8, distinct, scale_of, scale_rows
 from salcli.evaluation.gates import (
     Asked,
     Judge,
@@ -114,7 +118,16 @@ def evaluate(
     options.require_inputs(has_labels=labels is not None, has_eraser=eraser is not None)
     for path in options.reports:
         sets = (column_of(name)[0] for name in options.similarity)
-        read = (embeddings, labels, eraser, options.against, options.baseline, options.read.keys_file, *sets)
+        read = (
+            embeddings,
+            labels,
+            eraser,
+            options.against,
+            options.baseline,
+            options.read.keys_file,
+            *sets,
+            *options.bias,
+        )
         atomic.check_output(path, read)
     baseline = None if options.baseline is None else Baseline.read(options.baseline)
     artifact = None if eraser is None else read_artifact(eraser)
@@ -230,8 +243,9 @@ def assess(
                 require_same_labels(artifact, guarded, plan.fitted)
             require_repeatable(artifact, erasure, guarded, plan, options)
         plan, copies = without_copies(source, labels, row_of_label, plan, progress)
-        stages = stage_rows(source, erasure, row_of_label, plan.needed, progress)
-        rows = replace(rows, labelled=Labelled(labels, plan, stages))
+        needed = np.union1d(plan.needed, scale_rows(labels, plan, options))
+        stages = stage_rows(source, erasure, row_of_label, needed, progress)
+        rows = replace(rows, labelled=Labelled(labels, plan, stages, row_of_label))
         dissimilar = _dissimilar_rows(stages, plan)
         notes += [*notes_on(plan, labels, options), *dissimilar, *notes_on_copies(copies)]
         notes += note_on_splits(labels, matched, rule_of(artifact, labels, options))
@@ -241,10 +255,15 @@ def assess(
         notes += found
         untuned = (UNTUNED,) if options.quick else ()
         notes += untuned
-        asked = replace(asked_for(labels, options, probes), doubts=(*doubts_of_copies(copies), *dissimilar, *untuned))
+        forms = distinct(stages, options.attacked_forms)
+        asked = replace(
+            asked_for(labels, options, probes, forms), doubts=(*doubts_of_copies(copies), *dissimilar, *untuned)
+        )
         report = replace(
             report, duplicates=copies, probes=results, measures=measures | run_measures(rows, needs_labels=True)
         )
+        bands = attack_bands(stages, labels, plan, results, options.seed, progress)
+        report = replace(report, bands=bands, int8=scale_of(stages, plan.fitted) if INT8 in forms else None)
         report = replace(report, learning=_learning(report, stages, labels, plan, options, progress))
         if artifact is not None:
             again = Again(source, labels, guarded, artifact, erasure, stages, plan, row_of_label, rows)
@@ -292,7 +311,8 @@ def _in_folds(
     measures = {**report.measures, **found.measures}
     report = replace(report, folds=found.folds, duplicates=found.duplicates, probes=found.probes, measures=measures)
     untuned = (UNTUNED,) if options.quick else ()
-    asked = replace(asked_for(labels, options, probes), doubts=(*found.doubts, *untuned))
+    forms = dict.fromkeys(result.form for result in found.probes)
+    asked = replace(asked_for(labels, options, probes, forms), doubts=(*found.doubts, *untuned))
     return report, asked, (*found.notes, *untuned)
 
 
@@ -309,9 +329,10 @@ def _gates(
 ) -> list[Gate]:
     stage, task = report.judged_stage, report.of(TASK)
     judge = Judge(options.confidence if options.judge == "bounds" else None, options.min_pairs, n_settings)
-    gates = [accuracy_gate(g.limit, g.probe, asked, report.probes, stage, judge) for g in options.max_accuracy]
-    gates += [gain_gate(g.limit, g.probe, asked, report.probes, stage, judge) for g in options.max_gain]
-    gates += [leak_gate(g.limit, g.probe, asked, report.probes, stage, judge) for g in options.max_leak]
+    attackers = (*report.probes, *report.bands)
+    gates = [accuracy_gate(g.limit, g.probe, asked, attackers, stage, judge) for g in options.max_accuracy]
+    gates += [gain_gate(g.limit, g.probe, asked, attackers, stage, judge) for g in options.max_gain]
+    gates += [leak_gate(g.limit, g.probe, asked, attackers, stage, judge) for g in options.max_leak]
     if options.max_leak_increase is not None and baseline is not None:
         gates.append(leak_increase_gate(options.max_leak_increase, baseline, asked, report.probes, stage, judge))
     if options.max_tpr_gap is not None:

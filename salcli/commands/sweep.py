@@ -207,9 +207,13 @@ def _written(erasure: Erasure) -> Eraser:
 def _measured(
     again: Again, erasure: Erasure, stages: Stages, plan: EvaluationSplit, options: EvaluateOptions
 ) -> Measurement:
-    """Return figures of the later stage of an erasure: attackers by the plan of its fit, measures by the first plan."""
+    """Return figures of the later stage of an erasure: attackers by the plan of its fit, measures by the first plan.
+
+    Rows are attacked in the first of the forms alone: a sweep is long.
+    """
     probes = tuple(name for name in chosen_probes(again.artifact, options) if name in names_of("vectors"))
-    results, _ = attack(stages, again.labels, plan, probes, options, Silent(), "after")
+    one_form = replace(options, forms=options.forms[:1])
+    results, _ = attack(stages, again.labels, plan, probes, one_form, Silent(), "after")
     labelled = Labelled(again.labels, again.plan, stages)
     rows = BeforeAfter(again.source, erasure, options, labelled, cache=again.rows.cache)
     return Measurement(probes=results, measures=run_swept(rows))
@@ -297,7 +301,7 @@ def _parameters_of(artifact: Artifact, *, k: int | None) -> Any:
 def _figures(found: Measurement) -> Iterator[tuple[str, float]]:
     """Yield name and value of each figure that is defined."""
     for probe in found.probes:
-        yield f"{probe.attribute}, {probe.probe}, {probe.adversary}: accuracy", probe.accuracy
+        yield f"{probe.attribute}, {probe.attacker}: accuracy", probe.accuracy
     for measure, record in recorded(found):
         for figure in measure.figures(record):
             yield figure.name, figure.value

@@ -6,8 +6,8 @@ within the limit: all must be, so none is corrected. It fails if one bound on th
 it is undecided.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import hypot, inf, isfinite, sqrt
 
 from salcli.evaluation.attackers import base_name
@@ -15,10 +15,11 @@ from salcli.evaluation.baseline import Baseline
 from salcli.evaluation.evidence import Estimate, Evidence, Magnitude, Share, rows_needed
 from salcli.evaluation.main_task import Task
 from salcli.evaluation.neighbors import Neighbors
-from salcli.evaluation.report import Gate, ProbeResult
+from salcli.evaluation.report import Gate, ProbeResult, reader
 from salcli.evaluation.shares import difference
 from salcli.evaluation.similarity import SimilarityChange
 from salcli.evaluation.text import decimal, listed
+from salcli.options import RAW
 
 LEAST_USABLE = 0.8
 """Share of the test rows that must be of classes which were trained on."""
@@ -36,6 +37,8 @@ class Asked:
     """Guarded attributes that no attacker reads."""
     doubts: tuple[str, ...] = ()
     """Why no gate on labelled rows can pass."""
+    forms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By probe, the forms of the rows that it reads; raw alone where none is named."""
 
 
 @dataclass(frozen=True)
@@ -190,12 +193,12 @@ def leak_increase_gate(
         then = baseline.leaks.get(attribute)
         if then is None:
             return failed(name, limit, f"{baseline.path}: no attacker of {attribute}")
-        if missing := sorted(then.attackers - {f"{r.adversary} {r.probe}" for r in mine}):
+        if missing := sorted(then.attackers - {f"{r.adversary} {r.reader}" for r in mine}):
             return failed(name, limit, f"{baseline.path}: the {listed(missing, 3)} attacker of {attribute} is not here")
         worst = max(mine, key=lambda r: r.leak)
         error = inf if worst.leak_error is None else hypot(worst.leak_error, then.error)
         value = worst.leak - then.leak
-        reason = f"{attribute}: {worst.leak:.3g} ({worst.adversary} {worst.probe}), {then.leak:.3g} in {baseline.path}"
+        reason = f"{attribute}: {worst.leak:.3g} ({worst.adversary} {worst.reader}), {then.leak:.3g} in {baseline.path}"
         measured.append(Measured(Estimate(value, error), value, worst.n_test, reason))
     return judge.gate(name, limit, measured)
 
@@ -357,7 +360,7 @@ def _probe_gate(
     worst = max(judged, key=lambda r: max((each.value for each in figures(r)), default=-inf), default=None)
     if worst is None:
         return gate
-    return replace(gate, decided_by=f"{worst.attribute}, {worst.probe}, {worst.adversary}")
+    return replace(gate, decided_by=f"{worst.attribute}, {worst.attacker}")
 
 
 def _accuracies(of: ProbeResult) -> Sequence[Measured]:
@@ -368,7 +371,7 @@ def _accuracy(of: ProbeResult, less: float) -> Measured:
     n = of.n_test if of.n_effective is None else of.n_effective
     n_right = round(of.leakage * of.n_test) * (n / of.n_test)
     share = Share(n_right, n, less, of.n_test / n)
-    flipped = f"{of.probe}, {of.adversary}: right in {of.accuracy:.3g}, flipped in {of.leakage:.3g}"
+    flipped = f"{of.attacker}: right in {of.accuracy:.3g}, flipped in {of.leakage:.3g}"
     value = difference(of.leakage, less) if less else of.leakage
     return Measured(share, value, of.n_test, flipped if of.is_flipped else "")
 
@@ -378,7 +381,7 @@ def _gains(of: ProbeResult) -> Sequence[Measured]:
     if of.n_test_classes < 2:
         return (accuracy,)
     balanced = of.balanced_leakage - 1 / of.n_test_classes
-    why = f"{of.probe}, {of.adversary}: balanced accuracy {of.balanced_accuracy:.3g}"
+    why = f"{of.attacker}: balanced accuracy {of.balanced_accuracy:.3g}"
     return accuracy, Measured(Estimate(balanced, of.balanced_error), balanced, of.n_test, why)
 
 
@@ -388,7 +391,7 @@ def _leaks(of: ProbeResult) -> Sequence[Measured]:
         evidence: Evidence = Estimate(value, error)
         if name == "auc" and of.areas is not None:
             evidence = Magnitude(value, error, of.areas.chance)
-        why = f"{of.probe}, {of.adversary}, by {name if name != 'auc' else 'AUC'}"
+        why = f"{of.attacker}, by {name if name != 'auc' else 'AUC'}"
         found.append(Measured(evidence, max(0.0, value), of.n_test, why))
     return found
 
@@ -397,7 +400,12 @@ def _why_invalid(
     probe: str | None, due: Sequence[tuple[str, str, str]], judged: Sequence[ProbeResult], wanted: Asked
 ) -> list[str]:
     """Return why figures of attackers cannot be judged, if they cannot."""
-    measured = {(r.attribute, r.adversary, r.probe) for r in judged}
+    measured = {(r.attribute, r.adversary, r.reader) for r in judged}
+    due = [
+        (attribute, adversary, reader(name, form))
+        for attribute, adversary, name in due
+        for form in wanted.forms.get(name, (RAW,))
+    ]
     if not due:
         return [f"the {probe} probe was not requested" if probe else "nothing to judge"]
     if missing := [each for each in due if each not in measured]:

@@ -15,6 +15,7 @@ from salcli.evaluation.attackers.scores import silence_convergence_warnings, wil
 from salcli.evaluation.readings import Vectors
 from salcli.evaluation.report import NotRetrained, ProbeResult
 from salcli.evaluation.stages import Array, Stages
+from salcli.options import RAW
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,7 @@ class TrainedBefore:
 def trained_before(
     stages: Stages, labels: GuardedLabels, split: EvaluationSplit, results: Sequence[ProbeResult], seed: int
 ) -> Iterator[TrainedBefore]:
-    """Yield the attackers on vectors, trained before erasure with the settings that were chosen there.
+    """Yield the attackers on vectors, trained before erasure on raw rows, with the settings that were chosen there.
 
     Parameters
     ----------
@@ -53,7 +54,12 @@ def trained_before(
     attributes = {each.name: each for each in labels.attributes if each.classes is not None}
     for result in results:
         attacker = attacker_of(result.probe)
-        if result.stage != "before" or attacker.reads != "vectors" or result.attribute not in attributes:
+        if (
+            result.stage != "before"
+            or result.form != RAW
+            or attacker.reads != "vectors"
+            or result.attribute not in attributes
+        ):
             continue
         attribute = attributes[result.attribute]
         at_train, at_test = stages.at(split.trainers[result.adversary]), stages.at(split.test)

@@ -2,7 +2,17 @@
 
 from salcli.data.digests import labels_digest, rows_digest
 from salcli.data.labels import GuardedLabels, Index
-from salcli.data.splits import DEV_NAMES, FRESH, IN_SAMPLE, TEST, TEST_ROWS, EvaluationSplit, SplitRule, split_counts
+from salcli.data.splits import (
+    BAND,
+    DEV_NAMES,
+    FRESH,
+    IN_SAMPLE,
+    TEST,
+    TEST_ROWS,
+    EvaluationSplit,
+    SplitRule,
+    split_counts,
+)
 from salcli.erasers.artifact import Artifact
 from salcli.errors import AlignmentError, UsageError
 from salcli.options import DEFAULT_FIT_SPLIT, EvaluateOptions, require_split
@@ -74,7 +84,8 @@ def note_on_splits(labels: GuardedLabels, matched: Index, rule: SplitRule) -> tu
     if labels.splits is None or rule.fit_split is None:
         return ()
     used = {rule.fit_split, *DEV_NAMES, TEST}
-    others = {name: n for name, n in split_counts(labels, matched).items() if name not in used}
+    counts = split_counts(labels, matched)
+    others = {name: n for name, n in counts.items() if name not in used and not BAND.fullmatch(name)}
     if not others:
         return ()
     shown = ", ".join(f"{name!r} ({n:,} rows)" for name, n in list(others.items())[:MOST_NAMES])
