@@ -233,7 +233,7 @@ def _refitted(again: Again, index: Index, progress: Progress, *, k: int | None =
     chosen = again.guarded.restricted_to(index)
     rows = LabelledSource.of(again.source, chosen, again.row_of_label[index])
     seed = again.artifact.rule.seed
-    fit = method.fit(rows, parameters, task=None, seed=seed, engine=current_engine(), progress=progress)
+    fit = method.fit(rows, parameters, task=chosen.task, seed=seed, engine=current_engine(), progress=progress)
     return fit.eraser.to_features()
 
 

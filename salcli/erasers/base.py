@@ -187,7 +187,8 @@ class Method(Protocol):
     summary: str
     """When to use it, in one line."""
     Parameters: type
-    """A frozen dataclass of `option` fields, from which the command line is generated."""
+    """A frozen dataclass of `option` fields, from which the command line is generated. If it has a field `task`, that
+    names the column of the main task, which `fit` then receives."""
 
     def fit(
         self,
@@ -246,6 +247,7 @@ METHODS: Registry[Method] = Registry(
     {
         "sal": "salcli.erasers.sal:METHOD",
         "leace": "salcli.erasers.leace:METHOD",
+        "splince": "salcli.erasers.splince:METHOD",
         "ksal": "salcli.erasers.ksal:METHOD",
     }
 )

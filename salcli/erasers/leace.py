@@ -4,21 +4,14 @@ x' = x − W⁻¹ P W (x − μ) with W = Σ_xx^(−1/2) and P the orthogonal pr
 affine maps after which x' and z are uncorrelated it changes x least, in every norm that an inner product gives.
 """
 
-import numpy as np
-from numpy.typing import NDArray
-
 from salcli.data.labels import Attribute
 from salcli.erasers.base import Fit, SpectralParameters, choose_k
 from salcli.erasers.linear import LinearEraser
-from salcli.errors import RankError
-from salcli.linalg.decompositions import numerical_rank, symmetric_eigen, thin_svd
+from salcli.erasers.whitening import Whitening, require_rank
 from salcli.linalg.moments import SecondMoments
 from salcli.streaming.engine import Engine
 from salcli.streaming.passes import LabelledSource, fold
 from salcli.streaming.progress import Progress
-
-Array = NDArray[np.float64]
-LEAST_EIGENVALUE = 1e-7  # of the largest: smaller ones are raised to it, so that W is invertible and W⁻¹ W = I
 
 
 class LEACEMethod:
@@ -70,22 +63,9 @@ def fit_leace(moments: SecondMoments, k: int | None = None, *, alpha: float | No
     """
     cross = moments.cross
     cross.require_finite()
-    values, vectors = symmetric_eigen(moments.covariance())
-    values = np.maximum(values, LEAST_EIGENVALUE * values[0])
-    if values[0] <= 0:
-        raise RankError(f"zero covariance (rank 0): the embeddings do not vary on these {cross.n:,} rows")
-    root = np.sqrt(values)
-    whitened = vectors @ ((vectors.T @ cross.cross_covariance()) / root[:, None])  # W Σ_xz
-    u, s, _ = thin_svd(whitened)
-    floor = cross.rounding_floor() / root[-1]  # rounding of Σ_xz, multiplied by at most ‖W‖
-    rank = numerical_rank(s, whitened.shape, floor)
-    if rank == 0:
-        raise RankError(
-            f"zero covariance (rank 0): the embeddings do not vary with the labels on these {cross.n:,} rows "
-            f"(largest singular value {s[0] if len(s) else 0.0:.3g}, of which rounding may be {floor:.3g}); "
-            "there is nothing to remove"
-        )
+    whitening = Whitening.of(moments)
+    u, s, rank, floor = whitening.covarying(cross.cross_covariance(), cross)
+    require_rank(rank, s, floor, cross.n)
     chosen, rule = choose_k(s, rank, k, alpha)
-    in_basis = vectors.T @ u[:, :chosen]
-    left, right = vectors @ (in_basis * root[:, None]), vectors @ (in_basis / root[:, None])
-    return Fit(LinearEraser(cross.mean_x, left, right), s, rank, rule)
+    directions = u[:, :chosen]
+    return Fit(LinearEraser(cross.mean_x, whitening.inverse(directions), whitening(directions)), s, rank, rule)
