@@ -248,6 +248,7 @@ METHODS: Registry[Method] = Registry(
         "sal": "salcli.erasers.sal:METHOD",
         "leace": "salcli.erasers.leace:METHOD",
         "splince": "salcli.erasers.splince:METHOD",
+        "inlp": "salcli.erasers.inlp:METHOD",
         "ksal": "salcli.erasers.ksal:METHOD",
     }
 )
