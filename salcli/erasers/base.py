@@ -299,6 +299,7 @@ class ProjectionParameters(SpectralParameters):
     center: bool = option(True, off="--no-center", help="Centre X and Z first; the paper does not.")
     keep_mean: bool = option(
         False,
+        off="--no-keep-mean",
         help="Set removed coordinates to their mean instead of 0, for models that stay as they are. Rows that are "
         "divided by their length afterwards can be read then.",
     )

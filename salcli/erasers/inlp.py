@@ -44,7 +44,9 @@ class INLPParameters(Record):
         bounds=(2, None),
     )
     keep_mean: bool = option(
-        False, help="Set removed coordinates to their mean instead of 0, for models that stay as they are."
+        False,
+        off="--no-keep-mean",
+        help="Set removed coordinates to their mean instead of 0, for models that stay as they are.",
     )
 
 
