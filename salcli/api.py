@@ -1,4 +1,4 @@
-"""What a notebook or a pipeline uses: array functions over the same moments and methods as the command line."""
+"""The Python interface: functions of arrays, with the same moments and methods as the command line."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def fit(
     method : a name that `salcli methods` lists
     numeric : whether y holds numbers instead of classes
     task : `[n]` classes of the main task, None where there is none, for methods that keep one
-    seed : of every random choice
+    seed : of the random number generator
     parameters : of the method, as `salcli fit --method NAME --help` lists them
 
     Returns

@@ -1,9 +1,9 @@
 """INLP: iterative nullspace projection (Ravfogel, Elazar, Gonen, Twiton & Goldberg, ACL 2020).
 
-Round after round a linear classifier of the guarded classes is trained on rows without the directions found so far, and
-its normals are added to them. The removed directions are kept as an orthonormal basis, so that the eraser is an exact
-orthogonal projection on the intersection of all nullspaces. It ends when the classifier reads no more than a blind
-guess of held-out rows of the fit: a fixed number of rounds takes the main task to chance as well.
+In each round a linear classifier of the guarded classes is trained on rows without the directions found so far, and its
+normals are added to them. The directions are an orthonormal basis, so that the eraser is an exact orthogonal projection
+on the intersection of all nullspaces. The rounds end when the accuracy on held-out rows of the fit is at chance: a
+fixed number of rounds takes the main task to chance as well.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from salcli.data.labels import Attribute
 from salcli.erasers.base import Fit
 from salcli.erasers.linear import LinearEraser
-from salcli.erasers.readers import Reading, Sample
+from salcli.erasers.linear_probes import ProbeRows, ProbeScore
 from salcli.errors import RankError
 from salcli.linalg.decompositions import thin_svd
 from salcli.linalg.moments import CrossMoments
@@ -24,7 +24,7 @@ from salcli.streaming.passes import LabelledSource, fold
 from salcli.streaming.progress import Progress
 
 Array = NDArray[np.float64]
-SAME = 1e-6  # of the largest singular value: normals that add less to the others are the same direction
+SAME = 1e-6  # of the largest singular value: normals with less are linearly dependent on others
 
 
 @dataclass(frozen=True)
@@ -33,28 +33,28 @@ class INLPParameters(Record):
 
     rounds: int = option(
         35,
-        help="Most rounds; fewer are run where the classifier reads no more than chance of held-out rows of the fit.",
+        help="Most rounds; they end earlier if the accuracy on held-out rows of the fit is at chance.",
         metavar="N",
         bounds=(1, None),
     )
     training_rows: int | None = option(
         None,
-        help="Most rows that train the classifiers, in memory, stratified by class; default: as many as 128 MiB hold.",
+        help="Most training rows of the classifiers, stratified by class; default: as many as 128 MiB of memory hold.",
         metavar="N",
         bounds=(2, None),
     )
     keep_mean: bool = option(
         False,
         off="--no-keep-mean",
-        help="Set removed coordinates to their mean instead of 0, for models that stay as they are.",
+        help="Set removed coordinates to their mean instead of 0, for models that are not retrained.",
     )
 
 
 class INLPMethod:
-    """Removes the normals of linear classifiers, round after round: a pass for means, others for rows that train."""
+    """Removes the normals of linear classifiers, round after round; passes for the mean and for the training rows."""
 
     name = "inlp"
-    summary = "the paper's rival: takes off what linear classifiers use, one after the other; slower, removes more"
+    summary = "trains linear classifiers and removes their normals, round after round: slower, removes more directions"
     Parameters = INLPParameters
 
     def fit(
@@ -71,20 +71,20 @@ class INLPMethod:
 
         Raises
         ------
-        LabelError : an attribute is numeric, or too few rows are there to hold any out
-        RankError : a classifier reads no more than chance of the rows as they are
+        LabelError : an attribute is numeric, or a class has too few rows to hold any out
+        RankError : the accuracy is at chance before anything is removed
         RangeError : values whose squares float64 cannot hold
         """
-        sample = Sample.of(rows, parameters.training_rows, seed, progress, method=self.name)
+        sample = ProbeRows.of(rows, parameters.training_rows, seed, progress, method=self.name)
         moments = fold(rows, CrossMoments, engine, progress)
         moments.require_finite()
         basis, rounds = _rounds(sample, parameters.rounds, progress)
         mean = moments.mean_x if parameters.keep_mean else np.zeros_like(moments.mean_x)
-        n_rounds, is_at_chance = len(rounds) - 1, all(reading.is_at_chance for reading in rounds[-1])
+        n_rounds, is_at_chance = len(rounds) - 1, all(score.is_at_chance for score in rounds[-1])
         about = {
             "n_rounds": n_rounds,
-            "accuracies": [[reading.accuracy for reading in readings] for readings in rounds],
-            "chance": [reading.chance for reading in rounds[0]],
+            "accuracies": [[score.accuracy for score in scores] for scores in rounds],
+            "chance": [score.chance for score in rounds[0]],
             "is_at_chance": is_at_chance,
             "n_train": len(sample.train),
             "n_held_out": len(sample.held_out),
@@ -98,19 +98,19 @@ class INLPMethod:
 METHOD = INLPMethod()
 
 
-def _rounds(sample: Sample, most: int, progress: Progress) -> tuple[Array, list[tuple[Reading, ...]]]:
-    """Return the removed directions `[d, k]`, and what was read in each round and at the end.
+def _rounds(sample: ProbeRows, most: int, progress: Progress) -> tuple[Array, list[tuple[ProbeScore, ...]]]:
+    """Return the removed directions `[d, k]`, and the scores in each round and after the last.
 
     Raises
     ------
-    RankError : nothing is read in the first round
+    RankError : all scores of the first round are at chance
     """
     d = sample.train.shape[1]
-    basis, rounds = np.zeros((d, 0)), list[tuple[Reading, ...]]()
+    basis, rounds = np.zeros((d, 0)), list[tuple[ProbeScore, ...]]()
     with progress.stage("inlp", most, "rounds") as advance:
         for _ in range(most + 1):
-            rounds.append(sample.read(basis))
-            found = [reading.planes.normals for reading in rounds[-1] if not reading.is_at_chance]
+            rounds.append(sample.scores(basis))
+            found = [score.planes.normals for score in rounds[-1] if not score.is_at_chance]
             if len(rounds) > most or not found or basis.shape[1] == d:
                 break
             basis = extended(basis, np.hstack(found))
@@ -118,25 +118,25 @@ def _rounds(sample: Sample, most: int, progress: Progress) -> tuple[Array, list[
     if not basis.shape[1]:
         named = ", ".join(f"{r.name} {r.accuracy:.3f} (chance {r.chance:.3f})" for r in rounds[0])
         raise RankError(
-            f"a linear classifier reads no more than chance of {len(sample.held_out):,} held-out rows of the fit, by "
-            f"balanced accuracy: {named}; there is nothing to remove"
+            f"the balanced accuracy of a linear classifier on {len(sample.held_out):,} held-out rows of the fit is at "
+            f"chance: {named}; there is nothing to remove"
         )
     return basis, rounds
 
 
 def extended(basis: Array, normals: Array) -> Array:
-    """Return an orthonormal basis of further directions behind those there are.
+    """Return an orthonormal basis extended by further directions.
 
     Parameters
     ----------
     basis : `[d, k]` orthonormal
-    normals : `[d, p]` what is to be spanned too
+    normals : `[d, p]` directions that the result is to span too
 
     Returns
     -------
-    `[d, k + r]`, r ≤ p: directions that differ from others by rounding alone add none
+    `[d, k + r]`, with r ≤ p, as linearly dependent normals add none
     """
-    for _ in range(2):  # once more, for what cancellation leaves
+    for _ in range(2):  # twice, because of cancellation
         normals = normals - basis @ (basis.T @ normals)
     lengths = np.linalg.norm(normals, axis=0)
     u, s, _ = thin_svd(normals[:, lengths > 0] / lengths[lengths > 0])
@@ -150,16 +150,16 @@ def _strengths(moments: CrossMoments, basis: Array) -> Array:
     return np.sort(np.linalg.norm(moments.cross_covariance().T @ basis, axis=0))[::-1]
 
 
-def _doubts(rounds: list[tuple[Reading, ...]], is_at_chance: bool) -> tuple[str, ...]:
+def _doubts(rounds: list[tuple[ProbeScore, ...]], is_at_chance: bool) -> tuple[str, ...]:
     doubts = list[str]()
     if not is_at_chance:
         named = ", ".join(
             f"{r.name} {r.accuracy:.3f} (chance {r.chance:.3f})" for r in rounds[-1] if not r.is_at_chance
         )
         doubts.append(
-            f"after {len(rounds) - 1} rounds a linear classifier still reads held-out rows of the fit, by balanced "
-            f"accuracy: {named}; more `rounds` remove more"
+            f"after {len(rounds) - 1} rounds the balanced accuracy of a linear classifier on held-out rows of the fit is "
+            f"still above chance: {named}; more `rounds` remove more"
         )
-    if n := sum(not reading.planes.converged for readings in rounds for reading in readings):
+    if n := sum(not score.planes.converged for scores in rounds for score in scores):
         doubts.append(f"{n} of {sum(map(len, rounds))} classifiers of inlp did not converge")
     return tuple(doubts)

@@ -29,8 +29,10 @@ from salcli.streaming.passes import LabelledSource, fold
 from salcli.streaming.progress import Progress
 
 Array = NDArray[np.float64]
-LEAST_SINE = 0.05  # of the angle between task and guarded directions: below it, rows grow twentyfold
-NOTHING_KEPT = "the embeddings do not vary with the task {!r}: there is nothing to keep, and the fit is that of leace"
+LEAST_SINE = 0.05  # of the angle between task and guarded directions; at this value whitened rows can grow twentyfold
+NOTHING_KEPT = (
+    "the embeddings do not covary with the task {!r}: there is nothing to keep, and the eraser is that of leace"
+)
 
 
 @dataclass(frozen=True)
@@ -52,15 +54,15 @@ class SPLINCEParameters(SpectralParameters):
     keep_mean: bool = option(
         True,
         off="--no-keep-mean",
-        help="Set removed coordinates to their mean, for models that stay as they are, instead of 0.",
+        help="Set removed coordinates to their mean, for models that are not retrained, instead of 0.",
     )
 
 
 class SPLINCEMethod:
-    """Removes what is correlated with z, and keeps what is with the task; one pass over second moments."""
+    """Removes the covariance with z and keeps that with the task; one pass over second moments."""
 
     name = "splince"
-    summary = "as leace, and keeps the covariance with a main task exactly: for a task model that stays as it is"
+    summary = "like leace, and keeps the covariance with a main task exactly: for task models that are not retrained"
     Parameters = SPLINCEParameters
 
     def fit(
@@ -166,9 +168,9 @@ def fit_splince(
     v, sines, vt = thin_svd(a - b @ (b.T @ a))  # AᵀV = vtᵀ diag(sines)
     if sines[-1] < LEAST_SINE:
         raise RankError(
-            f"what covaries with the guarded labels is nearly what covaries with the task (an angle of "
-            f"{_degrees(sines[-1]):.2g}°, at least {_degrees(LEAST_SINE):.2g}° is needed): removing one and keeping "
-            "the other would blow the rows up; fit another task, or method leace"
+            f"the covariances with the guarded labels and with the task are nearly parallel (an angle of "
+            f"{_degrees(sines[-1]):.2g}°, at least {_degrees(LEAST_SINE):.2g}° is needed): to remove one and keep the "
+            "other would scale rows up; choose another task, or method leace"
         )
     chosen, rule = choose_k(s, rank, k, alpha)
     left, right = whitening.inverse(a[:, :chosen]), whitening((v @ (vt / sines[:, None]))[:, :chosen])

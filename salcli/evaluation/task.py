@@ -1,4 +1,4 @@
-"""The main task as a measure: its figures in the report, along a sweep, and at a glance."""
+"""The main task as a measure: its section of the report, its main figures, and its figures in sweeps."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -84,8 +84,8 @@ class MainTask(Measure[Task]):
             f"({len(record.classes):,} classes; {count(record.n_train)} training rows, {count(record.n_test)} test "
             f"rows). The true positive rate (TPR) of a class is the share of its rows that are recognised; it is "
             f"compared between the groups of {' and of '.join(visible(each.guarded) for each in record.every)}. "
-            "A gap of 0 is parity. Few rows make gaps of their own: groups are permuted within classes to learn what "
-            "chance alone gives."
+            "A gap of 0 is parity. Rates on few rows differ by chance: the gap that chance alone gives is estimated by "
+            "permuting groups within classes."
         )
         if record.accuracy.not_retrained is not None:
             lead += " Not retrained means: the classifier of the original embeddings, applied to the erased ones."
@@ -196,7 +196,7 @@ def class_rates(task: Task, of: GroupRates) -> tuple[tuple[str, ...], tuple[Clas
 
 
 def gap_name(groups: tuple[str, ...]) -> str:
-    """Return what a gap between `groups` is, as text."""
+    """Return the definition of the gap between `groups` as text."""
     return f"TPR of {groups[0]} less TPR of {groups[1]}" if len(groups) == 2 else "largest TPR less the smallest"
 
 

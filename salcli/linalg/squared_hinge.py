@@ -21,18 +21,18 @@ Spread = Callable[[Callable[[slice], Any], Iterable[slice]], Iterable[Any]]
 BLOCK_ELEMENTS = 1 << 20  # of a block of rows: it is read twice, so it should fit into a cache
 SAMPLED = 8  # rows for each dimension that the Hessian is estimated on
 TOLERANCE = 1e-5
-"""Of the gradient, in units of its size where the first step would classify all rows: about 1e-5 of each weight."""
+"""Of the gradient, in units of its largest possible size at the start."""
 MOST_STEPS = 500
 
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """What is to be told apart: one problem for two classes, else each class against the others."""
+    """Binary problems: one for two classes, otherwise each class against the rest."""
 
     signs: Floats
     """`[n, p]` 1 in the class of the problem, −1 in another."""
     weights: Floats
-    """`[n, p]` so that both sides of a problem weigh n / 2."""
+    """`[n, p]` with a sum of n / 2 on either side of a problem."""
 
     @classmethod
     def of(cls, codes: NDArray[Any], n_classes: int) -> Self:
@@ -83,7 +83,7 @@ def fit_squared_hinge(
     factors: Floats | None = None,
     spread: Spread = map,
 ) -> Hyperplanes:
-    """Return the classifiers of rows whose components along some directions are erased.
+    """Train classifiers on rows without their components along some directions.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def fit_squared_hinge(
     targets : of the rows
     gram : `[d, d]` about (1/n) Σ x xᵀ (see `gram_of`); it affects the number of steps alone
     penalty : C
-    removed : `[d, k]` orthonormal directions that the rows are without; the normals are at right angles to them
+    removed : `[d, k]` orthonormal directions that the rows are without; the normals are orthogonal to them
     factors : `[n]` what each row is multiplied by
     spread : maps a function over blocks of rows, perhaps on threads, keeping their order
 

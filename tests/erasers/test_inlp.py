@@ -17,7 +17,7 @@ from salcli.data.source import ArrayReader, Source
 from salcli.erasers.base import Fit
 from salcli.erasers.inlp import METHOD, INLPParameters, extended
 from salcli.erasers.linear import LinearEraser
-from salcli.erasers.readers import Reading, Sample
+from salcli.erasers.linear_probes import ProbeRows, ProbeScore
 from salcli.errors import LabelError, RankError
 from salcli.linalg.squared_hinge import Targets, fit_squared_hinge, gram_of
 from salcli.options import ApplyOptions, EvaluateOptions, FitOptions, Sweep
@@ -94,7 +94,7 @@ def test_rows_in_many_blocks_and_factors_give_the_same_classifier() -> None:
 def test_the_eraser_is_that_of_a_plain_loop_of_machines(c: int) -> None:
     x, codes = drawn(n=1200, c=c)
     fit = fitted(x, codes, rounds=3)
-    sample = Sample.of(labelled(x, codes), None, 0, Silent(), method="inlp")
+    sample = ProbeRows.of(labelled(x, codes), None, 0, Silent(), method="inlp")
     rows, codes_of_train = sample.train.astype(np.float64), sample.train_codes[0]
     basis = np.zeros((10, 0))
     for _ in range(fit.header["inlp"]["n_rounds"]):
@@ -139,7 +139,7 @@ def test_what_is_left_after_the_last_round_is_said() -> None:
     x, codes = drawn(d=30, shift=0.5)
     fit = fitted(x, codes, rounds=1)
     (doubt,) = fit.doubts
-    assert "after 1 rounds a linear classifier still reads held-out rows" in doubt
+    assert "after 1 rounds the balanced accuracy of a linear classifier on held-out rows" in doubt
     assert "g 0." in doubt
     assert not fit.header["inlp"]["is_at_chance"]
 
@@ -170,7 +170,7 @@ def test_several_attributes_are_each_trained_until_they_are_at_chance() -> None:
 
 def test_labels_that_carry_nothing_and_numbers_are_refused_in_one_line() -> None:
     x, codes = drawn()
-    with pytest.raises(RankError, match="no more than chance of 225 held-out rows.*nothing to remove"):
+    with pytest.raises(RankError, match="on 225 held-out rows of the fit is at chance.*nothing to remove"):
         fitted(x, np.random.default_rng(5).permutation(codes))
     numbers = GuardedLabels("y.csv", (Attribute("age", x[:, 0], None),), None)
     with pytest.raises(LabelError, match="y.csv: column 'age' is numeric, and inlp trains classifiers"):
@@ -188,7 +188,7 @@ def test_more_rows_than_may_train_are_sampled_by_class_and_counted() -> None:
     x, codes = drawn(n=2000)
     fit = fitted(x, codes, training_rows=300)
     assert (fit.header["inlp"]["n_train"], fit.header["inlp"]["n_held_out"]) == (300, 100)
-    sample = Sample.of(labelled(x, codes), 300, 0, Silent(), method="inlp")
+    sample = ProbeRows.of(labelled(x, codes), 300, 0, Silent(), method="inlp")
     assert_allclose(sample.train_codes[0].mean(), codes.mean(), atol=0.01)
     both = np.vstack([sample.train, sample.held_out])
     assert len(np.unique(both, axis=0)) == 400
@@ -205,7 +205,7 @@ def test_the_interval_of_a_reading_covers_chance_as_often_as_it_says() -> None:
     rng = np.random.default_rng(0)
     codes = np.repeat([0, 1], [60, 240])
     found = [
-        Reading.of("g", None, rng.integers(0, 2, 300), codes).is_at_chance  # type: ignore[arg-type]
+        ProbeScore.of("g", None, rng.integers(0, 2, 300), codes).is_at_chance  # type: ignore[arg-type]
         for _ in range(2000)
     ]
     assert_allclose(np.mean(found), 0.95, atol=0.015)

@@ -179,7 +179,7 @@ def test_the_first_k_directions_are_those_of_a_fit_with_k_and_keep_the_task() ->
 def test_a_task_that_is_nearly_the_guarded_attribute_is_refused_in_one_line() -> None:
     x, codes, _ = drawn(n=2000)
     z = one_hot(codes)
-    with pytest.raises(RankError, match="nearly what covaries with the task .an angle of") as found:
+    with pytest.raises(RankError, match="nearly parallel .an angle of") as found:
         fitted(x, z, z)
     assert "\n" not in str(found.value)
     with pytest.raises(RankError, match="an angle of"):  # more directions than there are
@@ -278,7 +278,7 @@ def test_a_task_with_one_class_is_refused_and_one_that_carries_nothing_is_warned
     np.save(folder / "twice.npy", np.vstack([rows, rows]))
     both = [f"{line.split(',')[0]},{job}" for job in "ab" for line in lines[1:]]
     (folder / "twice.csv").write_text("\n".join(["g,job", *both]))
-    with pytest.warns(SalcliWarning, match="do not vary with the task 'job'"):
+    with pytest.warns(SalcliWarning, match="do not covary with the task 'job'"):
         fit(str(folder / "twice.npy"), str(folder / "twice.csv"), str(folder / "e.npz"), options)
     assert read_artifact(str(folder / "e.npz")).header["kept_task"]["rank"] == 0
 

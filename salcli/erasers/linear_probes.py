@@ -1,4 +1,4 @@
-"""What linear classifiers read of the guarded classes, on rows in memory of which some are held out."""
+"""Linear classifiers of the guarded attributes, trained on rows in memory and scored on held-out rows."""
 
 import math
 from collections.abc import Sequence
@@ -19,16 +19,16 @@ from salcli.streaming.progress import Progress
 
 Array = NDArray[np.float64]
 HELD_OUT = 0.25
-"""Share of the rows in memory that classifiers are judged on, not trained."""
+"""Share of the rows in memory that classifiers are scored on and not trained on."""
 TRAINING_BYTES = 128 << 20
-"""Of float32 rows that train, unless it is said how many."""
+"""Most memory of the training rows, as float32, where their number is not given."""
 Z = 1.645
-"""Standard errors above chance from which on something is read: the one-sided 95 % point."""
+"""Standard errors above chance at which a score counts as above it: the one-sided 95 % point."""
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
-    """Rows in memory, centred, of a mean squared norm of d; and their classes."""
+class ProbeRows:
+    """Training and held-out rows in memory, centred and scaled to a mean squared norm of d, with their classes."""
 
     train: Floats
     """`[n, d]`"""
@@ -39,7 +39,7 @@ class Sample:
     held_out_codes: tuple[NDArray[np.int64], ...]
     attributes: tuple[Attribute, ...]
     gram: Array
-    """`[d, d]` about (1/n) Σ x xᵀ of the rows that train."""
+    """`[d, d]` about (1/n) Σ x xᵀ of the training rows."""
 
     @classmethod
     def of(
@@ -57,15 +57,15 @@ class Sample:
         Parameters
         ----------
         rows : whose attributes have classes
-        most : rows that train; None: as many as `TRAINING_BYTES` hold
+        most : training rows; None: as many as `TRAINING_BYTES` hold
         seed : of the sample
-        progress : shows the reading
+        progress : shows the reading of rows
         method : its name, for messages
-        is_unit : rows are divided by their lengths, and not centred
+        is_unit : divide rows by their lengths, and do not centre them
 
         Raises
         ------
-        LabelError : an attribute is numeric, or too few rows are there to hold any out
+        LabelError : an attribute is numeric, or a class has too few rows to hold any out
         """
         path, attributes = rows.labels.path, rows.labels.attributes
         for attribute in attributes:
@@ -92,50 +92,47 @@ class Sample:
         train, held_out = _scaled(train, held_out, is_unit=is_unit)
         return cls(train, held_out, codes, codes_out, attributes, gram_of(train))
 
-    def read(
-        self, removed: Array, at: Sequence[int] | None = None, *, is_unit: bool = False, penalty: float = 1.0
-    ) -> "tuple[Reading, ...]":
-        """Return what linear classifiers read of the rows without some directions.
+    def scores(self, removed: Array, *, is_unit: bool = False) -> "tuple[ProbeScore, ...]":
+        """Train a linear classifier of each attribute on rows without some directions, and score it.
 
         Parameters
         ----------
-        removed : `[d, k]` orthonormal
-        at : which attributes; default: all
-        is_unit : rows are divided by their lengths again
-        penalty : C of the classifiers
+        removed : `[d, k]` orthonormal directions
+        is_unit : divide the rows by their lengths afterwards
         """
         lengths = [_unit_factors(x, removed) if is_unit else None for x in (self.train, self.held_out)]
-        return tuple(self._reading(i, removed, lengths, penalty) for i in at or range(len(self.attributes)))
+        return tuple(self._score(i, removed, lengths) for i in range(len(self.attributes)))
 
-    def _reading(self, i: int, removed: Array, factors: Sequence[Floats | None], penalty: float) -> "Reading":
+    def _score(self, i: int, removed: Array, factors: Sequence[Floats | None]) -> "ProbeScore":
         attribute, codes = self.attributes[i], self.held_out_codes[i]
         targets = Targets.of(self.train_codes[i], len(attribute.classes or ()))
         planes = fit_squared_hinge(
-            self.train, targets, self.gram, penalty=penalty, removed=removed, factors=factors[0], spread=map_in_threads
+            self.train, targets, self.gram, removed=removed, factors=factors[0], spread=map_in_threads
         )
-        return Reading.of(attribute.name, planes, planes.predict(self.held_out, factors[1]), codes)
+        return ProbeScore.of(attribute.name, planes, planes.predict(self.held_out, factors[1]), codes)
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
-    """How well a linear classifier tells the classes of held-out rows."""
+class ProbeScore:
+    """The accuracy of a linear classifier on held-out rows."""
 
     name: str
     """Of the attribute."""
     planes: Hyperplanes
+    """The classifier."""
     accuracy: float
-    """Balanced: the mean recall of the classes, which weigh the same."""
+    """Balanced: the mean recall over classes."""
     error: float
     """Its standard error."""
     chance: float
-    """The accuracy of a blind guess: 1 / classes, the majority where classes are of one size."""
+    """1 / classes: the balanced accuracy of a constant, the majority rate if classes have the same size."""
 
     @classmethod
     def of(cls, name: str, planes: Hyperplanes, predicted: NDArray[Any], codes: NDArray[Any]) -> Self:
-        """Return the reading of held-out rows by their predicted and their true classes `[m]`."""
+        """Return the score of predicted classes `[m]` of held-out rows against their true classes, `codes` `[m]`."""
         classes, counts = np.unique(codes, return_counts=True)
         right = np.array([np.sum(predicted[codes == c] == c) for c in classes])
-        guarded = (right + 1) / (counts + 2)  # so that few rows, all right, still have an error
+        guarded = (right + 1) / (counts + 2)  # so that the error is not 0 where all rows of a class are right
         error = math.sqrt(float(np.sum(guarded * (1 - guarded) / counts))) / len(classes)
         return cls(name, planes, float(np.mean(right / counts)), error, 1 / len(classes))
 
@@ -146,13 +143,14 @@ class Reading:
 
 
 def _scaled(train: NDArray[Any], held_out: NDArray[Any], *, is_unit: bool) -> tuple[Floats, Floats]:
-    """Return both with one shift and one factor, those of the rows that train; unit rows are not shifted."""
+    """Return both as float32, centred and scaled alike: by mean and spread of the training rows, or to unit rows."""
     d = train.shape[1]
     if is_unit:
         return tuple(_unit(x) * np.float32(math.sqrt(d)) for x in (train, held_out))  # type: ignore[return-value]
-    mean = train.mean(axis=0, dtype=np.float64)
-    largest = max(float(np.max(np.abs(train - mean.astype(train.dtype)), initial=0.0)), np.finfo(np.float64).tiny)
-    found = [((x - mean.astype(x.dtype)) / x.dtype.type(largest)).astype(np.float32) for x in (train, held_out)]
+    kind = np.float32 if train.dtype.itemsize <= 4 else np.float64
+    mean = train.mean(axis=0, dtype=np.float64).astype(kind)
+    largest = max(kind(np.max(np.abs(train.astype(kind) - mean))), kind(np.finfo(kind).tiny))
+    found = [((x.astype(kind) - mean) / largest).astype(np.float32) for x in (train, held_out)]
     spread = math.sqrt(float(np.mean(np.square(found[0]), dtype=np.float64))) or 1.0
     for x in found:
         x /= np.float32(spread)
