@@ -16,6 +16,12 @@ def found_fields(header: dict[str, Any]) -> dict[str, str]:
             f"‖P‖₂ {found['norm']:.3g}, condition of AᵀV {found['condition']:.3g}, least angle of guarded and task "
             f"directions {found['angle']:.3g}°, Σ_xx shrunk by {found['shrinkage']:g}"
         )
+    if (unit := header.get("unit")) and unit["gaps"]:
+        ends = "equal to rounding" if unit["is_equal"] else "not yet equal"
+        fields["unit rows"] = (
+            f"{unit['n_rounds']} fits, class means {ends} (covariance with labels {unit['gaps'][0]:.2g} before, "
+            f"{unit['gaps'][-1]:.2g} after)"
+        )
     return fields | (_rounds(header) if "inlp" in header else {})
 
 

@@ -30,6 +30,8 @@ class Eraser(Protocol):
     """The arrays that an artifact holds of it."""
     keeps_space: ClassVar[bool] = True
     """Whether rows stay in their own space: with strength 0 they do not change."""
+    normalizes: ClassVar[bool] = False
+    """Whether rows are divided by their lengths, with any strength."""
     least_dtype: ClassVar[type[np.floating[Any]]] = np.float16
     """The narrowest dtype that holds its rows well."""
 
@@ -269,6 +271,7 @@ def find_method(name: str) -> Method:
 ERASERS: Registry[type[Eraser]] = Registry(
     {
         "linear": "salcli.erasers.linear:LinearEraser",
+        "unit": "salcli.erasers.unit:UnitEraser",
         "features": "salcli.erasers.kernel:FeatureEraser",
         "inner products": "salcli.erasers.kernel:KernelEraser",
     }

@@ -15,6 +15,7 @@ from salcli.data.labels import Attribute
 from salcli.erasers.base import Fit
 from salcli.erasers.linear import LinearEraser
 from salcli.erasers.linear_probes import ProbeRows, ProbeScore
+from salcli.erasers.unit import UnitEraser, UnitMap, require_unit, unit_option
 from salcli.errors import RankError
 from salcli.linalg.decompositions import thin_svd
 from salcli.linalg.moments import CrossMoments
@@ -48,6 +49,11 @@ class INLPParameters(Record):
         off="--no-keep-mean",
         help="Set removed coordinates to their mean instead of 0, for models that are not retrained.",
     )
+    unit: bool = unit_option()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_unit(self, keeps_mean=self.keep_mean)
 
 
 class INLPMethod:
@@ -75,10 +81,10 @@ class INLPMethod:
         RankError : the accuracy is at chance before anything is removed
         RangeError : values whose squares float64 cannot hold
         """
-        sample = ProbeRows.of(rows, parameters.training_rows, seed, progress, method=self.name)
-        moments = fold(rows, CrossMoments, engine, progress)
+        sample = ProbeRows.of(rows, parameters.training_rows, seed, progress, method=self.name, is_unit=parameters.unit)
+        moments = fold(rows, CrossMoments, engine, progress, UnitMap(rows.source.d) if parameters.unit else None)
         moments.require_finite()
-        basis, rounds = _rounds(sample, parameters.rounds, progress)
+        basis, rounds = _rounds(sample, parameters.rounds, progress, is_unit=parameters.unit)
         mean = moments.mean_x if parameters.keep_mean else np.zeros_like(moments.mean_x)
         n_rounds, is_at_chance = len(rounds) - 1, all(score.is_at_chance for score in rounds[-1])
         about = {
@@ -91,14 +97,16 @@ class INLPMethod:
         }
         rule = {"rounds": n_rounds}
         spectrum = _strengths(moments, basis)
-        eraser = LinearEraser(mean, basis, basis)
+        eraser = (UnitEraser if parameters.unit else LinearEraser)(mean, basis, basis)
         return Fit(eraser, spectrum, basis.shape[1], rule, header={"inlp": about}, doubts=_doubts(rounds, is_at_chance))
 
 
 METHOD = INLPMethod()
 
 
-def _rounds(sample: ProbeRows, most: int, progress: Progress) -> tuple[Array, list[tuple[ProbeScore, ...]]]:
+def _rounds(
+    sample: ProbeRows, most: int, progress: Progress, *, is_unit: bool
+) -> tuple[Array, list[tuple[ProbeScore, ...]]]:
     """Return the removed directions `[d, k]`, and the scores in each round and after the last.
 
     Raises
@@ -109,7 +117,7 @@ def _rounds(sample: ProbeRows, most: int, progress: Progress) -> tuple[Array, li
     basis, rounds = np.zeros((d, 0)), list[tuple[ProbeScore, ...]]()
     with progress.stage("inlp", most, "rounds") as advance:
         for _ in range(most + 1):
-            rounds.append(sample.scores(basis))
+            rounds.append(sample.scores(basis, is_unit=is_unit))
             found = [score.planes.normals for score in rounds[-1] if not score.is_at_chance]
             if len(rounds) > most or not found or basis.shape[1] == d:
                 break
@@ -157,8 +165,8 @@ def _doubts(rounds: list[tuple[ProbeScore, ...]], is_at_chance: bool) -> tuple[s
             f"{r.name} {r.accuracy:.3f} (chance {r.chance:.3f})" for r in rounds[-1] if not r.is_at_chance
         )
         doubts.append(
-            f"after {len(rounds) - 1} rounds the balanced accuracy of a linear classifier on held-out rows of the fit is "
-            f"still above chance: {named}; more `rounds` remove more"
+            f"after {len(rounds) - 1} rounds the balanced accuracy of a linear classifier on held-out rows of the fit "
+            f"is still above chance: {named}; more `rounds` remove more"
         )
     if n := sum(not score.planes.converged for scores in rounds for score in scores):
         doubts.append(f"{n} of {sum(map(len, rounds))} classifiers of inlp did not converge")

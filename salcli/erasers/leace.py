@@ -4,9 +4,16 @@ x' = x − W⁻¹ P W (x − μ) with W = Σ_xx^(−1/2) and P the orthogonal pr
 affine maps after which x' and z are uncorrelated it changes x least, in every norm that an inner product gives.
 """
 
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
 from salcli.data.labels import Attribute
 from salcli.erasers.base import Fit, SpectralParameters, choose_k
 from salcli.erasers.linear import LinearEraser
+from salcli.erasers.unit import fit_unit, require_unit, unit_option, unit_rounds_option
 from salcli.erasers.whitening import Whitening, require_rank
 from salcli.linalg.moments import SecondMoments
 from salcli.streaming.engine import Engine
@@ -14,17 +21,29 @@ from salcli.streaming.passes import LabelledSource, fold
 from salcli.streaming.progress import Progress
 
 
+@dataclass(frozen=True)
+class LEACEParameters(SpectralParameters):
+    """How LEACE is fitted."""
+
+    unit: bool = unit_option()
+    unit_rounds: int = unit_rounds_option()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_unit(self)
+
+
 class LEACEMethod:
     """Removes what is correlated with z by the smallest change of x; one pass over second moments (d² numbers)."""
 
     name = "leace"
     summary = "changes the embeddings least while it stops every linear classifier: for models that are not retrained"
-    Parameters = SpectralParameters
+    Parameters = LEACEParameters
 
     def fit(
         self,
         rows: LabelledSource,
-        parameters: SpectralParameters,
+        parameters: LEACEParameters,
         *,
         task: Attribute | None = None,  # noqa: ARG002 (the protocol has them)
         seed: int = 0,  # noqa: ARG002
@@ -32,11 +51,17 @@ class LEACEMethod:
         progress: Progress,
     ) -> Fit[LinearEraser]:
         """Fit LEACE to labelled rows (see `Method.fit`, and `fit_leace` for what is raised)."""
-        moments = fold(rows.standardized(is_centred=True), SecondMoments, engine, progress)
-        return fit_leace(moments, parameters.k, alpha=parameters.alpha)
+        moments_of = partial(fold, rows.standardized(is_centred=True), SecondMoments, engine, progress)
+        if parameters.unit:
+            return fit_unit(moments_of, fit_leace, _covariance, rows.source.d, parameters.unit_rounds)
+        return fit_leace(moments_of(), parameters.k, alpha=parameters.alpha)
 
 
 METHOD = LEACEMethod()
+
+
+def _covariance(moments: SecondMoments) -> NDArray[np.float64]:
+    return moments.cross.cross_covariance()
 
 
 def fit_leace(moments: SecondMoments, k: int | None = None, *, alpha: float | None = None) -> Fit[LinearEraser]:

@@ -11,6 +11,7 @@ trained afterwards without a penalty it changes nothing against LEACE: both have
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from salcli.data.labels import Attribute, smallest_code
 from salcli.erasers.base import Fit, SpectralParameters, choose_k
 from salcli.erasers.linear import LinearEraser
+from salcli.erasers.unit import fit_unit, require_unit, unit_option, unit_rounds_option
 from salcli.erasers.whitening import Whitening, require_rank
 from salcli.errors import LabelError, RankError, UsageError
 from salcli.linalg.decompositions import thin_svd
@@ -56,6 +58,12 @@ class SPLINCEParameters(SpectralParameters):
         off="--no-keep-mean",
         help="Set removed coordinates to their mean, for models that are not retrained, instead of 0.",
     )
+    unit: bool = unit_option()
+    unit_rounds: int = unit_rounds_option()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_unit(self)
 
 
 class SPLINCEMethod:
@@ -86,15 +94,27 @@ class SPLINCEMethod:
             raise UsageError("method splince keeps a main task: name its column by `task=COL`")
         rows = with_task(rows.standardized(is_centred=True), task)
         n_guarded = rows.labels.n_columns - len(rows.labels.attributes[-1].classes or ())
-        moments = fold(rows, SecondMoments, engine, progress)
-        fit = fit_splince(
-            moments,
-            n_guarded,
-            parameters.k,
-            alpha=parameters.alpha,
-            shrinkage=parameters.shrinkage,
-            keep_mean=parameters.keep_mean,
-        )
+        moments_of = partial(fold, rows, SecondMoments, engine, progress)
+
+        def fitted(moments: SecondMoments) -> Fit[LinearEraser]:
+            return fit_splince(
+                moments,
+                n_guarded,
+                parameters.k,
+                alpha=parameters.alpha,
+                shrinkage=parameters.shrinkage,
+                keep_mean=parameters.keep_mean,
+            )
+
+        def covariance(moments: SecondMoments) -> Array:
+            return moments.cross.cross_covariance()[:, :n_guarded]
+
+        fit: Fit[LinearEraser]
+        if parameters.unit:
+            fit = fit_unit(moments_of, fitted, covariance, rows.source.d, parameters.unit_rounds)
+            fit.header["projection"]["norm"] = projection_norm(fit.eraser.left, fit.eraser.right)
+        else:
+            fit = fitted(moments_of())
         fit.header["kept_task"] |= {"name": task.name, "classes": list(task.classes or ())}
         if fit.header["kept_task"]["rank"] == 0:
             fit = replace(fit, doubts=(NOTHING_KEPT.format(task.name),))

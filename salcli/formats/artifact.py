@@ -240,6 +240,7 @@ ROWS: dict[str, Check] = {
 }
 FOUND: dict[str, dict[str, Check]] = {
     "kept_task": {"name": _is_text, "classes": _is_list(_is_text), "rank": _is_count},
+    "unit": {"n_rounds": _is_count, "gaps": _is_list(_is_number), "is_equal": _is_flag},
     "inlp": {
         **dict.fromkeys(("n_rounds", "n_train", "n_held_out"), _is_count),
         "accuracies": _is_list(_is_list(_is_number)),
