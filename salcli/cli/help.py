@@ -14,7 +14,13 @@ HELP_FLAGS = {"help_option_names": ["-h", "--help"]}
 MAIN, LABELS, READING, GENERAL = "Options", "Labels", "Reading the embeddings", "General"
 _FIT = (
     (MAIN, ("output", "attributes", "method", "holdout", "sample")),
-    ("Options of the method", ("k", "alpha", "kernel", "gamma", "degree", "coef0", "landmarks", "center", "keep_mean")),
+    (
+        "Options of the method",
+        (
+            *("task", "k", "alpha", "rounds", "training_rows", "shrinkage"),
+            *("kernel", "gamma", "degree", "coef0", "landmarks", "center", "keep_mean", "unit", "unit_rounds"),
+        ),
+    ),
 )
 GROUPS: dict[str, tuple[Group, ...]] = {
     "label": ((MAIN, ("output", "directions", "top", "split", "bands", "by", "limit", "name", "with_scores")),),

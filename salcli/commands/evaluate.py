@@ -195,7 +195,9 @@ def _tables(
     table = settle_index(read_table(labels, columns, progress), source)
     if artifact is None or not options.fits_again or artifact.guards(table):
         return table, None
-    as_fitted = artifact.label_options(replace(options.labels, attributes=(), numeric=(), task=None), str(eraser))
+    as_fitted = artifact.label_options(
+        replace(options.labels, attributes=(), numeric=(), task=artifact.task), str(eraser)
+    )
     return table, settle_index(read_table(labels, as_fitted, progress), source)
 
 

@@ -4,6 +4,7 @@ The directions are those that scikit-learn's `PLSSVD` calls `x_weights_`.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from salcli.data.labels import Attribute
 from salcli.erasers.base import Fit, ProjectionParameters, choose_k
 from salcli.erasers.linear import LinearEraser
+from salcli.erasers.unit import fit_unit, require_unit, unit_option, unit_rounds_option
 from salcli.errors import RankError
 from salcli.linalg.decompositions import numerical_rank, thin_svd
 from salcli.linalg.moments import CrossMoments
@@ -24,6 +26,13 @@ Array = NDArray[np.float64]
 @dataclass(frozen=True)
 class SALParameters(ProjectionParameters):
     """How SAL is fitted."""
+
+    unit: bool = unit_option()
+    unit_rounds: int = unit_rounds_option()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_unit(self, keeps_mean=self.keep_mean)
 
 
 class SALMethod:
@@ -45,7 +54,10 @@ class SALMethod:
     ) -> Fit[LinearEraser]:
         """Fit SAL to labelled rows (see `Method.fit`, and `fit_sal` for what is raised)."""
         rows = rows.standardized(is_centred=parameters.center)
-        moments = fold(rows, CrossMoments, engine, progress, is_centred=parameters.center)
+        moments_of = partial(fold, rows, CrossMoments, engine, progress)
+        if parameters.unit:
+            return fit_unit(moments_of, fit_sal, CrossMoments.cross_covariance, rows.source.d, parameters.unit_rounds)
+        moments = moments_of(is_centred=parameters.center)
         return fit_sal(
             moments,
             parameters.k,
