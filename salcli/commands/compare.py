@@ -185,8 +185,8 @@ def _table(
     for path, artifact in artifacts.items():
         artifact.require_width(path, source)
     columns = replace(options.labels, task=options.task)
-    if (path := _leading(artifacts)) is not None:
-        columns = artifacts[path].label_options(columns, path)
+    if (leading := _leading(artifacts)) is not None:
+        columns = artifacts[leading].label_options(columns, leading)
     return settle_index(read_table(labels, columns, progress), source)
 
 
@@ -204,7 +204,7 @@ def _algorithm(artifacts: Mapping[str, Artifact]) -> str:
 
 def _entries(artifacts: Mapping[str, Artifact], others: Mapping[str, Source | None]) -> Iterator[_Entry]:
     """Yield the candidates, named by method and k; by the file too where these are equal, then by a number."""
-    methods = {path: f"{a.header['method']}, k={a.header['k']}" for path, a in artifacts.items()}
+    methods = {path: f"{a.header['method']} k={a.header['k']}" for path, a in artifacts.items()}
     names = {**methods, **{path: file_name(path) for path in others}}
     for again in ("{name} ({file})", "{name} ({n})"):
         twice, seen = Counter(names.values()), Counter[str]()

@@ -42,7 +42,7 @@ def verdict_sentence(comparison: Comparison) -> str:
     n = len(comparison.candidates)
     kept, failed, open_ = (by_verdict.get(name, []) for name in ("pass", "fail", "undecided"))
     if comparison.verdict == "none":
-        return "No limit was set, so nothing was judged."
+        return _least(comparison) or "No limit was set, so nothing was judged."
     if comparison.verdict == "pass" and len(kept) == n:
         return f"Passed: all {n} candidates keep their limits."
     states = ((kept, "keeps", "keep"), (failed, "breaks", "break"), (open_, "is undecided", "are undecided"))
@@ -54,11 +54,20 @@ def verdict_sentence(comparison: Comparison) -> str:
     return f"{start}: {len(kept)} of {n} candidates keep their limits, {needed} ({said})."
 
 
+def _least(comparison: Comparison) -> str:
+    """Return which candidate leaks least; empty without attackers."""
+    measured = [(worst, each) for each in comparison.candidates if (worst := worst_of(each.report.probes, "after"))]
+    if not measured:
+        return ""
+    worst, least = min(measured, key=lambda pair: pair[0].leak)
+    who = _attacker(worst, least.report)
+    return f"No limit was set; the smallest leak is that of {shortened(least.name, 60)}: {decimal(worst.leak)} ({who})."
+
+
 def findings(comparison: Comparison) -> tuple[str, ...]:
     """Return which candidates are on the Pareto front of the leak and each quantity that is kept."""
     return tuple(
-        f"Front of leak against {TITLES[kept]} kept: {'; '.join(shortened(name, 60) for name in front)}."
-        for kept, front in comparison.fronts.items()
+        f"Front of leak against {TITLES[kept]} kept: {listed(front)}." for kept, front in comparison.fronts.items()
     )
 
 
@@ -95,20 +104,23 @@ def candidates_table(comparison: Comparison, *, with_seconds: bool = False) -> T
         cells = _cells(visible(each.name), each.report, "after")
         cells["bytes"] = count(each.n_bytes)
         if with_seconds and each.seconds is not None:
-            cells[f"seconds, {count(n_erased)} rows"] = general(each.seconds, 2)
-        cells["front"] = ", ".join(SHORT[kept] for kept, front in comparison.fronts.items() if each.name in front)
+            cells["seconds"] = general(each.seconds, 2)
+        fronts = ", ".join(SHORT[kept] for kept, front in comparison.fronts.items() if each.name in front)
+        cells["front"] = fronts or ABSENT
         cells["result"] = verdict.VERDICTS[each.report.verdict]
         found.append(cells)
     headings = list(dict.fromkeys(heading for cells in reversed(found) for heading in cells))
     used = [heading for heading in headings if any(cells.get(heading, ABSENT) not in ("", ABSENT) for cells in found)]
     rows = tuple(tuple(cells.get(heading, ABSENT) for heading in used) for cells in found)
     tones = ("", *(each.report.verdict if each.report.gates else "" for each in comparison.candidates))
-    return Table("What each candidate leaves and keeps", tuple(map(_column, used)), rows, tones)
+    caption = "What each candidate leaves and keeps"
+    caption += f" (seconds: erasing {count(n_erased)} rows)" if "seconds" in used else ""
+    return Table(caption, tuple(map(_column, used)), rows, tones)
 
 
 def _column(heading: str) -> Column:
     is_text = heading in ("candidate", "read most by", "front", "result")
-    return Column(heading, is_number=not is_text, is_spare=heading.startswith(("bytes", "seconds")))
+    return Column(heading, is_number=not is_text, is_spare=heading in ("bytes", "seconds"))
 
 
 def _cells(name: str, report: Report, stage: str) -> dict[str, str]:
@@ -160,24 +172,27 @@ def spots(comparison: Comparison, kept: str) -> tuple[Spot, ...]:
     for each in comparison.candidates:
         point, worst = each.point(kept), worst_of(each.report.probes, "after")
         if point is not None and worst is not None:
-            margin = Z95 * (worst.leak_error or 0.0)
-            bounds = (max(0.0, point[0] - margin), min(1.0, point[0] + margin))
-            found.append(Spot(visible(each.name), point[0], bounds, point[1], each.name in front))
+            found.append(Spot(visible(each.name), point[0], _leak_ci95(worst), point[1], each.name in front))
     return tuple(found)
 
 
 def _spots_table(comparison: Comparison) -> Table:
-    def cells(each: Candidate) -> Row:
-        spot = {kept: spot for kept in KEPT for spot in spots(comparison, kept) if spot.name == visible(each.name)}
-        bounds = next((interval(of.leak_ci95) for of in spot.values()), ABSENT)
-        return visible(each.name), decimal(each.leak), bounds, *(decimal(each.kept[kept]) for kept in KEPT)
+    """Return the numbers of the pictures."""
+    measured = [kept for kept in KEPT if any(each.kept[kept] is not None for each in comparison.candidates)]
 
-    columns = (
-        *names("candidate"),
-        *numbers("leak", "95% interval", *(f"{TITLES[kept]} kept" for kept in KEPT)),
-    )
-    caption = "The largest leak, and the shares that are kept"
-    return Table(caption, columns, tuple(map(cells, comparison.candidates)), is_of_picture=True)
+    def cells(each: Candidate) -> Row:
+        worst = worst_of(each.report.probes, "after")
+        bounds = ABSENT if worst is None else interval(_leak_ci95(worst))
+        return visible(each.name), decimal(each.leak), bounds, *(decimal(each.kept[kept]) for kept in measured)
+
+    columns = *names("candidate"), *numbers("leak", "95% interval", *(f"{TITLES[kept]} kept" for kept in measured))
+    rows = tuple(map(cells, comparison.candidates))
+    return Table("The largest leak, and the shares that are kept", columns, rows, is_of_picture=True)
+
+
+def _leak_ci95(of: ProbeResult) -> tuple[float, float]:
+    margin = Z95 * (of.leak_error or 0.0)
+    return max(0.0, of.leak - margin), min(1.0, of.leak + margin)
 
 
 def _candidates_section(comparison: Comparison) -> Section:

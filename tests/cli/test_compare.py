@@ -54,14 +54,14 @@ def test_json_has_a_report_of_each_candidate(folder: Path) -> None:
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert found["schema"] == "salcli.comparison/1"
-    assert [each["name"] for each in found["candidates"]] == ["sal, k=1", "sal, k=2"]
+    assert [each["name"] for each in found["candidates"]] == ["sal k=1", "sal k=2"]
     assert {each["report"]["schema"] for each in found["candidates"]} == {"salcli.report/1"}
     run = found["run"]
     assert run["command"].startswith("salcli compare x.npy y.csv --eraser 1.npz --eraser 2.npz --probes linear")
     assert run["options"]["erasers"] == ["1.npz", "2.npz"]
     one, both = (each["leak"] for each in found["candidates"])
     assert one > both
-    assert found["fronts"] == {"neighbors": ["sal, k=2", "sal, k=1"]}
+    assert found["fronts"] == {"neighbors": ["sal k=2", "sal k=1"]}
 
 
 @pytest.mark.parametrize(
