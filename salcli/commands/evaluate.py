@@ -13,7 +13,7 @@ from salcli.data.labels import GuardedLabels, Index
 from salcli.data.source import Source
 from salcli.data.splits import EvaluationSplit
 from salcli.erasers.artifact import Artifact, read_artifact
-from salcli.erasers.kernel_scale import stranger_doubt
+from salcli.erasers.kernel_scale import dissimilarity_doubt
 from salcli.errors import located, warn
 from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors, require_attackers
 from salcli.evaluation.base import BeforeAfter, Labelled
@@ -54,14 +54,12 @@ from salcli.streaming.passes import read_table
 from salcli.streaming.progress import Progress, Silent
 
 UNKNOWN_FIT = (
-    "which rows {} was erased with is not known: in-sample and fresh say only what the attackers were trained on"
+    "the rows that {} was erased with are not known: in-sample and fresh attackers differ only in their training rows"
 )
 
 UNTUNED = "`quick`: attackers have one setting each, so they are weak and no gate on labelled rows passes"
 
-ORDER_UNKNOWN = (
-    "whether row i of {} is row i of {} was not checked: only keys on both sides would tell rows in another order"
-)
+ORDER_UNKNOWN = "whether the rows of {} and {} are in the same order was not checked: that takes keys in both files"
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +73,7 @@ class Subject:
     guarded: GuardedLabels | None
     """The labels of the attributes that the eraser was fitted for, if others are evaluated."""
     eraser: EraserSummary | ErasedFile | None
-    """What the report says of the eraser, or of the file that was erased elsewhere."""
+    """The report's record of the eraser, or of the file that another tool erased."""
     baseline: Baseline | None = None
     before: Before | None = None
     """The labelled rows before erasure, if they were read and attacked before; None: that is done here."""
@@ -101,7 +99,7 @@ def evaluate(
     eraser : path of the artifact; None: rows before erasure only, or `against` another file
     options : what is measured, and the limits of the gates
     progress : shows the stages; default: none is shown
-    wording : replaces the names of parameters in notes and reasons by those that the reader of the report uses
+    wording : replaces parameter names in notes and reasons, such as by flags
     command : the command line, for the report
 
     Returns
@@ -161,7 +159,7 @@ def evaluate(
 
 
 def without_folders(text: str, paths: Sequence[str]) -> str:
-    """Return a note that names files by their names alone, so that a report does not depend on where they are."""
+    """Return a note without the folders of files, so that reports do not depend on them."""
     for path in sorted(paths, key=len, reverse=True):
         text = text.replace(path, file_name(path))
     return text
@@ -175,7 +173,7 @@ def _tables(
     options: EvaluateOptions,
     progress: Progress,
 ) -> tuple[GuardedLabels | None, GuardedLabels | None]:
-    """Return the labels, and those that the eraser was fitted for, if it is fitted again and they are others.
+    """Return the labels, and the labels that the eraser was fitted with if it is fitted again and they differ.
 
     Raises
     ------
@@ -228,8 +226,8 @@ def assess(
         before = subject.before or _before(subject, labels, erasure, options, progress)
         plan, stages = before.plan, before.erased(source, erasure, progress)
         rows = replace(rows, labelled=Labelled(labels, plan, stages))
-        strangers = _strangers(stages, plan)
-        notes += [*before.notes, *strangers]
+        dissimilar = _dissimilar_rows(stages, plan)
+        notes += [*before.notes, *dissimilar]
         if subject.against is not None:
             notes.append(UNKNOWN_FIT.format(subject.against.path))
         results, found = attack(stages, labels, plan, probes, options, progress, "after" if before.probes else None)
@@ -238,7 +236,7 @@ def assess(
         untuned = (UNTUNED,) if options.quick else ()
         notes += untuned
         asked = replace(
-            asked_for(labels, options, probes), doubts=(*doubts_of_copies(before.copies), *strangers, *untuned)
+            asked_for(labels, options, probes), doubts=(*doubts_of_copies(before.copies), *dissimilar, *untuned)
         )
         report = replace(
             report, duplicates=before.copies, probes=results, measures=measures | run_measures(rows, needs_labels=True)
@@ -279,11 +277,11 @@ def _before(
     return read_before(subject.source, labels, split, rule, options, progress, erasure.published)
 
 
-def _strangers(stages: Stages, plan: EvaluationSplit) -> tuple[str, ...]:
-    """Return why no gate can pass, if most test rows are far from all landmarks of a kernel's eraser."""
+def _dissimilar_rows(stages: Stages, plan: EvaluationSplit) -> tuple[str, ...]:
+    """Return why no gate can pass, if most test rows are dissimilar to all landmarks of a kernel's eraser."""
     if stages.kernel is None:
         return ()
-    doubt = stranger_doubt(stages.kernel.kernel, stages.rows[stages.at(plan.test)], stages.kernel.landmarks)
+    doubt = dissimilarity_doubt(stages.kernel.kernel, stages.rows[stages.at(plan.test)], stages.kernel.landmarks)
     return (doubt,) if doubt else ()
 
 
@@ -328,11 +326,17 @@ def _notes_on_inputs(artifact: Artifact | None, inputs: dict[str, InputFile]) ->
 
 
 def write_reports(report: Report | Comparison, options: EvaluateOptions, progress: Progress) -> None:
-    """Write the report to every path of `options.reports`, each in its format.
+    """Write the report to files.
+
+    Parameters
+    ----------
+    report : what is written
+    options : with the paths, `reports`, and their format where the suffix does not name it
+    progress : shows each path
 
     Raises
     ------
-    OutputError : one cannot be written
+    OutputError : a file cannot be written
     """
     for path in options.reports:
         text = _rendered(report, options.format_of(path))

@@ -14,7 +14,7 @@ NOT_NEEDED = "another candidate keeps all limits, and one is enough: {}"
 
 
 def junit(report: Report | Comparison) -> str:
-    """Return one test suite, of a comparison one for each candidate, in which each gate is a test case.
+    """Return one test suite, of a comparison one for each candidate, in which each gate of `report` is a test case.
 
     A report without gates is one skipped case, because an empty suite is an error to some services and a success to
     others. A gate that is undecided is a failure of that type, or a skipped case where that is allowed. Gates of a
@@ -71,11 +71,11 @@ def _add_case(suite: ElementTree.Element, gate: Gate, skipped: str | None) -> No
     )
     if gate.passed:
         return
-    said = f"{visible(gate.name)} {gate_message(gate)}"
+    text = f"{visible(gate.name)} {gate_message(gate)}"
     if skipped is not None:
-        ElementTree.SubElement(case, "skipped", {"message": skipped.format(said)})
+        ElementTree.SubElement(case, "skipped", {"message": skipped.format(text)})
         return
-    message = {"message": said, "type": "undecided" if gate.status == "undecided" else "gate"}
+    message = {"message": text, "type": "undecided" if gate.status == "undecided" else "gate"}
     failure = ElementTree.SubElement(case, "failure", message)
     lines = [f"gate:  {visible(gate.name)}", f"limit: {general(gate.limit)}"]
     lines.append(f"value: {'none' if gate.value is None else repr(gate.value)}")

@@ -35,7 +35,7 @@ def escaped_in_html(text: str) -> str:
 
 
 def markdown(report: Report | Comparison) -> str:
-    """Return the verdict, then the gates, then every figure as a table: Markdown in which no string is markup."""
+    """Return `report` as Markdown: the verdict, the gates, every figure in a table; all its strings are escaped."""
     page = page_of(report)
     heading = f"## salcli {page.kind}: {escaped(page.subject)}" if page.subject else f"## salcli {page.kind}"
     blocks = [heading, f"{MARKS[page.tone]} **{escaped(page.sentence)}**"]

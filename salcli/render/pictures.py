@@ -29,7 +29,7 @@ class Picture:
 
 
 def pictures(report: Report) -> dict[str, tuple[Picture, ...]]:
-    """Return the pictures of each section, by the section's key."""
+    """Return the pictures of each section of `report`, by the section's key."""
     found = {
         "attackers": _accuracy_pictures(report),
         "similarity": _similarity_pictures(report),

@@ -1,4 +1,4 @@
-"""The report in its reading order, as sections that each rendering writes in its own way."""
+"""The report as sections, in the order in which they are read; each output format writes them in its own way."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -16,7 +16,7 @@ HASH_DIGITS = 12
 
 
 def sections(report: Report) -> tuple[Section, ...]:
-    """Return the sections that are not empty."""
+    """Return the sections of `report` that are not empty, in the order in which they are read."""
 
     def found() -> Iterator[Section | None]:
         yield gates_section(report)
@@ -33,7 +33,7 @@ def sections(report: Report) -> tuple[Section, ...]:
 
 
 def repeats_section(report: Report) -> Section | None:
-    """Return how much the figures vary when the sample is drawn again."""
+    """Return the section on how the figures of `report` vary over samples; None without repeats."""
     repeats = report.repeats
     if repeats is None:
         return None
@@ -47,12 +47,12 @@ def repeats_section(report: Report) -> Section | None:
 
 
 def notes_section(notes: Sequence[str]) -> Section | None:
-    """Return what a reader must know to read the figures right, one of the `notes` an item."""
+    """Return the section of the `notes`, which limit the meaning of a report's figures; None without any."""
     return Section("notes", "Notes", points=tuple(map(visible, notes))) if notes else None
 
 
 def inputs_section(report: Report) -> Section | None:
-    """Return which files were measured, and with which eraser."""
+    """Return the section on the input files and the eraser of `report`; None without any."""
     eraser = report.eraser
     name = "erased elsewhere" if isinstance(eraser, ErasedFile) else "eraser"
     table = files_table(report.inputs, {} if eraser is None else {name: eraser})
@@ -80,7 +80,7 @@ def files_table(inputs: Mapping[str, InputFile], erasers: Mapping[str, EraserSum
 
 
 def run_section(run: Run | None) -> Section | None:
-    """Return how a report came to be: version, command, seed, options, libraries, fitted rows."""
+    """Return the section on how a report was made: version, command, seed, options, libraries, fitted rows of `run`."""
     if run is None:
         return None
     rows = [("salcli", run.version), *([("command", visible(run.command))] if run.command else [])]
@@ -111,7 +111,7 @@ def _hash(of: FileHash) -> str:
 
 
 def _space(eraser: EraserSummary) -> str:
-    """Return the space that directions are removed from: a kernel's is not the input's."""
+    """Return the name of the space that directions are removed from: the input's, or a kernel's feature space."""
     if not eraser.kernel:
         return f"{count(eraser.d)} dimensions"
     n_features = (eraser.landmarks or {}).get("n_features")
@@ -121,7 +121,7 @@ def _space(eraser: EraserSummary) -> str:
 def eraser_sentence(eraser: EraserSummary | ErasedFile) -> str:
     """Return in words what an `eraser` removes."""
     if isinstance(eraser, ErasedFile):
-        return "What comes after is a file that was erased elsewhere: how, is not known."
+        return "The rows after erasure come from a file of another tool, whose method is not known."
     centring = "centred" if eraser.is_centred else "not centred"
     chosen = "; ".join(
         f"{visible(name)}{'' if isinstance(value, bool) else f' {_parameter(value)}'}"
