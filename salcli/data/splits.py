@@ -224,7 +224,6 @@ def shared_by(splits: Sequence[EvaluationSplit], labels: GuardedLabels, seed: in
     for split in splits:
         fitted = np.union1d(fitted, split.fitted)
         held_out = np.intersect1d(held_out, split.held_out)
-    held_out = _without(held_out, fitted, labels)
     fresh, *others = (np.intersect1d(split.trainers.get(FRESH, held_out[:0]), held_out) for split in splits)
     test = _without(held_out, fresh, labels)
     if not all(np.array_equal(fresh, other) for other in others):

@@ -117,6 +117,7 @@ def test_one_table_has_the_figures_of_all() -> None:
     assert [row["result"] for row in rows] == ["–", "passed", "FAILED"]
     assert [row["neighbours kept"] for row in rows] == ["–", "0.500", "0.600"]
     assert [row["seconds"] for row in rows] == ["–", "0.12", "0.12"]
+    assert ["neighbours" in row["front"] for row in rows] == [False, False, True]
     assert table.tones == ("", "pass", "fail")
     report = full_report()
     task = report.measures["task"]
