@@ -37,6 +37,12 @@ GROUPS: dict[str, tuple[Group, ...]] = {
         ("Gates", ("max_accuracy", "max_gain", "max_leak", "max_leak_increase", "baseline", "max_tpr_gap")),
         ("Again and again", ("sweep", "repeats", "sample", "folds")),
     ),
+    "compare": (
+        (MAIN, ("erasers", "against", "require", "attributes", "reports", "report_format")),
+        ("Attackers", ("probes", "adversaries", "attacker_rows", "learning_curve", "quick")),
+        ("What is kept", ("task", "similarity", "neighbors", "overlap")),
+        ("Gates", ("max_accuracy", "max_gain", "max_leak", "max_leak_increase", "baseline", "max_tpr_gap")),
+    ),
     "inspect": ((MAIN, ("labels", "similarity", "head", "projection")),),
 }
 """Names of parameters by command and group; those that are in none stand by their record, or in the last group."""
@@ -68,6 +74,10 @@ EXAMPLES = {
     "evaluate": (
         "salcli evaluate vectors.npy labels.csv --eraser e.npz --report report.html",
         "salcli evaluate vectors.npy labels.csv --eraser e.npz --max-gain 0.05",
+    ),
+    "compare": (
+        "salcli compare vectors.npy labels.csv --eraser sal.npz --eraser leace.npz",
+        "salcli compare vectors.npy labels.csv --eraser e.npz --against other.npy",
     ),
     "inspect": (
         "salcli inspect vectors.npy --labels labels.csv",

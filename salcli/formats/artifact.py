@@ -299,15 +299,10 @@ def checked_header(path: str, text: str) -> dict[str, Any]:
     _require(path, "header", header, FIELDS)
     if header["schema"] == SCHEMA or "eraser" in header:
         _require(path, "header", header, FIELDS_2)
-    _require(path, "record of fitted rows", header["rows"], ROWS)
-    if "group_column" in header["rows"]:
-        _require(path, "record of fitted rows", header["rows"], GROUPS)
+    _require(path, "record of fitted rows", header["rows"], ROWS | (GROUPS if "group_column" in header["rows"] else {}))
     _require_rule(path, header["rows"]["rule"])
     _require_attributes(path, header["attributes"])
-    for name in (name for name in FOUND if name in header):
-        if not _is_record(header[name]):
-            raise FormatError(f"{path}: damaged artifact: its {name} is not understood")
-        _require(path, name, header[name], FOUND[name])
+    _require_found(path, header)
     if "kernel" in header:
         if not _is_record(header["kernel"]) or not _is_record(header.get("landmarks")):
             raise FormatError(f"{path}: damaged artifact: its kernel is not understood")
@@ -316,6 +311,13 @@ def checked_header(path: str, text: str) -> dict[str, Any]:
         used = PARAMETERS.get(header["kernel"]["name"], ())
         _require(path, "kernel", header["kernel"], {name: KERNEL_VALUES[name] for name in used})
     return header
+
+
+def _require_found(path: str, header: dict[str, Any]) -> None:
+    for name in (name for name in FOUND if name in header):
+        if not _is_record(header[name]):
+            raise FormatError(f"{path}: damaged artifact: its {name} is not understood")
+        _require(path, name, header[name], FOUND[name])
 
 
 def _require_rule(path: str, rule: dict[str, Any]) -> None:
