@@ -6,7 +6,7 @@ from typing import Any
 from salcli.evaluation.provenance import file_name
 
 WITHOUT_EFFECT = ("json", "quiet", "batch_rows", "reports", "report_format")
-OF_FILES = ("FILE", "OUT", "SET", "ERASER")
+OF_FILES = ("FILE", "OUT", "SET", "ERASER", "REPORT.json")
 """Metavars of options whose values are files."""
 
 

@@ -144,7 +144,9 @@ def evaluate(
         with located(embeddings):
             subject = Subject(source, table, artifact, against, guarded, about, baseline)
             report = assess(subject, inputs, options, progress)
-    paths = [path for path in (embeddings, labels, eraser, options.against) if path is not None]
+    sets = (column_of(name)[0] for name in options.similarity)
+    named = (embeddings, labels, eraser, options.against, options.baseline, options.read.keys_file, *sets)
+    paths = [path for path in named if path is not None]
     report = report.worded(lambda text: wording(_without_folders(text, paths)))
     report = replace(report, run=run_of(options, artifact, command))
     write_reports(report, options, progress)
