@@ -1,10 +1,10 @@
 """Reproduce kSAL's figures on GloVe 6B 100d, and ask at how many landmarks a fresh attacker is held.
 
 The set-up is that of reproduce_words.py (Shao, Ziser & Cohen, EACL 2023): 7,500 most `he` and 7,500 most `she` words.
-The first table runs exact kSAL through the command line and asks a support vector machine with the same kernel, C = 1,
-as the paper does (`--quick`). The second writes features from M landmarks and asks fresh attackers (a linear and an RBF machine, the better of C = 1 and
-10) what they read before and after, and what the features are still worth: the Spearman correlation of their cosines
-with SimLex-999, and the reach, the share of the kernel's trace that the features hold.
+The first table runs exact kSAL through the command line and asks a support vector machine with the same kernel, C = 1
+(`--quick`). The second writes features from M landmarks and asks fresh attackers (a linear and an RBF machine, the
+better of C = 1 and 10) what they read before and after, and what the features are still worth: the Spearman correlation
+of their cosines with SimLex-999, and the reach, the share of the kernel's trace that the features hold.
 
     python -m benchmarks.reproduce_kernels GLOVE [--top N]
 

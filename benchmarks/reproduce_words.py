@@ -30,7 +30,7 @@ from salcli.formats.registry import open_source
 from salcli.linalg.moments import CrossMoments
 
 N_WORDS, TOP = 150_000, 7500
-NONLINEAR = ("linear", "poly", "rbf", "quadratic")
+NONLINEAR = ("poly", "rbf", "quadratic")
 ERASERS = {
     "uncentred, k = 1": ["--no-center", "-k", "1"],
     "uncentred, k = 2": ["--no-center", "-k", "2"],
