@@ -47,7 +47,7 @@ class Cells:
         counts = zip(self._compared.hits.tolist(), self._compared.n.tolist(), strict=True)
         rates = [[Fraction(*pair) for pair in zip(*each, strict=True)] for each in counts]
         gaps = [max(of_class) - min(of_class) for of_class in rates]
-        return float(sum(gaps) / len(gaps)) if gaps else None  # a limit such as 0.05 is met to the last digit
+        return float(sum(gaps) / len(gaps)) if gaps else None  # exact, for limits such as 0.05
 
     def rms_gap(self) -> float | None:
         """Return the root mean square over classes of the highest less the lowest rate, or None."""
@@ -68,7 +68,7 @@ class Cells:
         return Cells(self._compared.hits[has_any], self._compared.n[has_any])
 
     def test(self, statistic: Statistic, seed: int) -> GapTest | None:
-        """Return what a gap over the classes shows; None where `gap` is None.
+        """Return the test of a gap over the classes; None where `gap` is None.
 
         Parameters
         ----------
@@ -79,7 +79,7 @@ class Cells:
         return GapTest(of.hits, of.n, statistic, seed) if len(of.n) else None
 
     def ratio_test(self, seed: int) -> GapTest | None:
-        """Return what 1 less the ratio shows; None where `ratio` is None (`seed`: of permutations and draws)."""
+        """Return the test of 1 less the ratio; None where `ratio` is None (`seed`: of permutations and draws)."""
         of = self._of_ratio
         return GapTest(of.hits, of.n, mean, seed, shortfall) if len(of.n) else None
 

@@ -87,7 +87,7 @@ class ClassGeometry(Measure[Geometry]):
         for attribute in rows.classified:
             codes, classes = attribute.codes(index), attribute.classes or ()
             found += clusters(before, after, codes, attribute.name, classes, task_codes, task_names)
-        # rows after may be in units of their own, in which they vary neither more nor less than those before
+        # the variances of rows in different units cannot be compared
         return Geometry(tuple(found), None if stages.is_foreign else variance_removed(before, after))
 
     def section(self, record: Geometry) -> Section:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.data.labels import Index
 from salcli.evaluation.fairness import Cells, Outcomes, excluded
 from salcli.evaluation.gaps import FEW_POSITIVES, GapTest, Statistic, mean, root_mean_square
 from salcli.evaluation.report import UNWRITTEN, named
@@ -70,13 +69,13 @@ class Gap:
     ci95: Interval | None
     """Of the gap after, or before where nothing was erased."""
     debiased: Mapping[str, float] = field(default_factory=dict)
-    """By stage: the root of the squared gap less what chance adds to it."""
+    """By stage: the root of the squared gap minus the mean squared gap by chance."""
     expected: Mapping[str, float] = field(default_factory=dict)
     """By stage: the mean gap if groups are permuted within classes."""
     p_value: Mapping[str, float] = field(default_factory=dict)
     """By stage: of such permutations, the share whose gap is at least as wide."""
     tests: Mapping[str, GapTest] = field(default_factory=dict, compare=False, repr=False, metadata=UNWRITTEN)
-    """By stage: the test by which a gate finds bounds."""
+    """By stage: the test that gives a gate its bounds."""
 
     def at(self, stage: str) -> float | None:
         """Return the gap at `stage`: before or after; None where it is undefined."""
@@ -104,7 +103,7 @@ class Cell:
     class_name: str = field(metadata=named("class"))
     group: str
     why: str = NO_TEST_ROW
-    """What it lacks, if it is left out."""
+    """Why it is left out."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ class FewRows:
 
 @dataclass(frozen=True)
 class GroupRates:
-    """What was measured between the groups of one guarded attribute."""
+    """Rates, gaps and ratios between the groups of one guarded attribute."""
 
     guarded: str
     groups: tuple[str, ...]
@@ -207,7 +206,7 @@ def group_rates(
 
 
 def with_untrained(
-    found: GroupRates, attribute: Guarded, class_names: Sequence[str], y: Codes, strange: Index
+    found: GroupRates, attribute: Guarded, class_names: Sequence[str], classes: Codes, groups: Codes
 ) -> GroupRates:
     """Return the rates with what the cells lack whose test rows are left out, of classes without training rows.
 
@@ -216,10 +215,10 @@ def with_untrained(
     found : the rates
     attribute : whose groups are compared
     class_names : of the task
-    y : `[m]` classes of the task
-    strange : positions of the test rows that are left out
+    classes, groups : `[s]` of the test rows that are left out
     """
-    cells = {(class_names[y[i]], attribute.groups[attribute.codes[i]]) for i in strange if attribute.codes[i] >= 0}
+    pairs = zip(classes.tolist(), groups.tolist(), strict=True)
+    cells = {(class_names[of], attribute.groups[group]) for of, group in pairs if group >= 0}
     others = (cell for cell in found.excluded if (cell.class_name, cell.group) not in cells)
     return replace(found, excluded=(*others, *(Cell(*cell, NOT_TRAINED) for cell in sorted(cells))))
 

@@ -1,4 +1,4 @@
-"""The main task as a measure: its figures in the report, along a sweep, and at a glance."""
+"""The main task as a measure: its section of the report, its main figures, and its figures in sweeps."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -6,12 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from salcli.data.groups import RowGroups
 from salcli.data.labels import Index
 from salcli.errors import UsageError
+from salcli.evaluation.answers import cluster_effect
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.gaps import FEW_POSITIVES
 from salcli.evaluation.group_rates import Codes, FalseRate, Gap, GroupRates, Guarded, Rate, Ratio
-from salcli.evaluation.main_task import Task, Trained, main_task
+from salcli.evaluation.main_task import Task, TaskAnswers, Trained, task_answers, task_of
 from salcli.evaluation.section import Fact, Figure, Row, Section, Table, filled, names, numbers
 from salcli.evaluation.text import ABSENT, count, decimal, interval, listed_counts, shortened, visible
 
@@ -38,25 +40,63 @@ class MainTask(Measure[Task]):
         ------
         UsageError : no guarded attribute has classes
         """
-        column, stages = rows.labels.task, rows.stages
-        if column is None:
+        if rows.labels.task is None:
             return None
+        found = self.answers(rows)
+        return self.pooled(rows, [] if found is None else [found])
+
+    def answers(self, rows: BeforeAfter) -> TaskAnswers | None:
+        """Return what the classifiers say of the test rows; None if they cannot be trained, or there are none.
+
+        Parameters
+        ----------
+        rows : with a task column
+
+        Raises
+        ------
+        UsageError : no guarded attribute has classes
+        """
+        column, stages = rows.labels.task, rows.stages
+        assert column is not None
         if not rows.classified:
             raise UsageError("`task` compares groups: a guarded attribute with classes is needed")
         y, train = column.codes(stages.labels), stages.at(rows.plan.trainers["in-sample"])
-        found = main_task(
+        found = task_answers(
             stages.before,
             stages.after,
             y,
-            [Guarded(a.name, a.codes(stages.labels), a.classes or ()) for a in rows.classified],
+            _guarded(rows, stages.labels),
             train,
             stages.at(rows.plan.test),
-            column=column.name,
-            class_names=column.classes or (),
             seed=rows.options.seed,
             is_foreign=stages.is_foreign,
             trained=_trained_once(rows, y, train),
         )
+        return None if found is None else replace(found, test=stages.labels[found.test])
+
+    def pooled(self, rows: BeforeAfter, answers: Sequence[TaskAnswers], *, effect: float = 1.0) -> Task | None:
+        """Return the task's figures on the test rows of all answers; None without any.
+
+        Parameters
+        ----------
+        rows : with a task column
+        answers : of one turn, or of several
+        effect : how much larger the variance is than that of independent rows
+        """
+        column = rows.labels.task
+        assert column is not None
+        found = None
+        if answers:
+            index = np.concatenate([each.test for each in answers])
+            groups = None if rows.labels.groups is None else RowGroups.of(rows.labels, index).codes
+            found = task_of(
+                answers,
+                _guarded(rows, index),
+                column=column.name,
+                class_names=column.classes or (),
+                seed=rows.options.seed,
+                effect=lambda influence: effect * cluster_effect(influence, groups),
+            )
         if found is None:
             rows.note(f"the main task {column.name} was not measured: {NOT_MEASURED}")
             return None
@@ -86,12 +126,13 @@ class MainTask(Measure[Task]):
             f"rows). The true positive rate (TPR) of a class is the share of its rows that are recognised; it is "
             f"compared between the groups of {' and of '.join(visible(each.guarded) for each in record.every)}. "
             "The false positive rate (FPR) is the share of the other rows that are taken for the class. A gap of 0 is "
-            "parity, and so is a ratio of 1 (the lowest over the highest rate, averaged over the classes). Few rows "
-            "make gaps of their own: groups are permuted within classes to learn what chance alone gives."
+            "parity, and so is a ratio of 1 (the lowest over the highest rate, averaged over the classes). Rates on "
+            "few rows differ by chance: the gap that chance alone gives is estimated by permuting groups within "
+            "classes."
         )
         if record.accuracy.not_retrained is not None:
             lead += " Not retrained means: the classifier of the original embeddings, applied to the erased ones."
-        left_out, tables = [], [_overview(record), _chance_table(record)]
+        left_out, tables = list(_edges(record)), [_overview(record), _chance_table(record)]
         for by_group in record.every:
             aside = visible(record.aside(by_group))
             for of_kind, kind in ((by_group.tpr, "TPR"), (by_group.fpr, "FPR")):
@@ -132,6 +173,9 @@ class MainTask(Measure[Task]):
         start = f"task {record.column}: "
         if record.accuracy.after is not None:
             yield Figure(f"{start}accuracy", "accuracy", record.accuracy.after, record.accuracy_ci95.get("after"))
+        if record.accuracy.not_retrained is not None:
+            label = "accuracy, not retrained"
+            yield Figure(f"{start}{label}", label, record.accuracy.not_retrained)
         for by_group in record.every:
             aside = record.aside(by_group) if by_group is not record.first else ""
             gaps = ((by_group.tpr_gap, "tpr_gap", "TPR gap"), (by_group.tpr_gap_rms, "tpr_gap_rms", "TPR gap (RMS)"))
@@ -141,6 +185,11 @@ class MainTask(Measure[Task]):
 
 
 TASK = MainTask()
+
+
+def _guarded(rows: BeforeAfter, index: Index) -> list[Guarded]:
+    """Return the attributes with classes, on the labels at `index`."""
+    return [Guarded(a.name, a.codes(index), a.classes or ()) for a in rows.classified]
 
 
 def _trained_once(rows: BeforeAfter, y: Codes, train: Index) -> Trained | None:
@@ -220,7 +269,7 @@ def rates_of(
 
 
 def gap_name(groups: tuple[str, ...], kind: str = "TPR") -> str:
-    """Return what a gap between `groups` is, as text; `kind`: TPR or FPR."""
+    """Return the definition of the gap between `groups` as text; `kind`: TPR or FPR."""
     if len(groups) == 2:
         return f"{kind} of {groups[0]} less {kind} of {groups[1]}"
     return f"largest {kind} less the smallest"
@@ -258,7 +307,7 @@ def _chance_table(task: Task) -> Table:
     )
     columns = (
         *names("measure"),
-        *numbers("debiased before", "after", "by chance before", "after", "p before", "after"),
+        *numbers(*(f"{figure} {stage}" for figure in ("debiased", "by chance", "p") for stage in STAGES)),
     )
     return Table("The gaps and chance", columns, rows)
 
@@ -282,6 +331,14 @@ def _ratios(task: Task) -> Iterator[tuple[str, Ratio]]:
         for ratio, name in ((by_group.tpr_ratio, "TPR ratio"), (by_group.fpr_ratio, "FPR ratio")):
             if ratio is not None:
                 yield name + visible(task.aside(by_group)), ratio
+
+
+def _edges(task: Task) -> Iterator[str]:
+    """Yield why a gap lies at an end of its interval, or outside it."""
+    for name, gap in _gaps(task):
+        latest = gap.before if gap.after is None else gap.after
+        if name.startswith("TPR") and latest and gap.ci95 is not None and decimal(latest) in map(decimal, gap.ci95):
+            yield f"The {name} lies at an end of its interval, which is of the true gap: few rows widen a measured one."
 
 
 def _rates_table(caption: str, groups: tuple[str, ...], rates: tuple[ClassRates, ...]) -> Table:

@@ -37,7 +37,7 @@ KINDS_1 = {
 
 @dataclass(frozen=True, eq=False)
 class ArtifactFile:
-    """What an artifact holds."""
+    """The content of an artifact."""
 
     header: dict[str, Any]
     arrays: dict[str, NDArray[Any]]
@@ -132,7 +132,7 @@ def _arrays(path: str, file: ByteFile) -> dict[str, NDArray[Any]]:
 
 
 def _array(path: str, archive: Archive, name: str) -> NDArray[Any]:
-    """Read one array, after its header was found to announce what is there."""
+    """Return one array, after checking that its size is that of its header."""
     member = f"{name}.npy"
     fault = f"{path}: not a salcli eraser, or damaged"
     if member not in archive.names:
@@ -238,6 +238,8 @@ ROWS: dict[str, Check] = {
     "n_fitted": _is_count,
     "sha256": _is_text,
 }
+GROUPS: dict[str, Check] = {"group_column": _is_text}
+"""Of the record of fitted rows, where groups of rows lie in one part."""
 RULE: dict[str, Check] = {
     "fit_split": _or_none(_is_text),
     "holdout": _is_number,
@@ -286,6 +288,8 @@ def checked_header(path: str, text: str) -> dict[str, Any]:
     if header["schema"] == SCHEMA or "eraser" in header:
         _require(path, "header", header, FIELDS_2)
     _require(path, "record of fitted rows", header["rows"], ROWS)
+    if "group_column" in header["rows"]:
+        _require(path, "record of fitted rows", header["rows"], GROUPS)
     _require_rule(path, header["rows"]["rule"])
     _require_attributes(path, header["attributes"])
     if "kernel" in header:

@@ -40,7 +40,7 @@ def test_a_run_says_version_seed_options_and_libraries() -> None:
 
 def test_every_option_that_names_a_file_is_known() -> None:
     """Its folder would make the reports of one run differ."""
-    files = {"FILE", "OUT", "SET", "REPORT.json"}
+    files = {"FILE", "OUT", "SET", "REPORT.json", "TEST,…"}
     named = {
         name
         for record in (EvaluateOptions, ReadOptions, LabelOptions)

@@ -100,3 +100,17 @@ def test_cells_with_few_rows_are_all_named() -> None:
         t.caption for t in section_of(dataclasses.replace(record, first=dataclasses.replace(OF_G, tpr=many))).tables
     ]
     assert "The 13 cells with fewer than 10 test rows" in captions
+
+
+def test_a_gap_at_an_end_of_its_interval_is_explained() -> None:
+    def paragraphs(gap: Gap) -> str:
+        return " ".join(
+            section_of(
+                dataclasses.replace(FOUND, first=dataclasses.replace(OF_G, tpr_gap_rms=gap), others=())
+            ).paragraphs
+        )
+
+    assert "RMS over classes, lies at an end of its interval" not in paragraphs(Gap(0.3, 0.2, (0.1, 0.3)))
+    assert "lies at an end of its interval" not in paragraphs(Gap(0.3, 0.0, (0.0, 0.3)))
+    for bounds in ((0.2, 0.3), (0.0, 0.2)):
+        assert "TPR gap, RMS over classes lies at an end of its interval" in paragraphs(Gap(0.3, 0.2, bounds))
