@@ -165,7 +165,18 @@ def evaluate(
             report = assess(subject, inputs, options, progress)
     for note in report.notes:
         warn(note)
-    paths = [path for path in (embeddings, labels, eraser, options.against) if path is not None]
+    sets = (column_of(name)[0] for name in options.similarity)
+    named = (
+        embeddings,
+        labels,
+        eraser,
+        options.against,
+        options.baseline,
+        options.read.keys_file,
+        *options.bias,
+        *sets,
+    )
+    paths = [path for path in named if path is not None]
     report = report.worded(lambda text: wording(without_folders(text, paths)))
     report = replace(report, run=run_of(options, artifact, command))
     write_reports(report, options, progress)
