@@ -847,6 +847,14 @@ class CompareOptions(Record):
     against: tuple[str, ...] = option(
         (), help="A file with the same rows that another tool erased (repeatable).", metavar="OUT", repeatable=True
     )
+    methods: tuple[str, ...] = option(
+        (),
+        "--method",
+        help="Method that is fitted first, with its default options and on the rows of the first eraser, else by the "
+        "split column or `holdout` (repeatable).",
+        metavar="M",
+        repeatable=True,
+    )
     require: str = option(
         "all",
         help="all: exit 1 unless every candidate keeps all limits; any: unless at least one does.",
@@ -863,12 +871,13 @@ class CompareOptions(Record):
     )
 
     def __post_init__(self) -> None:
-        for name in ("erasers", "against"):
+        for name in ("erasers", "against", "methods"):
             object.__setattr__(self, name, tuple(dict.fromkeys(getattr(self, name))))
         super().__post_init__()
-        if len(self.erasers) + len(self.against) < 2:
+        if len(self.erasers) + len(self.against) + len(self.methods) < 2:
             raise UsageError(
-                "a comparison takes at least two candidates (`erasers`, `against`); `salcli evaluate` measures one"
+                "a comparison takes at least two candidates (`erasers`, `against`, `methods`); "
+                "`salcli evaluate` measures one"
             )
 
     @property

@@ -38,7 +38,7 @@ GROUPS: dict[str, tuple[Group, ...]] = {
         ("Again and again", ("sweep", "repeats", "sample", "folds")),
     ),
     "compare": (
-        (MAIN, ("erasers", "against", "require", "attributes", "reports", "report_format")),
+        (MAIN, ("erasers", "against", "methods", "require", "attributes", "reports", "report_format")),
         ("Attackers", ("probes", "adversaries", "attacker_rows", "learning_curve", "quick")),
         ("What is kept", ("task", "similarity", "neighbors", "overlap")),
         ("Gates", ("max_accuracy", "max_gain", "max_leak", "max_leak_increase", "baseline", "max_tpr_gap")),
@@ -77,7 +77,7 @@ EXAMPLES = {
     ),
     "compare": (
         "salcli compare vectors.npy labels.csv --eraser sal.npz --eraser leace.npz",
-        "salcli compare vectors.npy labels.csv --eraser e.npz --against other.npy",
+        "salcli compare vectors.npy labels.csv --method sal --method leace",
     ),
     "inspect": (
         "salcli inspect vectors.npy --labels labels.csv",

@@ -5,15 +5,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
 from salcli.commands.evaluate import Subject, assess, without_folders, write_reports
+from salcli.commands.fit import fit
 from salcli.data.hashes import HASH_ALGORITHMS, FileHash
 from salcli.data.join import settle_index
 from salcli.data.labels import GuardedLabels, Index
 from salcli.data.source import Source
-from salcli.data.splits import EvaluationSplit
+from salcli.data.splits import EvaluationSplit, SplitRule
 from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.errors import AlignmentError, UsageError, located, warn
 from salcli.evaluation.attack import chosen_probes, require_attackers
@@ -28,7 +30,7 @@ from salcli.evaluation.stages import Erasure, opened_against
 from salcli.formats import atomic
 from salcli.formats.gold_sets import column_of
 from salcli.formats.registry import open_source
-from salcli.options import CompareOptions, EvaluateOptions
+from salcli.options import CompareOptions, EvaluateOptions, FitOptions
 from salcli.streaming.engine import one_blas_thread
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
@@ -89,7 +91,14 @@ def compare(
         atomic.check_output(path, (*paths, evaluation.baseline, evaluation.read.keys_file, *sets))
     baseline = None if evaluation.baseline is None else Baseline.read(evaluation.baseline)
     artifacts = {path: read_artifact(path) for path in options.erasers}
+    n_bytes = {path: os.path.getsize(path) for path in artifacts}
     _require_alike(artifacts)
+    for name in options.methods:
+        fitted = _fitted(name, embeddings, labels, artifacts, evaluation, progress)
+        artifacts[f"method {name}"], n_bytes[f"method {name}"] = fitted
+    if options.methods:
+        _require_alike(artifacts)
+        evaluation = replace(evaluation, fit_split=None, holdout=0.0)  # the erasers have it now
     keep_freed_memory()
     with ExitStack() as opened:
         source = opened.enter_context(closing(open_source(embeddings, evaluation.read)))
@@ -121,8 +130,8 @@ def compare(
                     about = ErasedFile(file_name(entry.path), hashed, against.n, against.d)
                 subject = Subject(source, table, artifact, against, None, about, baseline, before, cache)
                 report = replace(assess(subject, inputs, evaluation, progress), run=run_of(options, artifact, command))
-                n_bytes = None if artifact is None else os.path.getsize(entry.path)
-                found.append(Candidate(entry.name, report, n_bytes, *_timed(artifact, source, before)))
+                size = n_bytes.get(entry.path) if artifact is not None else None
+                found.append(Candidate(entry.name, report, size, *_timed(artifact, source, before)))
         comparison = Comparison(
             run=run_of(options, None, command), inputs=inputs(), require=options.require, candidates=tuple(found)
         )
@@ -149,6 +158,44 @@ def _of_each(options: CompareOptions) -> EvaluateOptions:
             "`salcli evaluate` has it"
         )
     return replace(found, probes=chosen_probes(None, found), neighbors_kept=options.overlap)
+
+
+def _fitted(
+    method: str,
+    embeddings: str,
+    labels: str,
+    artifacts: Mapping[str, Artifact],
+    options: EvaluateOptions,
+    progress: Progress,
+) -> tuple[Artifact, int]:
+    """Return an eraser that is fitted here, and the bytes of its artifact.
+
+    Raises
+    ------
+    ParameterError : there is no such method
+    UsageError : the embeddings come from a pipe, which is read once
+    """
+    if embeddings == atomic.STDOUT:
+        raise UsageError("`methods` reads the embeddings again for each fit: give a file, not stdin")
+    columns = replace(options.labels, task=options.task)
+    rule = SplitRule(options.fit_split, options.holdout, None, options.seed)
+    if (leading := _leading(artifacts)) is not None:
+        columns, rule = artifacts[leading].label_options(columns, leading), artifacts[leading].rule
+    with TemporaryDirectory() as folder:
+        path = os.path.join(folder, "eraser.npz")
+        progress.say(f"fit by method {method}")
+        how = FitOptions(
+            columns,
+            rule.fit_split,
+            rule.holdout,
+            rule.sample,
+            method,
+            read=options.read,
+            hash_algorithm=_algorithm(artifacts),
+            seed=rule.seed,
+        )
+        fit(embeddings, labels, path, how, progress)
+        return read_artifact(path), os.path.getsize(path)
 
 
 def _require_alike(artifacts: Mapping[str, Artifact]) -> None:

@@ -108,7 +108,7 @@ def test_a_baseline_is_the_report_of_an_earlier_candidate(folder: Path, tmp_path
 @pytest.mark.parametrize(
     ("args", "status", "says"),
     [
-        (("--eraser", "1.npz"), 2, "a comparison takes at least two candidates (--eraser, --against)"),
+        (("--eraser", "1.npz"), 2, "a comparison takes at least two candidates (--eraser, --against, --method)"),
         (
             ("--eraser", "1.npz", "--eraser", "2.npz", "--require", "some"),
             2,

@@ -14,7 +14,7 @@ from salcli.commands.evaluate import evaluate
 from salcli.commands.fit import fit
 from salcli.erasers.ksal import KSALParameters
 from salcli.erasers.sal import SALParameters
-from salcli.errors import AlignmentError, LabelError, SalcliError, SalcliWarning, UsageError
+from salcli.errors import AlignmentError, LabelError, ParameterError, SalcliError, SalcliWarning, UsageError
 from salcli.evaluation import neighbors as neighbors_module
 from salcli.evaluation.attackers import ATTACKERS
 from salcli.evaluation.comparison import Comparison
@@ -218,6 +218,27 @@ def test_neighbours_can_be_left_out(files: Files, erasers: tuple[str, str]) -> N
     found = compared(files, *erasers, overlap=False)
     assert found.fronts == {}
     assert {each.kept["neighbors"] for each in found.candidates} == {None}
+
+
+def test_methods_are_fitted_on_the_rows_of_the_eraser(files: Files, erasers: tuple[str, str]) -> None:
+    found = compared(files, erasers[0], methods=("leace", "sal"))
+    assert [each.name for each in found.candidates] == ["sal k=1", "leace k=2", "sal k=2"]
+    by_files = compared(files, *erasers)
+    alike = {**figures(found.candidates[1].report), "eraser": None}
+    assert alike == {**figures(by_files.candidates[1].report), "eraser": None}
+    assert found.candidates[1].n_bytes == Path(erasers[1]).stat().st_size
+
+
+def test_methods_alone_are_fitted_by_the_split_or_a_holdout(files: Files) -> None:
+    by_split = compared(files, methods=("sal", "leace")).candidates[0].report.probes
+    assert {(p.adversary, p.n_train, p.n_test) for p in by_split} == {("in-sample", 120, 60), ("fresh", 60, 60)}
+    options = replace(MEANS, labels=LabelOptions(("y",), no_split=True), holdout=0.5)
+    held_out = compared(files, evaluation=options, methods=("sal", "leace")).candidates[1].report.probes
+    n_train = {p.adversary: p.n_train for p in held_out}
+    assert n_train["in-sample"] + n_train["fresh"] + held_out[0].n_test == 240
+    assert n_train["in-sample"] != 120 or n_train["fresh"] != 60
+    with pytest.raises(ParameterError, match="method = 'svd'"):
+        compared(files, methods=("sal", "svd"))
 
 
 def test_hashes_of_another_algorithm_are_not_taken_for_another_file(files: Files, erasers: tuple[str, str]) -> None:
