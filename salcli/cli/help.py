@@ -23,7 +23,7 @@ _FIT = (
     ),
 )
 GROUPS: dict[str, tuple[Group, ...]] = {
-    "label": ((MAIN, ("output", "directions", "top", "split", "by", "limit", "name", "with_scores")),),
+    "label": ((MAIN, ("output", "directions", "top", "split", "bands", "by", "limit", "name", "with_scores")),),
     "fit": _FIT,
     "kfit": _FIT,
     "apply": (
@@ -32,10 +32,10 @@ GROUPS: dict[str, tuple[Group, ...]] = {
     ),
     "evaluate": (
         (MAIN, ("eraser", "against", "attributes", "reports", "report_format")),
-        ("Attackers", ("probes", "adversaries", "attacker_rows", "learning_curve", "quick")),
-        ("What is kept", ("task", "similarity", "neighbors")),
+        ("Attackers", ("probes", "adversaries", "forms", "attacker_rows", "learning_curve", "quick")),
+        ("What is kept", ("task", "similarity", "bias", "neighbors", "kept")),
         ("Gates", ("max_accuracy", "max_gain", "max_leak", "max_leak_increase", "baseline", "max_tpr_gap")),
-        ("Again and again", ("sweep", "repeats", "sample")),
+        ("Again and again", ("sweep", "repeats", "sample", "folds")),
     ),
     "inspect": ((MAIN, ("labels", "similarity", "head", "projection")),),
 }

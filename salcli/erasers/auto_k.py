@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from salcli.data.splits import stratified_sample
 from salcli.erasers.base import Fit
 from salcli.erasers.linear import LinearEraser
-from salcli.erasers.linear_probes import HELD_OUT, TRAINING_BYTES, ProbeRows, ProbeScore
+from salcli.erasers.linear_probes import ProbeRows, ProbeScore, held_out
 from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Progress
 
@@ -71,8 +70,7 @@ def try_k(
     RankError : the rows do not covary with the labels
     """
     everyone = np.arange(len(rows))
-    most = int(TRAINING_BYTES // (4 * rows.source.d) / (1 - HELD_OUT))
-    judging = stratified_sample(rows.labels, everyone, max(1, min(len(rows) // 2, most)), seed)
+    judging = held_out(rows.labels, everyone, 0.5, seed)
     fitting = np.setdiff1d(everyone, judging)
     sample = ProbeRows.of(rows.restricted_to(judging), None, seed, progress, method="`k=auto`")
     part = rows.restricted_to(fitting)

@@ -12,7 +12,7 @@ from salcli.options import EvaluateOptions, Limit, Sweep, options_of
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn")
 """Those that figures depend on."""
-OF_FILES = ("against", "keys_file", "similarity")
+OF_FILES = ("against", "keys_file", "similarity", "bias")
 """Options that name files, of which folders are left out."""
 WITHOUT_EFFECT = ("batch_rows", "reports", "report_format")
 """Options that change no figure."""

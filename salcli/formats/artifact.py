@@ -257,6 +257,8 @@ FOUND: dict[str, dict[str, Check]] = {
     "projection": dict.fromkeys(("norm", "condition", "angle", "shrinkage"), _is_number),
 }
 """Records that some methods add to the header."""
+GROUPS: dict[str, Check] = {"group_column": _is_text}
+"""Of the record of fitted rows, where groups of rows lie in one part."""
 RULE: dict[str, Check] = {
     "fit_split": _or_none(_is_text),
     "holdout": _is_number,
@@ -305,12 +307,11 @@ def checked_header(path: str, text: str) -> dict[str, Any]:
     if header["schema"] == SCHEMA or "eraser" in header:
         _require(path, "header", header, FIELDS_2)
     _require(path, "record of fitted rows", header["rows"], ROWS)
+    if "group_column" in header["rows"]:
+        _require(path, "record of fitted rows", header["rows"], GROUPS)
     _require_rule(path, header["rows"]["rule"])
     _require_attributes(path, header["attributes"])
-    for name in (name for name in FOUND if name in header):
-        if not _is_record(header[name]):
-            raise FormatError(f"{path}: damaged artifact: its {name} is not understood")
-        _require(path, name, header[name], FOUND[name])
+    _require_found(path, header)
     if "kernel" in header:
         if not _is_record(header["kernel"]) or not _is_record(header.get("landmarks")):
             raise FormatError(f"{path}: damaged artifact: its kernel is not understood")
@@ -319,6 +320,13 @@ def checked_header(path: str, text: str) -> dict[str, Any]:
         used = PARAMETERS.get(header["kernel"]["name"], ())
         _require(path, "kernel", header["kernel"], {name: KERNEL_VALUES[name] for name in used})
     return header
+
+
+def _require_found(path: str, header: dict[str, Any]) -> None:
+    for name in (name for name in FOUND if name in header):
+        if not _is_record(header[name]):
+            raise FormatError(f"{path}: damaged artifact: its {name} is not understood")
+        _require(path, name, header[name], FOUND[name])
 
 
 def _require_rule(path: str, rule: dict[str, Any]) -> None:

@@ -4,13 +4,17 @@ import dataclasses
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 from hypothesis import strategies as st
 
 from salcli.data.hashes import HASH_ALGORITHMS, FileHash
+from salcli.evaluation.bias import BiasChange, BiasFigure
 from salcli.evaluation.deviation import Deviation
+from salcli.evaluation.forms import Scale
 from salcli.evaluation.geometry import Change, Cluster, Geometry
+from salcli.evaluation.kept import Kept, KeptRows, Vote
 from salcli.evaluation.main_task import Accuracy, Cell, Gap, GroupRates, Rate, Task
 from salcli.evaluation.neighbors import Neighbor, Neighbors, WordNeighbors
 from salcli.evaluation.report import (
@@ -255,17 +259,22 @@ ERASER = EraserSummary(
 def full_report(n_steps: int = 31) -> Report:
     """A report with everything in it."""
     draw = random.Random(3)
+    probes = tuple(_probes(draw, 2.0))
     return Report(
         inputs={
             "embeddings": InputFile("data/bios-minilm.npy", FileHash("blake3", "9f86d081884c7d65" * 4), 39_642, 384),
             "labels": InputFile("data/bios.csv", FileHash("sha256", "2c26b46b68ffc68f" * 4), 39_642),
         },
         eraser=ERASER,
-        probes=tuple(_probes(draw, 2.0)),
+        probes=(*probes, *(_as_unit(of) for of in probes)),
+        bands=tuple(replace(of, band="band1") for of in _probes(random.Random(4), 1.0) if of.adversary == "fresh"),
+        int8=Scale(23_785, (0.0021, 0.0034, 0.0087)),
         measures={
             "similarity": _similarities(2.0),
             "task": _task(draw, 2.0),
+            "bias": _bias_tests(),
             "neighbors": Neighbors(tuple(_neighbours(word) for word in ("nurse", "engineer")), 0.912, 1000),
+            "kept": _kept(),
             "geometry": Geometry(_clusters(draw), 0.0213),
             "deviation": Deviation(0.0417, 2000),
             "scatter": _scatter(draw),
@@ -289,7 +298,7 @@ def full_report(n_steps: int = 31) -> Report:
 def poisoned(value: Any, text: str) -> Any:
     """Put `text` before every string that a file could have brought."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fixed = {"stage", "parameter", "probe", "adversary", "policy"} | (
+        fixed = {"stage", "parameter", "probe", "adversary", "policy", "form", "band"} | (
             {"name", "status"} if isinstance(value, Gate) else set()
         )
         changed = {
@@ -355,6 +364,40 @@ def _task(draw: random.Random, k: float) -> Task:
     accuracy = Accuracy(0.784, 0.784 * math.exp(-k / 400), 0.771)
     by_gender = GroupRates("gender", ("female", "male"), rates, None, rms, excluded)
     return Task("profession", PROFESSIONS, 0.301, 23_785, 11_893, accuracy, True, by_gender, ())
+
+
+def _as_unit(of: ProbeResult) -> ProbeResult:
+    less = {name: getattr(of, name) - 0.005 for name in ("accuracy", "balanced_accuracy")}
+    return replace(of, form="unit", **less)
+
+
+def _bias_tests() -> tuple[BiasChange, ...]:
+    sets = {"X": "math", "Y": "arts", "A": "male terms", "B": "female terms"}
+    missing = {"X": (), "Y": ("sculpture",), "A": (), "B": ()}
+    found = BiasChange(
+        "weat7",
+        "weat",
+        sets,
+        BiasFigure(1.02, 0.018),
+        BiasFigure(0.11, 0.42),
+        {},
+        dict.fromkeys(sets, 8),
+        missing,
+        12_870,
+        True,
+    )
+    why = dict.fromkeys(("before", "after"), "only 2 of 8 words of X (science) have vectors, 80% are needed")
+    return found, BiasChange("weat8", "weat", sets, None, None, why, dict.fromkeys(sets, 2), missing, 0, True)
+
+
+def _kept() -> Kept:
+    rows = (KeptRows("all", 39_642, 1000, 0.93, 0.004, 0.97), KeptRows("labelled", 30_000, 500, 0.90, 0.005, 0.96))
+    votes = tuple(
+        Vote(name, stage, 0.7, (0.68, 0.72), 0.66, (0.64, 0.68), 0.6, 27_749, 2000)
+        for name in ATTRIBUTES
+        for stage in ("before", "after")
+    )
+    return Kept((*rows, KeptRows("others", 9_642, 500, 0.95, 0.003, 0.99)), 30_000, votes)
 
 
 def _neighbours(word: str) -> WordNeighbors:
