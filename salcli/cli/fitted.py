@@ -22,6 +22,8 @@ def found_fields(header: dict[str, Any]) -> dict[str, str]:
             f"{unit['n_rounds']} fits, class means {ends} (covariance with labels {unit['gaps'][0]:.2g} before, "
             f"{unit['gaps'][-1]:.2g} after)"
         )
+    if tried := header.get("auto_k"):
+        fields |= _tried(tried, [attribute["name"] for attribute in header["attributes"]])
     return fields | (_rounds(header) if "inlp" in header else {})
 
 
@@ -31,7 +33,24 @@ def rule_of_k(rule: dict[str, Any]) -> str:
         return f"alpha {rule['alpha']:g}"
     if "rounds" in rule:
         return f"{rule['rounds']} rounds"
+    if "auto" in rule:
+        return "chosen by auto"
     return "as requested" if "given" in rule else "all of the rank"
+
+
+def _tried(found: dict[str, Any], names: list[str]) -> dict[str, str]:
+    """Return the scores at each k that was tried."""
+    fields = dict[str, str]()
+    for i, (name, chance) in enumerate(zip(names, found["chance"], strict=False)):
+        scores = [
+            f"k = {k}: {scores[i]:.3f}"
+            for k, scores in zip(found["ks"], found["accuracies"], strict=False)
+            if i < len(scores)
+        ]
+        fields[f"k for {name}"] = f"held-out balanced accuracy {', '.join(scores)} (chance {chance:.3f})"
+    ends = "at chance" if found["is_at_chance"] else "above chance at every k"
+    rows = f"{found['n_trial']:,} rows fitted, {found['n_train']:,} trained, {found['n_held_out']:,} scored"
+    return {**fields, "trials": f"{ends}; {rows}, all of the fit"}
 
 
 def _rounds(header: dict[str, Any]) -> dict[str, str]:

@@ -291,7 +291,7 @@ class SpectralParameters(Record):
             raise ParameterError("alpha", self.alpha, "k chooses the number of directions too: give one of both")
         if self.alpha is not None and not 1 <= self.alpha < float("inf"):
             raise ParameterError("alpha", self.alpha, "expected a finite number of at least 1")
-        if self.k is not None and self.k < 1:
+        if isinstance(self.k, int) and self.k < 1:
             raise ParameterError("k", self.k, "at least one direction must be removed")
 
 

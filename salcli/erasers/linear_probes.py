@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.data.labels import Attribute
-from salcli.data.splits import stratified_sample
+from salcli.data.labels import Attribute, GuardedLabels, Index
+from salcli.data.splits import seeded_shares, stratified_sample
 from salcli.errors import LabelError
 from salcli.linalg.squared_hinge import Floats, Hyperplanes, Targets, fit_squared_hinge, gram_of
 from salcli.linalg.unit import normalize
@@ -74,10 +74,10 @@ class ProbeRows:
                     f"{path}: column {attribute.name!r} is numeric, and {method} trains classifiers: expected classes"
                 )
         most = max(2, TRAINING_BYTES // (4 * rows.source.d)) if most is None else most
-        everyone = np.arange(len(rows))
+        everyone: Index = np.arange(len(rows))
         total = min(len(rows), math.ceil(most / (1 - HELD_OUT)))
         chosen = everyone if total == len(rows) else stratified_sample(rows.labels, everyone, total, seed)
-        held = stratified_sample(rows.labels, chosen, max(1, round(HELD_OUT * total)), seed + 1)
+        held = held_out(rows.labels, chosen, HELD_OUT, seed + 1)
         parts = (np.setdiff1d(chosen, held), held)
         for attribute in attributes:
             if min(len(np.unique(attribute.values[part])) for part in parts) < 2:
@@ -85,12 +85,12 @@ class ProbeRows:
                     f"{path}: column {attribute.name!r}: too few rows of a class to hold any out of the fit"
                 )
         found = [gather_rows(rows.source, rows.row_of_label[part], progress) for part in parts]
-        (train, kept), (held_out, kept_out) = found
+        (train, kept), (others, kept_out) = found
         codes, codes_out = (
             tuple(a.codes(part[at]) for a in attributes) for part, at in zip(parts, (kept, kept_out), strict=True)
         )
-        train, held_out = _scaled(train, held_out, is_unit=is_unit)
-        return cls(train, held_out, codes, codes_out, attributes, gram_of(train))
+        train, others = _scaled(train, others, is_unit=is_unit)
+        return cls(train, others, codes, codes_out, attributes, gram_of(train))
 
     def scores(self, removed: Array, *, is_unit: bool = False) -> "tuple[ProbeScore, ...]":
         """Train a linear classifier of each attribute on rows without some directions, and score it.
@@ -140,6 +140,13 @@ class ProbeScore:
     def is_at_chance(self) -> bool:
         """Whether chance lies in the one-sided 95 % interval of the accuracy."""
         return self.accuracy - Z * self.error <= self.chance
+
+
+def held_out(labels: GuardedLabels, index: Index, share: float, seed: int) -> Index:
+    """Return a share of the `labels` at `index` `[n]`: stratified by class, or whole groups if there are any."""
+    if labels.groups is not None:
+        return index[seeded_shares(labels, index, seed, "held out") < share]
+    return stratified_sample(labels, index, max(1, round(share * len(index))), seed)
 
 
 def _scaled(train: NDArray[Any], held_out: NDArray[Any], *, is_unit: bool) -> tuple[Floats, Floats]:

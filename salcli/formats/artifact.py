@@ -243,6 +243,13 @@ GROUPS: dict[str, Check] = {"group_column": _is_text}
 FOUND: dict[str, dict[str, Check]] = {
     "kept_task": {"name": _is_text, "classes": _is_list(_is_text), "rank": _is_count},
     "unit": {"n_rounds": _is_count, "gaps": _is_list(_is_number), "is_equal": _is_flag},
+    "auto_k": {
+        "ks": _is_list(_is_count),
+        "accuracies": _is_list(_is_list(_is_number)),
+        "chance": _is_list(_is_number),
+        "is_at_chance": _is_flag,
+        **dict.fromkeys(("n_trial", "n_train", "n_held_out"), _is_count),
+    },
     "inlp": {
         **dict.fromkeys(("n_rounds", "n_train", "n_held_out"), _is_count),
         "accuracies": _is_list(_is_list(_is_number)),

@@ -118,6 +118,10 @@ class LabelledSource:
         rows[as_subscript(self.rows.index)] = as_index(self.rows.rows)
         return rows
 
+    def restricted_to(self, index: Index) -> Self:
+        """Return the rows of the labels at `index` `[n]`."""
+        return self.of(self.source, self.labels.restricted_to(index), self.row_of_label[index])
+
     def standardized(self, *, is_centred: bool) -> Self:
         """Return the same rows with numeric labels in standard deviations (see `Attribute.standardized`)."""
         return replace(self, labels=self.labels.standardized(is_centred=is_centred))

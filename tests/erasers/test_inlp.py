@@ -1,5 +1,6 @@
 """INLP against a plain loop of scikit-learn's classifiers, and the traps of the usual recipe."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -192,6 +193,19 @@ def test_more_rows_than_may_train_are_sampled_by_class_and_counted() -> None:
     assert_allclose(sample.train_codes[0].mean(), codes.mean(), atol=0.01)
     both = np.vstack([sample.train, sample.held_out])
     assert len(np.unique(both, axis=0)) == 400
+
+
+def test_rows_of_a_group_are_all_held_out_or_none() -> None:
+    x, codes = drawn(n=2000)
+    rows = labelled(x, codes)
+    authors = Attribute("author", np.arange(2000) // 20, tuple(map(str, range(100))))
+    x[:, 0] = authors.values  # so that a row says whose it is
+    rows = replace(labelled(x, codes), labels=replace(rows.labels, groups=authors))
+    sample = ProbeRows.of(rows, None, 0, Silent(), method="inlp")
+    one, other = (set(part[:, 0].round(4).tolist()) for part in (sample.train, sample.held_out))
+    assert not one & other
+    assert len(one) + len(other) == 100
+    assert abs(len(sample.held_out) - 500) < 60
 
 
 def test_directions_that_are_there_already_are_not_added() -> None:
