@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, roc_auc_score
 
+from benchmarks import fold_intervals
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.evaluation.answers import cluster_effect, pooled
 from salcli.evaluation.attackers.scores import Answers, areas, errors, wilson
@@ -151,6 +152,18 @@ def test_intervals_of_grouped_rows_hold_the_truth_as_often_as_stated() -> None:
         naive += low <= 0.6 <= high
     assert hits / 600 >= 0.93
     assert naive / 600 < 0.85
+
+
+@pytest.mark.slow
+def test_the_simulation_of_folds_runs() -> None:
+    for kind in fold_intervals.KINDS:
+        for (adversary, probe), drawn in fold_intervals.figures(kind, 60, 5, 0):
+            assert (adversary in fold_intervals.ADVERSARIES, probe.split("-")[0] in fold_intervals.PROBES) == (
+                True,
+                True,
+            )
+            assert 0 <= drawn.low <= drawn.accuracy <= drawn.high <= 1
+            assert 0.2 < drawn.unseen < 1
 
 
 @given(st.lists(st.integers(0, 5), min_size=12, max_size=60), st.integers(0, 9))
