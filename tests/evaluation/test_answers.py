@@ -32,7 +32,7 @@ def turn(of: GuardedLabels, index: np.ndarray, rng: np.random.Generator, scale: 
     scores = rng.normal(size=(len(index), n_classes)) + 1.2 * np.eye(n_classes)[true]
     predicted = scores[:, np.unique(true)].argmax(axis=1)  # classes come first to last
     decision = scale * (scores[:, 1] - scores[:, 0]) + scale if n_classes == 2 else scale * scores
-    answers = Answers(index, true, predicted, decision, np.arange(n_classes))
+    answers = Answers(index, true, predicted, decision, np.arange(n_classes), tuple("abc"[:n_classes]))
     error, balanced = errors(predicted, true)
     return ProbeResult(
         "g", "linear", "fresh", "after", float(np.mean(predicted == true)),
@@ -89,7 +89,9 @@ def test_a_class_that_one_turn_lacks_has_the_pairs_of_the_others() -> None:
     turns = [turn(of, part, rng) for part in parts]
     first = turns[0].answers
     assert first is not None
-    two = Answers(first.labels, first.true, first.predicted, first.scores[:, 1] - first.scores[:, 0], np.arange(2))
+    two = Answers(
+        first.labels, first.true, first.predicted, first.scores[:, 1] - first.scores[:, 0], np.arange(2), first.names
+    )
     object.__setattr__(turns[0], "answers", two)
     found = pooled(turns, of)
     every = [
