@@ -867,7 +867,7 @@ class CompareOptions(Record):
         help="Measure how many of the ten nearest rows stay; it takes the whole file into memory.",
     )
     evaluation: EvaluateOptions = field(
-        default_factory=EvaluateOptions, metadata={WITHOUT: ("against", "sweep", "repeats", "sample")}
+        default_factory=EvaluateOptions, metadata={WITHOUT: ("against", "sweep", "repeats", "sample", "folds")}
     )
 
     def __post_init__(self) -> None:

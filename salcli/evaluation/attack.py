@@ -335,7 +335,9 @@ def _result(
         balanced_error=balanced_error,
         areas=area,
         unrated_classes=tuple(unrated),
-        answers=Answers(job.labels, true, predicted, scores, classes) if is_pooled else None,
+        answers=Answers(job.labels, true, predicted, scores, classes, job.attribute.classes or ())
+        if is_pooled
+        else None,
     )
 
 

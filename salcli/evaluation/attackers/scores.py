@@ -106,6 +106,8 @@ class Answers:
     """`[m]` for two classes, or `[m, c]`, as `Classifier.decision` returns them."""
     classes: Classes
     """`[c]` the classes that were trained on, ascending."""
+    names: tuple[str, ...]
+    """Of all classes, by their codes."""
 
 
 def areas(scores: Array, true: Classes, classes: Classes) -> Areas | None:
