@@ -263,6 +263,13 @@ class LabelOptions(Record):
         text=True,
     )
     no_split: bool = option(False, help="Take no column as the split.")
+    groups: str | None = option(
+        None,
+        help="Column of groups (author, document), each of which lies in one part of a hold-out, of folds or of the "
+        "split.",
+        metavar="COL",
+        text=True,
+    )
     task: str | None = None
     """A column of classes that is read too and not guarded: the main task."""
     implied_by: str | None = None
@@ -282,6 +289,8 @@ class LabelOptions(Record):
             raise UsageError(f"`no_split` and `split_column={self.split_column}` contradict each other: give one")
         if self.task is not None and self.task in (*self.attributes, *self.numeric):
             raise ParameterError("task", self.task, "that column is guarded; a main task is another one")
+        if self.groups is not None and self.groups in (*self.attributes, *self.numeric):
+            raise ParameterError("groups", self.groups, "that column is guarded; groups are in another one")
 
 
 def require_split(fit_split: str | None, *, has_splits: bool) -> None:
@@ -414,6 +423,14 @@ class ApplyOptions(Record):
         return None if self.dtype is None else np.dtype(self.dtype)
 
 
+def _parse_counts(text: str) -> tuple[int, ...]:
+    """Read whole numbers with commas between."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError("expected whole numbers with commas between, such as 1000,1000") from None
+
+
 def _parse_shares(text: str) -> tuple[float, ...]:
     """Read `train,dev,test` shares, or `none`."""
     if text == "none":
@@ -445,6 +462,13 @@ class LabelCommandOptions(Record):
         metavar="T,D,T",
         parse=_parse_shares,
     )
+    bands: tuple[int, ...] = option(
+        (),
+        help="Words behind those at each end, which belong to the parts band1, band2 …: never fitted, but attacked.",
+        metavar="N,…",
+        parse=_parse_counts,
+        bounds=(1, None),
+    )
     name: str = option("label", help="Name of the label column.", metavar="COL", text=True)
     with_scores: bool = option(False, "--scores", help="Add the score as a column.")
     read: ReadOptions = field(default_factory=ReadOptions)
@@ -462,6 +486,8 @@ class LabelCommandOptions(Record):
         ):
             why = "expected three shares, train,dev,test, that add up to more than 0 and at most 1"
             raise ParameterError("split", self.split, why)
+        if self.bands and not self.split:
+            raise UsageError("`bands` are parts of the split column: leave `split=none` out")
         taken = ("word", "key", "id", "token", "split", "score", "")
         if self.name.strip().lower() in taken or set(self.name) & set(",;\t\r\n"):
             raise UsageError(f"`name={self.name!r}`: that column would not be taken for labels: choose another name")
@@ -489,6 +515,9 @@ class InspectOptions(Record):
 
 
 ADVERSARIES, POOLED = ("in-sample", "fresh"), "pooled"
+RAW = "raw"
+FORMS = (RAW, "unit", "float16", "int8", "binary")
+"""How rows are used: as they are, of length 1, rounded, quantized, or their signs."""
 REPORT_SUFFIXES = (".json", ".md", ".html", ".xml")
 MOST_STEPS = 1000
 
@@ -579,6 +608,15 @@ class EvaluateOptions(Record):
         metavar="P,…",
         parse=_listed,
     )
+    forms: tuple[str, ...] = option(
+        (RAW, "unit"),
+        "--as",
+        help="Attack the rows as they will be used: raw, unit (of length 1), float16, int8 (each column in "
+        "steps of its own), binary (signs). Gates judge all of them.",
+        metavar="F,…",
+        parse=_listed,
+        choices=FORMS,
+    )
     attacker_rows: int = option(
         10_000,
         "--attacker-rows",
@@ -593,7 +631,10 @@ class EvaluateOptions(Record):
         off="--no-learning-curve",
         help="Train the strongest attacker on fewer rows too, and extrapolate its accuracy to ten times as many.",
     )
-    quick: bool = option(False, help="One setting for each attacker, untuned: weak, so no gate on attackers passes.")
+    quick: bool = option(
+        False,
+        help="One setting for each attacker, untuned, and one form of the rows: weak, so no gate on attackers passes.",
+    )
     task: str | None = option(None, help="Column of the main task: accuracy and TPR gaps.", metavar="COL", text=True)
     similarity: tuple[str, ...] = option(
         (),
@@ -604,11 +645,29 @@ class EvaluateOptions(Record):
     neighbors: tuple[str, ...] = option(
         (), help="Words whose neighbours are shown before and after.", metavar="W,…", parse=_listed, text=True
     )
+    kept: bool = option(
+        True,
+        "--kept",
+        off="--no-kept",
+        help="Compare labelled rows with others: the nearest rows that stay, cosines, and what neighbours give away.",
+    )
+    bias: tuple[str, ...] = option(
+        (),
+        help="Bias tests before and after: weat1 to weat10, rnd, ripa, or a JSON file of word sets.",
+        metavar="TEST,…",
+        parse=_listed,
+    )
     sweep: Sweep | None = option(  # noqa: RUF009 (a classmethod's name misleads the linter)
         None, help="Measure along k=FROM:TO or strength=FROM:TO:STEP.", metavar="P=A:B[:S]", parse=Sweep.parse
     )
     repeats: int | None = option(None, help="Fit N times on few labels; mean and spread.", metavar="N")
     sample: int | None = option(None, help="Of `repeats`: rows of each fit, stratified.", metavar="M")
+    folds: int | None = option(
+        None,
+        help="Rows take turns as fit, attack and test, in N turns with a fit each: for small label files.",
+        metavar="N",
+        bounds=(3, None),
+    )
     reports: tuple[str, ...] = option(
         (),
         "--report",
@@ -698,18 +757,33 @@ class EvaluateOptions(Record):
         return suffix[1:] if suffix in REPORT_SUFFIXES else self.report_format
 
     @property
+    def attacked_forms(self) -> tuple[str, ...]:
+        """The forms of the rows that are attacked: the first alone where attackers are not tuned."""
+        return self.forms[:1] if self.quick else self.forms
+
+    @property
     def fits_again(self) -> bool:
-        """Whether erasers are fitted again: on samples of the rows, or with another k."""
-        return self.repeats is not None or (self.sweep is not None and self.sweep.parameter == "k")
+        """Whether erasers are fitted again: on samples or folds of the rows, or with another k."""
+        of_k = self.sweep is not None and self.sweep.parameter == "k"
+        return self.repeats is not None or self.folds is not None or of_k
 
     def __post_init__(self) -> None:
-        for name in ("adversaries", "probes", "similarity", "neighbors", "reports"):
+        for name in ("adversaries", "probes", "forms", "similarity", "neighbors", "bias", "reports"):
             if (given := getattr(self, name)) is not None:
                 object.__setattr__(self, name, tuple(dict.fromkeys(given)))
         super().__post_init__()
         if not self.adversaries:
             raise ParameterError("adversaries", (), f"expected {', '.join(ADVERSARIES)} or {POOLED}")
+        if not self.forms:
+            raise ParameterError("forms", (), f"expected some of {', '.join(FORMS)}")
         self._require_companions()
+        self._require_folds()
+
+    def _require_folds(self) -> None:
+        if self.folds is not None and (self.sweep, self.repeats, self.against) != (None, None, None):
+            raise UsageError("`folds` fits an eraser in each turn: leave `sweep`, `repeats` and `against` out")
+        if self.folds is not None and (self.fit_split is not None or self.holdout):
+            raise UsageError("`folds` divides all labelled rows: leave `fit_split` and `holdout` out")
 
     def _require_companions(self) -> None:
         if (self.repeats is None) != (self.sample is None):
@@ -743,12 +817,15 @@ class EvaluateOptions(Record):
         """
         if has_eraser and self.against is not None:
             raise UsageError("`eraser` and `against` exclude each other: give one")
-        if not has_labels and not (self.similarity or self.neighbors or self.min_neighbors_kept is not None):
-            raise UsageError("missing LABELS (only `similarity` and `neighbors` do without)")
+        needs_none = self.similarity or self.bias or self.neighbors or self.min_neighbors_kept is not None
+        if not (has_labels or needs_none):
+            raise UsageError("missing LABELS (only `similarity`, `bias` and `neighbors` do without)")
         if self.neighbors and not has_eraser and self.against is None:
             raise UsageError("`neighbors` compares before with after: give `eraser` or `against`")
         if (self.sweep is not None or self.repeats is not None) and not (has_eraser and has_labels):
             raise UsageError("`sweep` and `repeats` erase again and again: they need `eraser` and LABELS")
+        if self.folds is not None and not (has_eraser and has_labels):
+            raise UsageError("`folds` fits the method of an eraser again: it needs `eraser` and LABELS")
         if self.task is not None and not has_labels:
             raise UsageError("`task` is a column of LABELS: give them")
         for name in ("min_similarity_kept", "min_task_kept", "min_neighbors_kept"):

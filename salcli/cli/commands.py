@@ -157,7 +157,7 @@ def evaluate(
     labels: Annotated[
         str | None,
         typer.Argument(
-            metavar="[LABELS]", help="Label CSV; --similarity and --neighbors do without.", show_default=False
+            metavar="[LABELS]", help="Label CSV; --similarity, --bias and --neighbors do without.", show_default=False
         ),
     ] = None,
     eraser: Annotated[

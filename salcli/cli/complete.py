@@ -23,6 +23,12 @@ def _attackers() -> Iterable[str]:
     return ATTACKERS
 
 
+def _bias_tests() -> Iterable[str]:
+    from salcli.formats.word_sets import built_in_names
+
+    return built_in_names()
+
+
 def _gold_sets() -> Iterable[str]:
     from salcli.formats.gold_sets import BUILT_IN
 
@@ -39,6 +45,7 @@ VALUES: dict[str, Callable[[], Iterable[str]]] = {
     "max_accuracy": lambda: (f"{name}=" for name in _attackers()),
     "max_gain": lambda: (f"{name}=" for name in _attackers()),
     "similarity": _gold_sets,
+    "bias": _bias_tests,
     "sweep": lambda: ("k=", "strength="),
 }
 """By the name of the field, where its option does not list them."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from salcli.data.labels import Attribute, GuardedLabels
+from salcli.data.labels import Attribute, GuardedLabels, Index
 from salcli.data.source import Source
 from salcli.data.splits import EvaluationSplit
 from salcli.evaluation.section import Fact, Figure, Section
@@ -33,6 +33,8 @@ class Labelled:
     """Which rows train and which are tested."""
     stages: Stages
     """The rows of the plan, in memory."""
+    row_of_label: Index | None = None
+    """`[m]` row of the file of each label, -1 where there is none; None: not known."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,10 +12,11 @@ from salcli.data.source import Source
 from salcli.data.splits import EvaluationSplit, SplitRule
 from salcli.evaluation.attack import attack
 from salcli.evaluation.duplicates import Copies, notes_on_copies, without_copies
+from salcli.evaluation.forms import scale_rows
 from salcli.evaluation.plan import note_on_splits, notes_on
 from salcli.evaluation.report import ProbeResult
 from salcli.evaluation.stages import Array, Erasure, Stages, gather_same
-from salcli.options import EvaluateOptions
+from salcli.options import RAW, EvaluateOptions
 from salcli.streaming.passes import gather_rows, join_labels
 from salcli.streaming.progress import Progress
 
@@ -32,8 +33,10 @@ class Before:
     """By part of the split: rows that are left out."""
     stages: Stages
     """Without a later stage."""
+    needed: Index
+    """The labels whose rows are needed."""
     kept: Index
-    """Positions, among the labels that the plan needs, of those whose rows were read: NaN and Inf may be dropped."""
+    """Positions, among those, of the labels whose rows were read: NaN and Inf may be dropped."""
     notes: tuple[str, ...]
     probes: tuple[ProbeResult, ...] = ()
     """What attackers read; empty where they are trained on both stages at once."""
@@ -52,7 +55,10 @@ class Before:
         NotEnoughMemory : the attackers that are trained at once would not fit into memory
         """
         found, notes = attack(self.stages, self.labels, self.plan, probes, options, progress, "before")
-        return replace(self, probes=found, notes=(*self.notes, *notes))
+        missing = [form for form in options.attacked_forms if all(form != result.form for result in found)]
+        raw = [result for result in found if result.form == RAW]  # which the missing ones equal, before erasure
+        same = (replace(result, form=form) for form in missing for result in raw)
+        return replace(self, probes=(*found, *same), notes=(*self.notes, *notes))
 
     def erased(self, source: Source, erasure: Erasure, progress: Progress) -> Stages:
         """Return the rows before and after an erasure.
@@ -68,7 +74,7 @@ class Before:
         AlignmentError : that file drops other rows
         """
         if erasure.against is not None:
-            rows = self.row_of_label[self.plan.needed]
+            rows = self.row_of_label[self.needed]
             after: Array | None = gather_same(source, erasure.against, rows, self.kept, progress)
         else:
             after = erasure.erased(self.stages.rows)
@@ -106,10 +112,12 @@ def read_before(
     join = join_labels(source, labels, progress)
     row_of_label, matched = as_index(join.row_of_label), as_index(join.matched(labels))
     plan, copies = without_copies(source, labels, row_of_label, split(matched), progress)
-    x, kept = gather_rows(source, row_of_label[plan.needed], progress)
+    needed = np.union1d(plan.needed, scale_rows(labels, plan, options))
+    x, kept = gather_rows(source, row_of_label[needed], progress)
     notes = (
         *notes_on(plan, labels, options),
         *notes_on_copies(copies),
         *note_on_splits(labels, matched, rule),
     )
-    return Before(labels, row_of_label, plan, copies, Stages(plan.needed[kept], x, published(x), None), kept, notes)
+    stages = Stages(needed[kept], x, published(x), None)
+    return Before(labels, row_of_label, plan, copies, stages, needed, kept, notes)

@@ -98,13 +98,13 @@ def neighbors(
             word,
             _named(keys, positions_before[i, :top], cosines_before[i, :top]),
             _named(keys, positions_after[i, :top], cosines_after[i, :top]),
-            _overlap(positions_before[i, :top], positions_after[i, :top]),
+            overlap(positions_before[i, :top], positions_after[i, :top]),
         )
         for i, word in enumerate(words)
     )
     pairs = zip(positions_before[len(words) :], positions_after[len(words) :], strict=True)
-    overlaps = [_overlap(one[:OVERLAP_AT], other[:OVERLAP_AT]) for one, other in pairs]
-    kept = [share for share in overlaps if share is not None]
+    shares = [overlap(one[:OVERLAP_AT], other[:OVERLAP_AT]) for one, other in pairs]
+    kept = [share for share in shares if share is not None]
     error = float(np.std(kept, ddof=1) / np.sqrt(len(kept))) if len(kept) > 1 else None
     return Neighbors(shown, float(np.mean(kept)) if kept else None, len(kept), error)
 
@@ -128,7 +128,8 @@ def _named(keys: Sequence[str], positions: NDArray[np.int64], cosines: NDArray[n
     return tuple(Neighbor(keys[position], cosine) for position, cosine in pairs if position != NOWHERE)
 
 
-def _overlap(one: NDArray[np.int64], other: NDArray[np.int64]) -> float | None:
+def overlap(one: NDArray[np.int64], other: NDArray[np.int64]) -> float | None:
+    """Return the share of the same positions in `one` and `other`, both `[n]`; None where either has none."""
     ones, others = set(one.tolist()) - {NOWHERE}, set(other.tolist()) - {NOWHERE}
     return len(ones & others) / max(len(ones), len(others)) if ones and others else None
 

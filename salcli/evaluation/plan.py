@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from salcli.data.digests import labels_digest, rows_digest
 from salcli.data.labels import GuardedLabels, Index
 from salcli.data.splits import (
+    BAND,
     DEV_NAMES,
     FRESH,
     IN_SAMPLE,
@@ -120,7 +121,8 @@ def note_on_splits(labels: GuardedLabels, matched: Index, rule: SplitRule) -> tu
     if labels.splits is None or rule.fit_split is None:
         return ()
     used = {rule.fit_split, *DEV_NAMES, TEST}
-    others = {name: n for name, n in split_counts(labels, matched).items() if name not in used}
+    counts = split_counts(labels, matched)
+    others = {name: n for name, n in counts.items() if name not in used and not BAND.fullmatch(name)}
     if not others:
         return ()
     shown = ", ".join(f"{name!r} ({n:,} rows)" for name, n in list(others.items())[:MOST_NAMES])
@@ -143,6 +145,7 @@ def rule_of(artifact: Artifact | None, labels: GuardedLabels, options: EvaluateO
     UsageError : the options contradict the eraser's rule, or name a part that is not there
     """
     if artifact is not None:
+        _require_groups(artifact, labels)
         if options.fit_split is not None or options.holdout:
             raise UsageError("`fit_split` and `holdout` are for evaluation without an eraser, which records its rows")
         if artifact.rule.fit_split is not None and labels.splits is None:
@@ -155,6 +158,15 @@ def rule_of(artifact: Artifact | None, labels: GuardedLabels, options: EvaluateO
     require_split(options.fit_split, has_splits=has_splits)
     fit_split = (options.fit_split or DEFAULT_FIT_SPLIT) if has_splits else None
     return SplitRule(fit_split, options.holdout, None, options.seed)
+
+
+def _require_groups(artifact: Artifact, labels: GuardedLabels) -> None:
+    """Check that a hold-out is divided by the groups of the fit, or by none."""
+    rows, name = artifact.header["rows"], None if labels.groups is None else labels.groups.name
+    known = rows.get("group_column")
+    if artifact.rule.holdout and name != known:
+        how = "without groups" if known is None else f"by groups of column {known!r}"
+        raise UsageError(f"`groups={name}`: the rows of the fit were held out {how}: fit again, or ask for `folds`")
 
 
 def require_same_rows(artifact: Artifact, labels: GuardedLabels, fitted: Index) -> None:

@@ -12,7 +12,7 @@ from salcli.options import CompareOptions, EvaluateOptions, Limit, Sweep, option
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn")
 """Those that figures depend on."""
-OF_FILES = ("erasers", "against", "keys_file", "similarity")
+OF_FILES = ("erasers", "against", "baseline", "bias", "keys_file", "similarity")
 """Options that name files, of which folders are left out."""
 WITHOUT_EFFECT = ("batch_rows", "reports", "report_format")
 """Options that change no figure."""

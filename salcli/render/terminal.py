@@ -7,10 +7,10 @@ from rich.text import Text
 
 from salcli.evaluation.comparison import Comparison
 from salcli.evaluation.report import Gate, ProbeResult, Report
-from salcli.evaluation.section import Section, Table, names, numbers
+from salcli.evaluation.section import Section, Table, filled, names, numbers
 from salcli.evaluation.text import beside, count, decimal, interval, visible
 from salcli.render import comparison as compared
-from salcli.render.attackers import flipped, learning_in_words
+from salcli.render.attackers import IN_FORMS, ProbePair, bands_tables, by_form, flipped, learning_in_words
 from salcli.render.layout import table_lines, wrapped
 from salcli.render.sections import sections
 from salcli.render.verdict import STATUSES, TONES, tone_of, verdict_sentence
@@ -48,7 +48,11 @@ def _lines(report: Report, width: int, *, with_notes: bool) -> Iterator[Line]:
     yield from _wrapped(verdict_sentence(report), width, tone)
     if report.probes:
         yield "", ""
-        yield from _table(_probe_table(report.probes), width)
+        first, most, _ = by_form(report.probes)
+        yield from _table(_probe_table([each for pair in first for each in pair.stages.values()]), width)
+        for table in (*filled([_forms_table(most)]), *bands_tables(report)):
+            yield "", ""
+            yield from _table(table, width)
     for section in found:
         yield from _section(section, width)
     yield "", ""
@@ -101,7 +105,7 @@ def _gate(gate: Gate) -> str:
 def _probe_table(probes: Sequence[ProbeResult]) -> Table:
     rows = tuple(
         (
-            *(probe.attribute, probe.probe, probe.adversary, probe.stage),
+            *(probe.attribute, probe.reader, probe.adversary, probe.stage),
             *(decimal(probe.accuracy), interval(probe.ci95), decimal(probe.balanced_accuracy), decimal(probe.auc)),
             *(decimal(probe.leak), decimal(probe.majority)),
             *(count(probe.n_train), count(probe.n_test), _remarks(probe)),
@@ -117,6 +121,26 @@ def _probe_table(probes: Sequence[ProbeResult]) -> Table:
         *names(""),
     )
     return Table("How well attackers read the guarded attribute", columns, rows)
+
+
+def _forms_table(pairs: Sequence[ProbePair]) -> Table:
+    rows = []
+    for pair in pairs:
+        latest, both = pair.latest, pair.both
+        rows.append(
+            (
+                *(latest.attribute, latest.form, latest.probe, latest.adversary),
+                *both(lambda result: decimal(result.accuracy)),
+                *both(lambda result: decimal(result.leak)),
+                interval(latest.ci95),
+            )
+        )
+    columns = (
+        *names("attribute", "as", "probe", "adversary"),
+        *numbers("before", "after", "leak before", "leak after"),
+        *numbers("95% interval", are_spare=True),
+    )
+    return Table(IN_FORMS, columns, tuple(rows))
 
 
 def _remarks(probe: ProbeResult) -> str:

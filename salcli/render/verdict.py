@@ -83,7 +83,7 @@ def _readable(report: Report) -> str:
         name = f"{shortened(attribute, 60)}: " if several else ""
         in_sample = "" if best[1].adversary == FRESH else ", in-sample"
         parts.append(
-            f"{name}{best[1].probe}{in_sample} {percent(best[1].leakage)}, majority {percent(best[1].majority)}"
+            f"{name}{best[1].reader}{in_sample} {percent(best[1].leakage)}, majority {percent(best[1].majority)}"
         )
     still = "Still readable" if report.judged_stage == "after" else "Readable"
     return f"{still}: {'; '.join(parts)}." if parts else ""
@@ -108,7 +108,7 @@ def unlimited_readers(report: Report) -> tuple[str, ...]:
         most = max(others, key=lambda result: (result.adversary == FRESH, result.leakage), default=None)
         if most is not None:
             of = f" of {shortened(attribute, 60)}" if len({probe.attribute for probe in report.probes}) > 1 else ""
-            found.append(f"{most.probe} reads {percent(most.leakage)}{of}")
+            found.append(f"{most.reader} reads {percent(most.leakage)}{of}")
     return tuple(found)
 
 
@@ -141,9 +141,21 @@ def findings(report: Report) -> tuple[str, ...]:
         stage = "after" if after else "before"
         most = max((p.stages[stage] for p in pairs if stage in p.stages), key=lambda r: r.leakage)
         if most.leakage > result.leakage:
-            sentence += f" Trained on the fitted rows, {most.probe} reads {percent(most.leakage)}."
+            sentence += f" Trained on the fitted rows, {most.reader} reads {percent(most.leakage)}."
+        sentence += _near_in_words(report, attribute)
         found.append(sentence)
     return tuple(found)
+
+
+def _near_in_words(report: Report, attribute: str) -> str:
+    """Return what is read of an attribute in the band that shows most; nothing without bands."""
+    bands = [of for of in report.bands if of.stage == report.judged_stage and visible(of.attribute) == attribute]
+    most = max(bands, key=lambda of: of.leak, default=None)
+    return (
+        ""
+        if most is None
+        else f" Near the labelled rows, in {visible(most.band)}, {most.reader} reads {percent(most.leakage)}."
+    )
 
 
 def _leak_in_words(pairs: Sequence[ProbePair]) -> str:
@@ -163,7 +175,7 @@ def facts(report: Report) -> tuple[Fact, ...]:
         latest = best.get("after") or best["before"]
         found.append(
             Fact(
-                f"best attacker on {shortened(attribute, 40)} ({latest.probe}, {latest.adversary})",
+                f"best attacker on {shortened(attribute, 40)} ({latest.reader}, {latest.adversary})",
                 shown.get("before", ABSENT),
                 shown.get("after", ABSENT),
                 f"majority {decimal(latest.majority)}",
