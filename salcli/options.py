@@ -534,7 +534,7 @@ class EvaluateOptions(Record):
     probes: tuple[str, ...] | None = option(
         None,
         help="linear, poly, rbf, quadratic and, of a kernel's eraser, same-kernel (default); knn, mlp, boosting; "
-        "or all.",
+        "of numeric attributes ridge, kernel-ridge, boosting (default); or all.",
         metavar="P,…",
         parse=_listed,
     )
@@ -551,6 +551,12 @@ class EvaluateOptions(Record):
         "--learning-curve",
         off="--no-learning-curve",
         help="Train the strongest attacker on fewer rows too, and say what ten times as many might read.",
+    )
+    intersections: bool = option(
+        True,
+        "--intersections",
+        off="--no-intersections",
+        help="Of several guarded attributes of classes, attack each pair, and all together, as one attribute more.",
     )
     quick: bool = option(False, help="One setting for each attacker, untuned: weak, so no gate on attackers passes.")
     task: str | None = option(None, help="Column of the main task: accuracy and TPR gaps.", metavar="COL", text=True)
@@ -600,6 +606,14 @@ class EvaluateOptions(Record):
         (),
         help="Gate: exit 1 if any attacker's leak (0: nothing is read, 1: all, by accuracy, balanced accuracy and AUC) "
         "is more (repeatable).",
+        metavar="[PROBE=]X",
+        repeatable=True,
+        parse=Limit.parse,
+    )
+    max_r2: tuple[Limit, ...] = option(
+        (),
+        help="Gate: exit 1 if any attacker of a numeric attribute explains more than this share of its variance, R² "
+        "(repeatable).",
         metavar="[PROBE=]X",
         repeatable=True,
         parse=Limit.parse,

@@ -26,9 +26,9 @@ GROUPS: dict[str, tuple[Group, ...]] = {
     ),
     "evaluate": (
         (MAIN, ("eraser", "against", "attributes", "reports", "report_format")),
-        ("Attackers", ("probes", "adversaries", "attacker_rows", "learning_curve", "quick")),
+        ("Attackers", ("probes", "adversaries", "attacker_rows", "intersections", "learning_curve", "quick")),
         ("What is kept", ("task", "similarity", "neighbors")),
-        ("Gates", ("max_accuracy", "max_gain", "max_leak", "max_leak_increase", "baseline", "max_tpr_gap")),
+        ("Gates", ("max_accuracy", "max_gain", "max_leak", "max_r2", "max_leak_increase", "baseline", "max_tpr_gap")),
         ("Again and again", ("sweep", "repeats", "sample")),
     ),
     "inspect": ((MAIN, ("labels", "similarity", "head", "projection")),),

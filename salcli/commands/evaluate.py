@@ -15,6 +15,7 @@ from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.erasers.kernel_scale import stranger_doubt
 from salcli.errors import located, warn
 from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors, require_attackers
+from salcli.evaluation.attack_numbers import asked_of_numbers, attack_numbers, chosen_regressors
 from salcli.evaluation.base import BeforeAfter, Labelled
 from salcli.evaluation.baseline import Baseline
 from salcli.evaluation.duplicates import doubts_of_copies, notes_on_copies, without_copies
@@ -26,6 +27,7 @@ from salcli.evaluation.gates import (
     leak_gate,
     leak_increase_gate,
     neighbors_gate,
+    r2_gate,
     similarity_gate,
     task_accuracy_gate,
     task_kept_gate,
@@ -35,6 +37,7 @@ from salcli.evaluation.learning import learning_curves
 from salcli.evaluation.measures import MEASURES, run_measures
 from salcli.evaluation.neighbors import NEIGHBORS
 from salcli.evaluation.plan import note_on_splits, notes_on, require_same_labels, rule_of, split_rows
+from salcli.evaluation.power import blind_spots, detectable
 from salcli.evaluation.provenance import file_name, run_of
 from salcli.evaluation.report import ErasedFile, EraserSummary, Gate, InputFile, Report, to_json
 from salcli.evaluation.similarity import SIMILARITY
@@ -216,9 +219,10 @@ def assess(
     report = Report(eraser=subject.eraser, measures=measures, allows_undecided=options.allow_undecided)
     asked = Asked()
     if labels is not None:
+        regressors = chosen_regressors(artifact, labels, options)
         join = join_labels(source, labels, progress)
         row_of_label = as_index(join.row_of_label)
-        matched = as_index(join.matched(labels))
+        matched = as_index(join.matched(labels, by_any=True))
         plan = split_rows(labels, matched, artifact, options)
         if artifact is not None:
             guarded = subject.guarded or labels
@@ -235,11 +239,24 @@ def assess(
             notes.append(UNKNOWN_FIT.format(subject.against.path))
         results, found = attack(stages, labels, plan, probes, options, progress)
         notes += found
+        numeric, found = attack_numbers(stages, labels, plan, regressors, options, progress)
+        notes += found
+        could_show = detectable(stages, labels, plan, options)
+        notes += blind_spots(could_show, options)
         untuned = (UNTUNED,) if options.quick else ()
         notes += untuned
-        asked = replace(asked_for(labels, options, probes), doubts=(*doubts_of_copies(copies), *strangers, *untuned))
+        asked = replace(
+            asked_for(labels, options, probes),
+            of_numbers=asked_of_numbers(labels, options, regressors),
+            doubts=(*doubts_of_copies(copies), *strangers, *untuned),
+        )
         report = replace(
-            report, duplicates=copies, probes=results, measures=measures | run_measures(rows, needs_labels=True)
+            report,
+            duplicates=copies,
+            probes=results,
+            numeric=numeric,
+            detectable=could_show,
+            measures=measures | run_measures(rows, needs_labels=True),
         )
         if options.learning_curve and not options.quick:
             judged = [result for result in results if result.stage == report.judged_stage]
@@ -274,6 +291,7 @@ def _gates(report: Report, asked: Asked, options: EvaluateOptions, baseline: Bas
     gates = [accuracy_gate(g.limit, g.probe, asked, report.probes, stage, judge) for g in options.max_accuracy]
     gates += [gain_gate(g.limit, g.probe, asked, report.probes, stage, judge) for g in options.max_gain]
     gates += [leak_gate(g.limit, g.probe, asked, report.probes, stage, judge) for g in options.max_leak]
+    gates += [r2_gate(g.limit, g.probe, asked, report.numeric, stage, judge) for g in options.max_r2]
     if options.max_leak_increase is not None and baseline is not None:
         gates.append(leak_increase_gate(options.max_leak_increase, baseline, asked, report.probes, stage, judge))
     if options.max_tpr_gap is not None:

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels, Index
-from salcli.data.splits import EvaluationSplit
+from salcli.data.splits import TEST, EvaluationSplit
 from salcli.erasers.artifact import Artifact
 from salcli.errors import ParameterError, UsageError
-from salcli.evaluation.attackers import ATTACKERS, WEIGHTED, attacker_of, base_name, names_of
+from salcli.evaluation.attackers import ATTACKERS, REGRESSORS, WEIGHTED, attacker_of, base_name, names_of
 from salcli.evaluation.attackers.base import Settings
 from salcli.evaluation.attackers.scores import (
     areas,
@@ -21,12 +21,14 @@ from salcli.evaluation.attackers.scores import (
     errors,
     majority_rate,
     rated_classes,
+    recalls,
     silence_convergence_warnings,
     wilson,
 )
-from salcli.evaluation.attackers.tuning import WHITENED, TrainingRows, tuned
+from salcli.evaluation.attackers.tuning import tuned
 from salcli.evaluation.gates import Asked
-from salcli.evaluation.readings import Reading, reading_of
+from salcli.evaluation.intersections import LEAST_ROWS, Product, attacked
+from salcli.evaluation.readings import Reading, reading_of, training_rows
 from salcli.evaluation.report import ProbeResult
 from salcli.evaluation.stages import Stages
 from salcli.evaluation.text import listed_counts
@@ -43,6 +45,7 @@ ALL = "all"
 QUICK = ("linear", "quadratic")
 """Attackers whose time does not grow with the square of their rows."""
 UNCONVERGED = "{} of {} attackers did not converge: their figures are not to be trusted"
+TOO_RARE = "{} is not attacked: fewer than two of its classes have {} test rows (`intersections=False` leaves it out)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +62,8 @@ class _Job:
     y_test: NDArray[Any]
     untrained: dict[str, int]
     """Test rows that are left out, by their class, of which there are no training rows."""
+    rare: dict[str, int]
+    """Test rows that are left out, by their class of a product, of which there are fewer than `LEAST_ROWS`."""
 
 
 def require_attackers(options: EvaluateOptions) -> None:
@@ -68,16 +73,16 @@ def require_attackers(options: EvaluateOptions) -> None:
     ------
     UsageError : it names the option
     """
-    known = ", ".join(ATTACKERS)
-    is_known = options.probes in (None, (ALL,)) or (options.probes and set(options.probes or ()) <= set(ATTACKERS))
-    if not is_known:
-        raise ParameterError("probes", options.probes, f"expected some of {known}, or {ALL}")
-    for name in ("max_accuracy", "max_gain", "max_leak"):
+    every = dict.fromkeys((*ATTACKERS, *REGRESSORS))
+    if options.probes not in (None, (ALL,)) and not (options.probes and set(options.probes) <= set(every)):
+        raise ParameterError("probes", options.probes, f"expected some of {', '.join(every)}, or {ALL}")
+    for name in ("max_accuracy", "max_gain", "max_leak", "max_r2"):
         limits: tuple[Limit, ...] = getattr(options, name)
+        suited = REGRESSORS if name == "max_r2" else ATTACKERS
         for limit in limits:
-            if limit.probe is not None and limit.probe not in ATTACKERS:
+            if limit.probe is not None and limit.probe not in suited:
                 value = f"{limit.probe}={limit.limit:g}"
-                raise ParameterError(name, value, f"no probe {limit.probe!r}, expected one of {known}")
+                raise ParameterError(name, value, f"no probe {limit.probe!r}, expected one of {', '.join(suited)}")
     if (options.sweep is not None or options.repeats is not None) and not _read_vectors(options.probes):
         raise UsageError(
             "`sweep` and `repeats` look at written vectors: ask for another probe than "
@@ -92,11 +97,12 @@ def needs_vectors(options: EvaluateOptions) -> bool:
 
 
 def _read_vectors(names: Sequence[str] | None) -> bool:
-    return names in (None, (ALL,)) or not set(names or ()).isdisjoint(names_of("vectors"))
+    vectors = {name for name, each in (*ATTACKERS.items(), *REGRESSORS.items()) if each.reads == "vectors"}
+    return names in (None, (ALL,)) or not set(names or ()).isdisjoint(vectors)
 
 
 def chosen_probes(artifact: Artifact | None, options: EvaluateOptions) -> tuple[str, ...]:
-    """Return the names of the attackers: those requested, else all that can read what there is.
+    """Return the names of the attackers of classes: those requested, else all that can read what there is.
 
     Raises
     ------
@@ -107,9 +113,10 @@ def chosen_probes(artifact: Artifact | None, options: EvaluateOptions) -> tuple[
     if options.probes == (ALL,):
         return suited
     for name in options.probes or ():
-        if name not in suited:
+        if name not in suited and (name not in REGRESSORS or REGRESSORS[name].reads == "kernel"):
             raise UsageError(f"`probes={name}`: only an eraser that `salcli kfit` wrote has a kernel")
-    return options.probes or tuple(name for name in suited if ATTACKERS[name].is_default)
+    named = tuple(name for name in options.probes or () if name in suited)
+    return named or tuple(name for name in suited if ATTACKERS[name].is_default)
 
 
 def attack(
@@ -137,12 +144,9 @@ def attack(
     NotEnoughMemory : the attackers that are trained at once would not fit into memory
     """
     notes, jobs = list[str](), list[_Job]()
-    for attribute in labels.attributes:
-        if attribute.classes is None:
-            notes.append(f"{attribute.name} is numeric: no probe reads it")
-            continue
-        for adversary, train in split.trainers.items():
-            at_train, at_test = stages.at(train), stages.at(split.test)
+    for attribute in attacked(labels, options):
+        for adversary in split.trainers:
+            at_train, at_test = (stages.at(split.having(attribute, name, labels)) for name in (adversary, TEST))
             of_attribute, doubts = _jobs(attribute, adversary, at_train, at_test, stages, probes)
             jobs += of_attribute
             notes += doubts
@@ -179,22 +183,16 @@ def _effort(job: _Job) -> float:
 
 
 def _tuned(job: _Job, reading: Reading, stage: str, seed: int) -> Settings:
-    cache: dict[float, Any] = {}
-
-    def view(settings: Settings) -> Any:
-        key = settings.get(WHITENED, 0.0)
-        if key not in cache:
-            cache[key] = reading.train(stage, settings)
-        return cache[key]
-
-    rows = TrainingRows(view, job.y_train, reading.d, reading.can_whiten)
-    return tuned(attacker_of(job.probe), rows, seed)
+    return tuned(attacker_of(job.probe), training_rows(reading, stage, job.y_train), seed)
 
 
 def _jobs(
     attribute: Attribute, adversary: str, at_train: Index, at_test: Index, stages: Stages, probes: tuple[str, ...]
 ) -> tuple[list[_Job], list[str]]:
-    """Return the jobs of the probes on the test rows of classes that are trained on, and notes on the others."""
+    """Return the jobs of the probes on the test rows of classes that are trained on, and notes on the others.
+
+    Classes of a product with fewer than `LEAST_ROWS` test rows are left out of training and test.
+    """
     y_train, y_test = (attribute.codes(stages.labels[at]) for at in (at_train, at_test))
     if not len(y_test):
         return [], [f"{attribute.name}: no test row is left"]
@@ -203,15 +201,26 @@ def _jobs(
     is_known = np.isin(y_test, y_train)
     untrained = class_counts(attribute, y_test[~is_known])
     at_test, y_test = at_test[is_known], y_test[is_known]
+    rare = dict[str, int]()
+    if isinstance(attribute, Product):
+        found, counts = np.unique(y_test, return_counts=True)
+        is_rare = np.isin(y_test, found[counts < LEAST_ROWS])
+        is_used = np.isin(y_train, found[counts >= LEAST_ROWS])
+        rare = class_counts(attribute, y_test[is_rare])
+        at_train, y_train, at_test, y_test = at_train[is_used], y_train[is_used], at_test[~is_rare], y_test[~is_rare]
+        if len(np.unique(y_train)) < 2:
+            return [], [TOO_RARE.format(attribute.name, LEAST_ROWS)]
     if len(y_test) and UNEQUAL < max(majority_rate(y_train), majority_rate(y_test)) < 1:
         probes = tuple(
             name for probe in probes for name in (probe, *((probe + WEIGHTED,) if ATTACKERS[probe].twin() else ()))
         )
-    jobs = [_Job(attribute, adversary, probe, at_train, at_test, y_train, y_test, untrained) for probe in probes]
-    return jobs if len(y_test) else [], _doubts(attribute, adversary, y_test, untrained)
+    jobs = [_Job(attribute, adversary, probe, at_train, at_test, y_train, y_test, untrained, rare) for probe in probes]
+    return jobs if len(y_test) else [], _doubts(attribute, adversary, y_test, untrained, rare)
 
 
-def _doubts(attribute: Attribute, adversary: str, y_test: NDArray[Any], untrained: dict[str, int]) -> list[str]:
+def _doubts(
+    attribute: Attribute, adversary: str, y_test: NDArray[Any], untrained: dict[str, int], rare: dict[str, int]
+) -> list[str]:
     """Return what makes the figures on these test rows mean less than they seem to."""
     notes = []
     if len(np.unique(y_test)) == 1:
@@ -220,9 +229,16 @@ def _doubts(attribute: Attribute, adversary: str, y_test: NDArray[Any], untraine
         )
     if untrained:
         n = sum(untrained.values())
+        n_all = n + sum(rare.values()) + len(y_test)
         notes.append(
-            f"{attribute.name}: {n:,} of {n + len(y_test):,} test rows are left out, of classes that the {adversary} "
+            f"{attribute.name}: {n:,} of {n_all:,} test rows are left out, of classes that the {adversary} "
             f"attacker was not trained on: {listed_counts(untrained)}"
+        )
+    if rare:
+        n = sum(rare.values())
+        notes.append(
+            f"{attribute.name}: {n:,} of {n + len(y_test):,} test rows are left out, of classes with fewer than "
+            f"{LEAST_ROWS} of them: {listed_counts(rare)}"
         )
     return notes
 
@@ -235,6 +251,8 @@ def _result(job: _Job, reading: Reading, stage: str, settings: Settings, seed: i
     n_right, classes = int(np.sum(predicted == true)), np.unique(job.y_train)
     error, balanced_error = errors(predicted, true)
     area = areas(classifier.decision(new), true, classes)
+    shares, counts = recalls(predicted, true)
+    names = class_counts(job.attribute, true)
     unrated = {} if len(classes) == 2 else class_counts(job.attribute, true[~np.isin(true, rated_classes(true))])
     return ProbeResult(
         attribute=job.attribute.name,
@@ -250,8 +268,10 @@ def _result(job: _Job, reading: Reading, stage: str, settings: Settings, seed: i
         converged=classifier.converged,
         capped=is_capped,
         n_classes=len(classes),
-        n_left_out=sum(job.untrained.values()),
+        n_left_out=sum(job.untrained.values()) + sum(job.rare.values()),
         untrained_classes=tuple(job.untrained),
+        rare_classes=tuple(job.rare),
+        factors=job.attribute.factors if isinstance(job.attribute, Product) else (),
         hyperparameters=settings,
         weighted=job.probe != base_name(job.probe),
         n_test_classes=len(np.unique(true)),
@@ -259,6 +279,7 @@ def _result(job: _Job, reading: Reading, stage: str, settings: Settings, seed: i
         balanced_error=balanced_error,
         areas=area,
         unrated_classes=tuple(unrated),
+        recalls=dict(zip(names, zip(shares.tolist(), counts.astype(int).tolist(), strict=True), strict=True)),
     )
 
 
@@ -278,6 +299,6 @@ def _job_bytes(job: _Job, stages: Stages) -> int:
 
 def asked_for(labels: GuardedLabels, options: EvaluateOptions, probes: tuple[str, ...]) -> Asked:
     """Return the attributes, adversaries and probes whose figures a gate may expect."""
-    read = [attribute.name for attribute in labels.attributes if attribute.classes is not None]
-    unread = [attribute.name for attribute in labels.attributes if attribute.classes is None]
-    return Asked(tuple(itertools.product(read, options.adversaries, probes)), tuple(unread))
+    read = [attribute.name for attribute in attacked(labels, options)]
+    unjudged = [attribute.name for attribute in labels.attributes if attribute.classes is None and not options.max_r2]
+    return Asked(tuple(itertools.product(read, options.adversaries, probes)), tuple(unjudged))

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from salcli.evaluation.report import ErasedFile, LearningCurve, ProbeResult, Report
-from salcli.evaluation.section import Row, Section, Table, names, numbers
+from salcli.evaluation.section import Row, Section, Table, filled, names, numbers
 from salcli.evaluation.text import ABSENT, count, decimal, general, interval, listed, visible
+from salcli.render.numbers import R2_IN_WORDS, detectable_table, numeric_table, recall_table
 
 STAGES = ("before", "after")
 FRESH = "fresh"
@@ -86,6 +87,21 @@ def by_attribute(pairs: Iterable[ProbePair]) -> dict[str, list[ProbePair]]:
     return groups
 
 
+def told_attributes(probes: Iterable[ProbeResult], stage: str) -> dict[str, list[ProbePair]]:
+    """Return pairs by the attribute they attack: each guarded one, and of their products the one that leaks most.
+
+    Parameters
+    ----------
+    probes : of both stages
+    stage : at which products are compared
+    """
+    probes = tuple(probes)
+    products = [probe for probe in probes if probe.factors and probe.stage == stage]
+    worst = max(products, key=lambda probe: probe.leak, default=None)
+    told = (probe for probe in probes if not probe.factors or (worst and probe.attribute == worst.attribute))
+    return by_attribute(probe_pairs(told))
+
+
 def probe_table(pairs: Iterable[ProbePair]) -> Table:
     """Return a table of probes, one a row, before and after."""
     return Table(
@@ -147,15 +163,18 @@ def _remarks(probe: ProbeResult) -> str:
 
 def attackers_section(report: Report) -> Section | None:
     """Return how well attackers read each guarded attribute."""
-    if not report.probes:
+    if not (report.probes or report.numeric):
         return None
     is_unknown = isinstance(report.eraser, ErasedFile)
     adversaries = OF_AN_UNKNOWN_ERASER if is_unknown else OF_AN_ERASER if report.eraser else OF_NO_ERASER
-    lead = ATTACKER + adversaries + SAFE
+    lead = ATTACKER + adversaries + (SAFE if report.probes else "")
     is_at_edge = any(probe.accuracy in probe.ci95 for probe in report.probes)
-    edge = (AT_EDGE,) if is_at_edge else ()
+    more = ((AT_EDGE,) if is_at_edge else ()) + ((R2_IN_WORDS,) if report.numeric else ())
+    tables = [probe_table(probe_pairs(report.probes)), numeric_table(report.numeric)]
+    tables += map(recall_table, report.recalls)
+    tables += filter(None, [detectable_table(report.detectable)])
     learning = tuple(learning_table(curve) for curve in report.learning)
-    return Section("attackers", "Attackers", (lead, *edge), (probe_table(probe_pairs(report.probes)), *learning))
+    return Section("attackers", "Attackers", (lead, *more), (*filled(tables), *learning))
 
 
 def learning_title(curve: LearningCurve) -> str:

@@ -6,10 +6,11 @@ from rich.console import Console
 from rich.text import Text
 
 from salcli.evaluation.report import Gate, ProbeResult, Report
-from salcli.evaluation.section import Section, Table, names, numbers
+from salcli.evaluation.section import Section, Table, filled, names, numbers
 from salcli.evaluation.text import beside, count, decimal, interval, visible
 from salcli.render.attackers import flipped, learning_in_words
 from salcli.render.layout import table_lines, wrapped
+from salcli.render.numbers import detectable_lines, numeric_table
 from salcli.render.sections import sections
 from salcli.render.verdict import STATUSES, TONES, tone_of, verdict_sentence
 
@@ -39,12 +40,14 @@ def _lines(report: Report, width: int, *, with_notes: bool) -> Iterator[Line]:
     tone = tone_of(report)
     found = [section for section in sections(report) if section.key not in LISTED]
     yield from _wrapped(verdict_sentence(report), width, tone)
-    if report.probes:
+    for table in filled([_probe_table(report.probes), numeric_table(report.numeric)]):
         yield "", ""
-        yield from _table(_probe_table(report.probes), width)
+        yield from _table(table, width)
     for section in found:
         yield from _section(section, width)
     yield "", ""
+    for line in detectable_lines(report.detectable):
+        yield from _wrapped(line, width)
     for curve in report.learning:
         yield from _wrapped(f"learning curve: {learning_in_words(curve)}", width)
     for section in found:
