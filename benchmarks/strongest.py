@@ -51,7 +51,7 @@ def attackers(d: int, seed: int) -> Iterator[tuple[str, Any]]:
     yield "rbf, full grid", grid(SVC(), **wide)
     lengths = {f"svc__{name}": values for name, values in wide.items()}
     yield "rbf on unit rows", grid(make_pipeline(Normalizer(), _Spread(), SVC()), **lengths)
-    yield "rbf on standardised rows", grid(make_pipeline(StandardScaler(), SVC()), **lengths)
+    yield "rbf on standardized rows", grid(make_pipeline(StandardScaler(), SVC()), **lengths)
     for n in (25, 100):
         if n < d:
             yield f"rbf on {n} components", grid(make_pipeline(PCA(n, random_state=seed), _Spread(), SVC()), **lengths)

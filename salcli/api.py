@@ -1,4 +1,4 @@
-"""What a notebook or a pipeline uses: array functions over the same moments and methods as the command line."""
+"""The Python interface: functions of arrays, with the same moments and methods as the command line."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def fit(
     y : `[n]` the guarded attribute: classes, or numbers if `numeric`; rows where it is None or NaN are not fitted
     method : a name that `salcli methods` lists
     numeric : whether y holds numbers instead of classes
-    seed : of every random choice
+    seed : of the random number generator
     parameters : of the method, as `salcli fit --method NAME --help` lists them
 
     Returns

@@ -72,7 +72,13 @@ EXAMPLES = {
 
 
 def grouped(command: str, names: list[str]) -> Iterator[Group]:
-    """Yield the groups of a command's parameters that have any, each parameter once."""
+    """Yield the non-empty groups of a command's parameters, each parameter once.
+
+    Parameters
+    ----------
+    command : its name
+    names : of its parameters
+    """
     left = dict.fromkeys(names)
     of_record = {title: [*options_of(record)] for title, record in RECORDS.items()}
     of_record[LABELS] += OF_LABELS
@@ -97,7 +103,7 @@ class GroupedCommand(TyperCommand):
     """A command whose help has its options in groups, and examples."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments, then the groups of options."""
+        """Write arguments, then the groups of options, of the command of `ctx` to `formatter`."""
         params = {str(param.name): param for param in self.get_params(ctx)}
         records = {name: _with_separators(param.get_help_record(ctx)) for name, param in params.items()}
         options = [name for name in params if isinstance(params[name], TyperOption) and records[name] is not None]
@@ -110,7 +116,7 @@ class GroupedCommand(TyperCommand):
                 formatter.write_dl([records[name] for name in names])
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write the examples, none of them wrapped."""
+        """Write the examples of the command of `ctx` to `formatter`, unwrapped."""
         if examples := EXAMPLES.get(ctx.info_name):
             with formatter.section("Examples"):
                 formatter.write("".join(f"{'':>{formatter.current_indent}}{example}\n" for example in examples))

@@ -12,7 +12,7 @@ from salcli.data.labels import GuardedLabels, as_index
 from salcli.data.source import Source
 from salcli.data.splits import EvaluationSplit
 from salcli.erasers.artifact import Artifact, read_artifact
-from salcli.erasers.kernel_scale import stranger_doubt
+from salcli.erasers.kernel_scale import dissimilarity_doubt
 from salcli.errors import located, warn
 from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors, require_attackers
 from salcli.evaluation.attack_numbers import asked_of_numbers, attack_numbers, chosen_regressors
@@ -54,14 +54,12 @@ from salcli.streaming.passes import join_labels, read_table
 from salcli.streaming.progress import Progress, Silent
 
 UNKNOWN_FIT = (
-    "which rows {} was erased with is not known: in-sample and fresh say only what the attackers were trained on"
+    "the rows that {} was erased with are not known: in-sample and fresh attackers differ only in their training rows"
 )
 
 UNTUNED = "`quick`: attackers have one setting each, so they are weak and no gate on labelled rows passes"
 
-ORDER_UNKNOWN = (
-    "whether row i of {} is row i of {} was not checked: only keys on both sides would tell rows in another order"
-)
+ORDER_UNKNOWN = "whether the rows of {} and {} are in the same order was not checked: that takes keys in both files"
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +73,7 @@ class Subject:
     guarded: GuardedLabels | None
     """The labels of the attributes that the eraser was fitted for, if others are evaluated."""
     eraser: EraserSummary | ErasedFile | None
-    """What the report says of the eraser, or of the file that was erased elsewhere."""
+    """The report's record of the eraser, or of the file that another tool erased."""
     baseline: Baseline | None = None
 
 
@@ -97,7 +95,7 @@ def evaluate(
     eraser : path of the artifact; None: rows before erasure only, or `against` another file
     options : what is measured, and the limits of the gates
     progress : shows the stages; default: none is shown
-    wording : replaces the names of parameters in notes and reasons by those that the reader of the report uses
+    wording : replaces parameter names in notes and reasons, such as by flags
     command : the command line, for the report
 
     Returns
@@ -155,7 +153,7 @@ def evaluate(
 
 
 def _without_folders(text: str, paths: Sequence[str]) -> str:
-    """Return a note that names files by their names alone, so that a report does not depend on where they are."""
+    """Return a note without the folders of files, so that reports do not depend on them."""
     for path in sorted(paths, key=len, reverse=True):
         text = text.replace(path, file_name(path))
     return text
@@ -169,7 +167,7 @@ def _tables(
     options: EvaluateOptions,
     progress: Progress,
 ) -> tuple[GuardedLabels | None, GuardedLabels | None]:
-    """Return the labels, and those that the eraser was fitted for, if it is fitted again and they are others.
+    """Return the labels, and the labels that the eraser was fitted with if it is fitted again and they differ.
 
     Raises
     ------
@@ -232,8 +230,8 @@ def assess(
         plan, copies = without_copies(source, labels, row_of_label, plan, progress)
         stages = stage_rows(source, erasure, row_of_label, plan.needed, progress)
         rows = replace(rows, labelled=Labelled(labels, plan, stages))
-        strangers = _strangers(stages, plan)
-        notes += [*notes_on(plan, labels, options), *strangers, *notes_on_copies(copies)]
+        dissimilar = _dissimilar_rows(stages, plan)
+        notes += [*notes_on(plan, labels, options), *dissimilar, *notes_on_copies(copies)]
         notes += note_on_splits(labels, matched, rule_of(artifact, labels, options))
         if subject.against is not None:
             notes.append(UNKNOWN_FIT.format(subject.against.path))
@@ -248,7 +246,7 @@ def assess(
         asked = replace(
             asked_for(labels, options, probes),
             of_numbers=asked_of_numbers(labels, options, regressors),
-            doubts=(*doubts_of_copies(copies), *strangers, *untuned),
+            doubts=(*doubts_of_copies(copies), *dissimilar, *untuned),
         )
         report = replace(
             report,
@@ -277,11 +275,11 @@ def assess(
     return replace(report, gates=tuple(_gates(report, asked, options, subject.baseline)))
 
 
-def _strangers(stages: Stages, plan: EvaluationSplit) -> tuple[str, ...]:
-    """Return why no gate can pass, if most test rows are far from all landmarks of a kernel's eraser."""
+def _dissimilar_rows(stages: Stages, plan: EvaluationSplit) -> tuple[str, ...]:
+    """Return why no gate can pass, if most test rows are dissimilar to all landmarks of a kernel's eraser."""
     if stages.kernel is None:
         return ()
-    doubt = stranger_doubt(stages.kernel.kernel, stages.rows[stages.at(plan.test)], stages.kernel.landmarks)
+    doubt = dissimilarity_doubt(stages.kernel.kernel, stages.rows[stages.at(plan.test)], stages.kernel.landmarks)
     return (doubt,) if doubt else ()
 
 
@@ -325,11 +323,17 @@ def _notes_on_inputs(artifact: Artifact | None, inputs: dict[str, InputFile]) ->
 
 
 def write_reports(report: Report, options: EvaluateOptions, progress: Progress) -> None:
-    """Write the report to every path of `options.reports`, each in its format.
+    """Write the report to files.
+
+    Parameters
+    ----------
+    report : what is written
+    options : with the paths, `reports`, and their format where the suffix does not name it
+    progress : shows each path
 
     Raises
     ------
-    OutputError : one cannot be written
+    OutputError : a file cannot be written
     """
     for path in options.reports:
         text = _rendered(report, options.format_of(path))

@@ -53,8 +53,8 @@ def fit(
     ParameterError : there is no such method
     UsageError : the output is stdout
     FormatError : an input is damaged
-    LabelError : the labels cannot guide an eraser
-    AlignmentError : labels and rows do not meet
+    LabelError : no eraser can be fitted to the labels
+    AlignmentError : labels and rows do not match
     RankError : the rows do not covary with the labels, or k is above the rank
     OutputError : the artifact cannot be written
     """
@@ -100,9 +100,9 @@ def describe_fit(
     fit: Fit[Eraser],
     rule: SplitRule,
 ) -> dict[str, Any]:
-    """Return what was fitted, on which rows of which files, by which versions: plain values, no row, key or time.
+    """Return the header of the artifact: method, rows, files and versions as plain values, without keys and times.
 
-    The hashes of the files come later.
+    The hashes of the files are added later.
 
     Parameters
     ----------
@@ -113,7 +113,6 @@ def describe_fit(
     fitted : `[n]` positions of those that were fitted
     fit : the result
     rule : by which the fitted rows were chosen
-    engine : on which digests are computed
     """
     chosen = labels.restricted_to(fitted)
     digest_of = [partial(rows_digest, labels, fitted)]

@@ -24,7 +24,7 @@ SPLITS = ("train", "dev", "test")
 
 @dataclass(frozen=True)
 class Labelled:
-    """What `label` did."""
+    """The number of words of each class and part that `label` wrote, and the scores at the limits."""
 
     output: str
     classes: dict[str, int]
@@ -38,7 +38,7 @@ class Labelled:
         return asdict(self)
 
     def lines(self) -> dict[str, str]:
-        """Return it as a few lines of text, by their titles."""
+        """Return the lines of the summary, by their titles."""
         classes = ", ".join(f"{name} {n:,}" for name, n in self.classes.items())
         edges = f"lowest {self.lowest_score_of_first:.4f}, highest {self.highest_score_of_second:.4f}"
         splits = {"split": ", ".join(f"{name} {n:,}" for name, n in self.splits.items())} if self.splits else {}
@@ -46,13 +46,13 @@ class Labelled:
 
 
 def label(embeddings: str, output: str, options: LabelCommandOptions) -> Labelled:
-    """Write a label CSV: words by their score against the seed direction, the top and the bottom.
+    """Write a label CSV of the words with the highest and the lowest scores along the seed direction.
 
     Parameters
     ----------
     embeddings : path of the input, which has keys
     output : path of the CSV
-    options : the seed words, and what is written of which words
+    options : the seed words, the number of words, and the columns
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Measuring again and again: along one parameter of the erasure, and over fits on few labels."""
+"""Repeated measurements: for several values of one parameter of the erasure, and over fits on few labels."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -29,20 +29,20 @@ from salcli.streaming.progress import Progress, Silent
 
 @dataclass(frozen=True, eq=False)
 class Again:
-    """What is measured again and again."""
+    """The inputs of repeated measurements."""
 
     source: Source
     labels: GuardedLabels
-    """What is attacked."""
+    """The labels that are attacked."""
     guarded: GuardedLabels
-    """What erasers are fitted to, label by label the same."""
+    """The labels that erasers are fitted to, of the same rows."""
     artifact: Artifact
     erasure: Erasure
     stages: Stages
     plan: EvaluationSplit
     row_of_label: NDArray[np.int64]
     rows: BeforeAfter
-    """What the measures of the evaluation were run on."""
+    """The input of the evaluation's measures."""
 
 
 def require_repeatable(
@@ -62,7 +62,7 @@ def require_repeatable(
     ------
     LabelError : fewer rows were fitted than `sample`, or a sample has nothing to fit
     RankError : all values of a sweep are above the rank
-    UsageError : nothing is written that could be looked at
+    UsageError : the eraser writes no vectors
     """
     rank, sweep = int(artifact.header["rank"]), options.sweep
     if sweep is not None and sweep.parameter == "k" and sweep.values[0] > rank:
@@ -92,7 +92,7 @@ def sweep(
     options: EvaluateOptions,
     progress: Progress,
 ) -> tuple[tuple[SweepStep, ...], tuple[str, ...]]:
-    """Return what attackers and swept measures find at each value of `sweep`; moments are folded once.
+    """Return the results of attackers and swept measures for each value of `sweep`.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def _doubts(name: str, found: Sequence[Measurement]) -> tuple[str, ...]:
 
 def _written(erasure: Erasure) -> Eraser:
     if erasure.eraser is None:
-        raise UsageError("`sweep` and `repeats` look at written vectors: leave `probes=same-kernel` out")
+        raise UsageError("`sweep` and `repeats` need vectors: leave `probes=same-kernel` out")
     return erasure.eraser
 
 

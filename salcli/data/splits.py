@@ -1,4 +1,4 @@
-"""Which labelled rows an eraser is fitted on (`SplitRule`), and what rows do in an evaluation (`EvaluationSplit`)."""
+"""The rows that an eraser is fitted on (`SplitRule`), and those that train and test attackers (`EvaluationSplit`)."""
 
 import hashlib
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ TEST_ROWS = 10  # most test rows, in units of the most training rows: enough for
 
 @dataclass(frozen=True)
 class SplitRule:
-    """The rule by which `fit` chooses rows. It is stored in the artifact; the rows themselves are not."""
+    """The rule by which `fit` chooses rows, which is stored in the artifact in place of the rows."""
 
     fit_split: str | None = None
     """With a split column: the rows of this name are fitted."""
@@ -118,14 +118,14 @@ class SplitRule:
 
 @dataclass(frozen=True, eq=False)
 class EvaluationSplit:
-    """Labels by what their rows do in an evaluation. Fresh and test rows took no part in the fit."""
+    """Labels of the rows that train and test attackers. Fresh and test rows took no part in the fit."""
 
     fitted: Index
     """Rows that the eraser was fitted on."""
     trainers: dict[str, Index]
     """By adversary, the rows that train it (pooled: fitted and fresh ones); an adversary without rows is missing."""
     test: Index
-    """Rows that all are measured on; the fitted rows themselves if no rows were held out."""
+    """Rows that attackers are tested on; the fitted rows themselves if none were held out."""
     has_held_out: bool
     """Whether the test rows took no part in the fit."""
     n_available: dict[str, int]
@@ -141,7 +141,7 @@ class EvaluationSplit:
         ----------
         fitted : labels that the eraser was fitted on
         trainers : by adversary, the labels that train it; those without any are left out
-        test : labels that all are measured on
+        test : labels that attackers are tested on
         has_held_out : whether the test rows took no part in the fit
         """
         n_available = {name: len(index) for name, index in {**trainers, TEST: test}.items()}
@@ -161,7 +161,7 @@ class EvaluationSplit:
     def capped(
         self, labels: GuardedLabels, most_rows: int, seed: int, *, test_rows: int = TEST_ROWS
     ) -> "EvaluationSplit":
-        """Return the split with at most so many rows of an attribute for each adversary and the test, drawn by stratum.
+        """Return the split with a limited number of rows of an attribute for each adversary and the test, by stratum.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""`Artifact`: an eraser and where it came from, as `fit` writes it and `apply` and `evaluate` read it."""
+"""`Artifact`: an eraser and how it was fitted, as `fit` writes it and `apply` and `evaluate` read it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,9 +21,9 @@ class Artifact:
     """An eraser as it is in a file."""
 
     eraser: Eraser
-    """What erases."""
+    """The eraser."""
     singular_values: NDArray[np.float64]
-    """`[min(d, c)]` of Ω, falling."""
+    """`[min(d, c)]` of Ω, descending."""
     header: dict[str, Any]
     """Schema, method, options, classes, rank, the rule of the fitted rows, hashes and versions."""
     sha256: str = ""
@@ -73,7 +73,7 @@ class Artifact:
             raise FormatError(f"the parameters of method {self.header['method']!r} are not understood{why}") from error
 
     def summary(self) -> dict[str, Any]:
-        """Return what it is in a few plain values."""
+        """Return the main values of the header."""
         names = ("method", "d", "k", "rank", "is_centred", "k_rule", "kernel", "landmarks")
         return {name: self.header[name] for name in names if name in self.header} | {
             "attributes": [a["name"] for a in self.header["attributes"]]
@@ -103,7 +103,7 @@ class Artifact:
         return [a["name"] for a in self.header["attributes"]] == [a.name for a in labels.attributes]
 
     def label_options(self, given: LabelOptions, path: str) -> LabelOptions:
-        """Return options that read labels as the fit did, except where the user says otherwise.
+        """Return options that read labels as the fit did, except for those that the user set.
 
         Parameters
         ----------
@@ -189,7 +189,7 @@ def _require_consistent(
         if header[name] != value:
             raise FormatError(f"{path}: damaged artifact: its header says {name} = {header[name]}, its arrays {value}")
     if not np.all(singular_values >= 0) or np.any(np.diff(singular_values) > 0):
-        raise FormatError(f"{path}: damaged artifact: singular values must be positive and fall")
+        raise FormatError(f"{path}: damaged artifact: singular values must be positive and descending")
     if not header["k"] <= header["rank"] <= len(singular_values):
         raise FormatError(
             f"{path}: damaged artifact: its header says rank = {header['rank']}, "

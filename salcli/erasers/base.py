@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 
 class Eraser(Protocol):
-    """A fitted change of rows; frozen. Members subclass it for the defaults of what only some of them have."""
+    """A fitted, frozen change of rows. Erasers subclass it, and inherit defaults of the methods that not all need."""
 
     kind: ClassVar[str]
     """Its name in artifacts (see `ERASERS`)."""
@@ -119,7 +119,7 @@ class Eraser(Protocol):
         raise UsageError("`reduces` needs an orthogonal projection; this eraser's method is oblique")
 
     def residue(self, x: NDArray[Any], dtype: DTypeLike) -> float:  # noqa: ARG002 (members use them)
-        """Return what rounding brings back of the removed directions, as a root mean square; 0 where that is not known.
+        """Return how much rounding brings back of the removed directions, as a root mean square; 0 if not known.
 
         Parameters
         ----------
@@ -152,13 +152,13 @@ E = TypeVar("E", bound=Eraser, covariant=True)
 
 @dataclass(frozen=True, eq=False)
 class Fit(Generic[E]):
-    """What a method's `fit` returns: an eraser and the spectrum that it was cut from."""
+    """The result of a method's `fit`: an eraser and the spectrum that its directions were chosen from."""
 
     eraser: E
     singular_values: Array
     """`[min(d, c)]` of the matrix whose directions are removed, descending."""
     rank: int
-    """How many of them are more than rounding."""
+    """Number of singular values above rounding."""
     k_rule: dict[str, Any] = field(default_factory=lambda: {"rank": True})
     """How k was chosen: {"given": k}, {"alpha": α} or {"rank": true}."""
     is_centred: bool = True
@@ -175,7 +175,7 @@ def warn_of_doubts(fit: Fit[Eraser]) -> None:
         warn(doubt)
     if fit.eraser.k == fit.eraser.d_out:
         warn(
-            f"all {fit.eraser.k} directions are removed, so erased rows are all the same and no main task is left: "
+            f"all {fit.eraser.k} directions are removed, so erased rows are all equal and no main task can be learnt: "
             "choose a smaller `k`"
         )
 
@@ -206,7 +206,7 @@ class Method(Protocol):
         rows : labelled rows
         parameters : an instance of `Parameters`
         task : classes of the main task, of the same rows, for methods that keep it
-        seed : of every random choice
+        seed : of the random number generator
         engine : where the passes run
         progress : shows the stages
         """
@@ -296,14 +296,14 @@ class ProjectionParameters(SpectralParameters):
     center: bool = option(True, off="--no-center", help="Centre X and Z first; the paper does not.")
     keep_mean: bool = option(
         False,
-        help="Set removed coordinates to their mean instead of 0, for models that stay as they are. Rows that are "
-        "divided by their length afterwards can be read then.",
+        help="Set removed coordinates to their mean instead of 0, for models that are not retrained. The attribute "
+        "can then be read from rows that are divided by their length afterwards.",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.keep_mean and not self.center:
-            raise UsageError("`keep_mean` keeps what centring takes off: it cannot go with `center=False`")
+            raise UsageError("`keep_mean` keeps the mean that centring subtracts: it cannot go with `center=False`")
 
 
 def choose_k(singular_values: Array, rank: int, k: int | None, alpha: float | None) -> tuple[int, dict[str, Any]]:

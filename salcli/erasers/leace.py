@@ -25,7 +25,7 @@ class LEACEMethod:
     """Removes what is correlated with z by the smallest change of x; one pass over second moments (d² numbers)."""
 
     name = "leace"
-    summary = "changes the embeddings least while it stops every linear reader: for models that stay as they are"
+    summary = "changes the embeddings least while it stops every linear classifier: for models that are not retrained"
     Parameters = SpectralParameters
 
     def fit(

@@ -30,7 +30,7 @@ class SALMethod:
     """Removes the directions of X that covary most with Z; one pass."""
 
     name = "sal"
-    summary = "the default: stops every linear reader by removing as few directions as the labels span; fastest"
+    summary = "the default: stops every linear classifier by removing as few directions as the labels span; fastest"
     Parameters = SALParameters
 
     def fit(

@@ -1,4 +1,4 @@
-"""Attackers at work: trained on their own rows, measured on the test rows, before and after erasure."""
+"""Training of attackers on their rows, and their results on the test rows, before and after erasure."""
 
 import itertools
 from collections.abc import Sequence
@@ -67,7 +67,7 @@ class _Job:
 
 
 def require_attackers(options: EvaluateOptions) -> None:
-    """Check that `ATTACKERS` has the requested names, and that one of them can read what a sweep writes.
+    """Check that `ATTACKERS` has the names in `options`, and that one of them reads vectors if a sweep needs it.
 
     Raises
     ------
@@ -85,13 +85,12 @@ def require_attackers(options: EvaluateOptions) -> None:
                 raise ParameterError(name, value, f"no probe {limit.probe!r}, expected one of {', '.join(suited)}")
     if (options.sweep is not None or options.repeats is not None) and not _read_vectors(options.probes):
         raise UsageError(
-            "`sweep` and `repeats` look at written vectors: ask for another probe than "
-            f"{','.join(options.probes or ())} alone"
+            f"`sweep` and `repeats` need vectors: request another probe than {','.join(options.probes or ())} alone"
         )
 
 
 def needs_vectors(options: EvaluateOptions) -> bool:
-    """Whether any requested attacker reads written vectors, not only at the kernel's inner products."""
+    """Return whether any attacker or measure of `options` needs vectors, not only the kernel's inner products."""
     measures = (options.similarity, options.neighbors, options.task, options.sweep, options.repeats)
     return any(measures) or options.min_neighbors_kept is not None or _read_vectors(options.probes)
 
@@ -102,7 +101,12 @@ def _read_vectors(names: Sequence[str] | None) -> bool:
 
 
 def chosen_probes(artifact: Artifact | None, options: EvaluateOptions) -> tuple[str, ...]:
-    """Return the names of the attackers of classes: those requested, else all that can read what there is.
+    """Return the names of the attackers of classes: those in `options`, else all default ones that suit the eraser.
+
+    Parameters
+    ----------
+    artifact : the eraser; None: without one
+    options : of the evaluation
 
     Raises
     ------
@@ -152,7 +156,7 @@ def attack(
             notes += doubts
     _require_memory(jobs, stages)
     work = [(job, name) for job in jobs for name in _stage_names(job, stages) if only in (None, name)]
-    order = sorted(range(len(work)), key=lambda i: -_effort(work[i][0]))  # the longest first: no thread waits for one
+    order = sorted(range(len(work)), key=lambda i: -_effort(work[i][0]))  # the longest first: all threads end at once
 
     def run(at: int) -> ProbeResult:
         job, stage = work[at]
@@ -173,7 +177,7 @@ def attack(
 
 
 def _stage_names(job: _Job, stages: Stages) -> Sequence[str]:
-    """Return the stages that there are; inner products are there after erasure even where no vectors are."""
+    """Return the names of the stages; inner products exist after erasure even without vectors."""
     return ("before", "after") if attacker_of(job.probe).reads == "kernel" else tuple(stages.named())
 
 
@@ -221,7 +225,7 @@ def _jobs(
 def _doubts(
     attribute: Attribute, adversary: str, y_test: NDArray[Any], untrained: dict[str, int], rare: dict[str, int]
 ) -> list[str]:
-    """Return what makes the figures on these test rows mean less than they seem to."""
+    """Return notes on what limits the meaning of the figures on these test rows."""
     notes = []
     if len(np.unique(y_test)) == 1:
         notes.append(
@@ -289,7 +293,7 @@ def _require_memory(jobs: list[_Job], stages: Stages) -> None:
 
 
 def _job_bytes(job: _Job, stages: Stages) -> int:
-    """Bound the memory of one job: what its attacker reads, and what the attacker takes beside it."""
+    """Return a bound of the bytes of one job: its rows or inner products, and what the attacker takes besides."""
     n, m, d = len(job.at_train), len(job.at_test), stages.before.shape[1]
     attacker = attacker_of(job.probe)
     if attacker.reads == "kernel":
@@ -298,7 +302,14 @@ def _job_bytes(job: _Job, stages: Stages) -> int:
 
 
 def asked_for(labels: GuardedLabels, options: EvaluateOptions, probes: tuple[str, ...]) -> Asked:
-    """Return the attributes, adversaries and probes whose figures a gate may expect."""
+    """Return what gates expect to have been measured.
+
+    Parameters
+    ----------
+    labels : with the guarded attributes
+    options : of the evaluation
+    probes : names of the attackers
+    """
     read = [attribute.name for attribute in attacked(labels, options)]
     unjudged = [attribute.name for attribute in labels.attributes if attribute.classes is None and not options.max_r2]
     return Asked(tuple(itertools.product(read, options.adversaries, probes)), tuple(unjudged))

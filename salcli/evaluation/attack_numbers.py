@@ -129,7 +129,7 @@ def _jobs(
     for attribute in labels.attributes:
         if attribute.classes is not None:
             continue
-        values = attribute.standardised(is_centred=True).values  # so that no square overflows; R² has no unit
+        values = attribute.standardized(is_centred=True).values  # so that no square overflows; R² has no unit
         for adversary in split.trainers:
             at_train, at_test = (stages.at(split.having(attribute, name, labels)) for name in (adversary, TEST))
             y_train, y_test = (values[stages.labels[at]].astype(np.float64) for at in (at_train, at_test))

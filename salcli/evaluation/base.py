@@ -1,7 +1,7 @@
-"""`Measure`: a number of figures that compare the rows before and after erasure; and what it is given.
+"""`Measure`: figures that compare the rows before and after erasure; `BeforeAfter`: its input.
 
-A measure is one object in one file: it computes a frozen record, whose fields are those of the JSON report, and says
-how the record is shown. It is entered in `evaluation.measures`.
+A measure is one object in one file: it computes a frozen record, whose fields are those of the JSON report, and
+defines how the record is shown. It is entered in `evaluation.measures`.
 """
 
 from collections.abc import Callable, Iterable
@@ -42,12 +42,12 @@ class BeforeAfter:
     source: Source
     """The file as it is."""
     erasure: Erasure
-    """What comes after."""
+    """How they are erased."""
     options: EvaluateOptions
     labelled: Labelled | None = None
     progress: Progress = field(default_factory=Silent)
     note: Callable[[str], None] = _ignore
-    """Called with what a reader of the report must know."""
+    """Adds a note to the report."""
     cache: dict[Callable[..., Any], Any] = field(default_factory=dict)
     """Results of `once`, shared by all erasures of the same file."""
 
@@ -80,7 +80,7 @@ class BeforeAfter:
 
     @property
     def _labelled(self) -> Labelled:
-        assert self.labelled is not None, "the measure needs labels, and does not say so"
+        assert self.labelled is not None, "the measure needs labels, but its `needs_labels` is False"
         return self.labelled
 
 

@@ -1,4 +1,4 @@
-"""`Baseline`: what attackers read at an earlier release, from its JSON report."""
+"""`Baseline`: the leaks of an earlier release, from its JSON report."""
 
 import json
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class Baseline:
 
     @classmethod
     def read(cls, path: str) -> "Baseline":
-        """Read a JSON report.
+        """Return the worst leaks of the JSON report at `path`.
 
         Raises
         ------

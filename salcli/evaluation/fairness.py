@@ -61,7 +61,7 @@ class Outcomes:
             [Fraction(*pair) for pair in zip(*each, strict=True)] for each in zip(right, n, strict=True) if all(each[1])
         ]
         gaps = [max(of_class) - min(of_class) for of_class in rates if len(of_class) > 1]
-        return float(sum(gaps) / len(gaps)) if gaps else None  # a limit such as 0.05 is met to the last digit
+        return float(sum(gaps) / len(gaps)) if gaps else None  # exact, for limits such as 0.05
 
     def rms_gap(self) -> float | None:
         """Return the root mean square over classes of the gap between the highest and the lowest rate, or None.
@@ -73,7 +73,7 @@ class Outcomes:
         return float(root_mean_square(gaps)) if len(gaps) else None
 
     def test(self, statistic: Statistic, seed: int) -> GapTest | None:
-        """Return what a gap over the classes shows; None where `gap` is None.
+        """Return the test of a gap over the classes; None where `gap` is None.
 
         Parameters
         ----------

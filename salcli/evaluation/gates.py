@@ -1,8 +1,9 @@
-"""Gates: limits that a release must keep. What is missing, undefined or unconverged does not pass.
+"""Gates: limits that a release must keep. A missing, undefined or unconverged figure does not pass.
 
-A gate is judged by bounds of the truth. It passes if every bound, each with the stated confidence, is within the limit:
-all must hold, so none is corrected. It fails if one bound on the other side, corrected for their number (Bonferroni),
-is beyond: by chance alone a file at its limit then fails at most 1 − confidence of the time. Else it is undecided.
+A gate is judged by confidence bounds of its figures. It passes if every bound, each with the stated confidence, is
+within the limit: all must be, so none is corrected. It fails if one bound on the other side, corrected for their number
+(Bonferroni), is beyond the limit: a file exactly at its limit then fails with probability 1 − confidence at most. Else
+it is undecided.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -98,7 +99,7 @@ class Measured:
     n: int
     """Rows that gave it."""
     reason: str = ""
-    """What to say if it is the worst and beyond the limit."""
+    """Reason in the report if it is the worst figure and beyond the limit."""
     unit: str = "test rows"
 
 
@@ -111,16 +112,33 @@ def _is_beyond(of: Evidence, limit: float, level: float, *, is_upper: bool) -> b
 
 
 def failed(name: str, limit: float, *reasons: str, value: float | None = None) -> Gate:
-    """Return a gate that fails for reasons other than its figure."""
+    """Return a gate that fails for reasons other than its figure.
+
+    Parameters
+    ----------
+    name : begins with max- or min-
+    limit : that was set
+    reasons : why it fails
+    value : the figure, if there is one
+    """
     return Gate(name, limit, value, "failed", reasons)
 
 
 def accuracy_gate(
     limit: float, probe: str | None, wanted: Asked, results: tuple[ProbeResult, ...], stage: str, judge: Judge
 ) -> Gate:
-    """Judge every probe (or the one named): all must be there, converged, and of an accuracy of at most `limit`.
+    """Return the gate on the accuracy of attackers: all must have been measured, converged, and be at most `limit`.
 
     For two classes an attacker may flip its predictions, so that an accuracy below ½ counts as its complement.
+
+    Parameters
+    ----------
+    limit : largest accuracy, 0…1
+    probe : name of the only attacker that is judged; None: all
+    wanted : what must have been measured
+    results : all attackers' results
+    stage : the one that is judged, before or after
+    judge : by bounds or by the figures
     """
     return _probe_gate("max-accuracy", limit, probe, wanted, results, stage, _accuracies, judge)
 
@@ -128,9 +146,14 @@ def accuracy_gate(
 def gain_gate(
     limit: float, probe: str | None, wanted: Asked, results: tuple[ProbeResult, ...], stage: str, judge: Judge
 ) -> Gate:
-    """Judge, as `accuracy_gate`, the accuracies less the majority rate, and balanced accuracies less what chance gives.
+    """Return the gate on accuracy minus majority rate, and on balanced accuracy minus 1 / number of classes.
 
     The latter shows what an attacker reads of a rare class, whose rows change the accuracy little.
+
+    Parameters
+    ----------
+    limit : largest gain, 0…1
+    probe, wanted, results, stage, judge : see `accuracy_gate`
     """
     return _probe_gate("max-gain", limit, probe, wanted, results, stage, _gains, judge)
 
@@ -138,7 +161,13 @@ def gain_gate(
 def leak_gate(
     limit: float, probe: str | None, wanted: Asked, results: tuple[ProbeResult, ...], stage: str, judge: Judge
 ) -> Gate:
-    """Judge, as `accuracy_gate`, the leak: accuracy, balanced accuracy and AUC, each from 0 (chance) to 1."""
+    """Return the gate on the leak: accuracy, balanced accuracy and AUC, each rescaled from 0 (chance) to 1.
+
+    Parameters
+    ----------
+    limit : largest leak, 0…1
+    probe, wanted, results, stage, judge : see `accuracy_gate`
+    """
     return _probe_gate("max-leak", limit, probe, wanted, results, stage, _leaks, judge)
 
 
@@ -169,7 +198,14 @@ def r2_gate(
 def leak_increase_gate(
     limit: float, baseline: Baseline, wanted: Asked, results: tuple[ProbeResult, ...], stage: str, judge: Judge
 ) -> Gate:
-    """Judge by how much the worst leak of each attribute is larger than that of an earlier report."""
+    """Return the gate on the increase of each attribute's worst leak since an earlier report.
+
+    Parameters
+    ----------
+    limit : largest increase, 0…1
+    baseline : the worst leaks of the earlier report
+    wanted, results, stage, judge : see `accuracy_gate`
+    """
     name = "max-leak-increase"
     judged = [r for r in results if r.stage == stage]
     if why := _why_invalid(None, wanted.attackers, judged, wanted):
@@ -191,9 +227,17 @@ def leak_increase_gate(
 
 
 def tpr_gap_gate(limit: float, task: Task | None, stage: str, judge: Judge, wanted: Asked = Asked()) -> Gate:
-    """Judge the TPR gap of the main task: of two classes the gap, of more its root mean square.
+    """Return the gate on the TPR gap of the main task: for two groups the gap, for more its root mean square.
 
     Of several guarded attributes every gap counts.
+
+    Parameters
+    ----------
+    limit : largest gap, 0…1
+    task : figures of the main task; None fails
+    stage : the one that is judged, before or after
+    judge : by bounds or by the figures
+    wanted : reasons why no gate on labelled rows can pass
     """
     name = "max-tpr-gap"
     if task is None:
@@ -218,7 +262,13 @@ def tpr_gap_gate(limit: float, task: Task | None, stage: str, judge: Judge, want
 
 
 def task_accuracy_gate(limit: float, task: Task | None, stage: str, judge: Judge, wanted: Asked = Asked()) -> Gate:
-    """Judge the accuracy of the main task."""
+    """Return the gate on the accuracy of the main task.
+
+    Parameters
+    ----------
+    limit : least accuracy, 0…1
+    task, stage, judge, wanted : see `tpr_gap_gate`
+    """
     name = "min-task-accuracy"
     accuracy = None if task is None else task.accuracy.at(stage)
     if task is None or accuracy is None:
@@ -228,7 +278,13 @@ def task_accuracy_gate(limit: float, task: Task | None, stage: str, judge: Judge
 
 
 def task_kept_gate(limit: float, task: Task | None, judge: Judge, wanted: Asked = Asked()) -> Gate:
-    """Judge the share of the main task's accuracy above the majority that is kept after erasure."""
+    """Return the gate on the share of the main task's accuracy above the majority rate that is kept after erasure.
+
+    Parameters
+    ----------
+    limit : least share, 0…1
+    task, judge, wanted : see `tpr_gap_gate`
+    """
     name = "min-task-kept"
     if task is None or task.accuracy.after is None or task.both_right is None:
         return failed(name, limit, "the main task was not measured before and after")
@@ -247,7 +303,14 @@ def task_kept_gate(limit: float, task: Task | None, judge: Judge, wanted: Asked 
 
 
 def similarity_gate(limit: float, changes: Iterable[SimilarityChange], judge: Judge) -> Gate:
-    """Judge the share of word similarity that is kept, Spearman after over before, of every set."""
+    """Return the gate on the share of word similarity that is kept: Spearman's ρ after over before, of every set.
+
+    Parameters
+    ----------
+    limit : least share, 0…1
+    changes : a record for each set
+    judge : by bounds or by the figures, and how many pairs a set needs
+    """
     name = "min-similarity-kept"
     measured = []
     for change in changes:
@@ -266,7 +329,14 @@ def similarity_gate(limit: float, changes: Iterable[SimilarityChange], judge: Ju
 
 
 def neighbors_gate(limit: float, found: Neighbors | None, judge: Judge) -> Gate:
-    """Judge the mean share of the ten nearest rows that stay the same."""
+    """Return the gate on the mean share of the ten nearest rows that stay the same.
+
+    Parameters
+    ----------
+    limit : least share, 0…1
+    found : overlap of the neighbours before and after; None fails
+    judge : by bounds or by the figures
+    """
     name = "min-neighbors-kept"
     if found is None or found.mean_overlap_at_10 is None:
         return failed(name, limit, "no row has neighbours before and after")
@@ -321,7 +391,7 @@ def _accuracies(of: ProbeResult) -> Sequence[Measured]:
 
 def _accuracy(of: ProbeResult, less: float) -> Measured:
     share = Share(round(of.leakage * of.n_test), of.n_test, less)
-    flipped = f"{of.probe}, {of.adversary}: right in {of.accuracy:.3g}, so turned round in {of.leakage:.3g}"
+    flipped = f"{of.probe}, {of.adversary}: right in {of.accuracy:.3g}, flipped in {of.leakage:.3g}"
     value = difference(of.leakage, less) if less else of.leakage
     return Measured(share, value, of.n_test, flipped if of.is_flipped else "")
 
@@ -352,7 +422,7 @@ def _why_invalid(
     """Return why figures of attackers cannot be judged, if they cannot."""
     measured = {(r.attribute, r.adversary, r.probe) for r in judged}
     if not due:
-        return [f"the {probe} probe was not asked for" if probe else "nothing to judge"]
+        return [f"the {probe} probe was not requested" if probe else "nothing to judge"]
     if missing := [each for each in due if each not in measured]:
         return [_missing_reason(missing)]
     if wanted.unjudged:

@@ -82,7 +82,7 @@ class ClassGeometry(Measure[Geometry]):
         found: list[Cluster] = []
         for attribute in rows.classified:
             found += clusters(before, after, attribute.codes(index), attribute.name, task_codes, task_names)
-        # rows after may be in units of their own, in which they vary neither more nor less than those before
+        # the variances of rows in different units cannot be compared
         return Geometry(tuple(found), None if stages.is_foreign else variance_removed(before, after))
 
     def section(self, record: Geometry) -> Section:
@@ -188,7 +188,7 @@ def _between_errors(
 
 
 def _spread(added: Array, codes: Codes, n_pairs: int) -> float:
-    """Return the standard error from what each row adds to the sum over pairs, about the mean of its class."""
+    """Return the standard error from the contribution of each row to the sum over pairs, about its class mean."""
     n = np.bincount(codes)
     means = np.bincount(codes, added) / np.maximum(n, 1)
     return float(2 * np.sqrt(np.sum((added - means[codes]) ** 2)) / n_pairs)

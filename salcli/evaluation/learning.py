@@ -1,4 +1,4 @@
-"""How much an attacker with more rows would read: a learning curve, extrapolated."""
+"""The accuracy that an attacker with more rows would reach: an extrapolated learning curve."""
 
 from collections.abc import Iterator, Sequence
 
@@ -115,10 +115,20 @@ def _draws(y: NDArray[np.integer], seed: int) -> Iterator[NDArray[np.int64]]:
 
 
 def extrapolated(points: Sequence[LearningPoint], n: int, seed: int) -> tuple[float, float, float]:
-    """Return what is read with n rows, and the 95 % interval over draws and over the forms of the curve.
+    """Return the balanced accuracy with more rows, and its 95 % interval over draws and over the forms of the curve.
 
-    a − c n^(−b) is fitted by least squares for each b of `POWERS`, with c ≥ 0: more rows do not harm. The best fit is
-    the figure; its interval covers those of all the forms, to resampled draws.
+    a − c n^(−b) is fitted by least squares for each b of `POWERS`, with c ≥ 0: more rows do not harm. The result is the
+    value of the best fit; the interval covers those of all forms, each with resampled draws.
+
+    Parameters
+    ----------
+    points : measured, in ascending order of rows
+    n : training rows
+    seed : of the resampling
+
+    Returns
+    -------
+    value, lower and upper bound, each 0…1
     """
     rng = np.random.default_rng(seed)
     sizes = np.array([point.n_train for point in points], float)

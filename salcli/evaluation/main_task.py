@@ -1,4 +1,4 @@
-"""The main task: how well a classifier still does it after erasure, and for whom."""
+"""The main task: the accuracy of its classifier after erasure, and its true positive rates by group."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -67,13 +67,13 @@ class Gap:
     ci95: Interval | None
     """Of the gap after, or before where nothing was erased."""
     debiased: Mapping[str, float] = field(default_factory=dict)
-    """By stage: the root of the squared gap less what chance adds to it."""
+    """By stage: the root of the squared gap minus the mean squared gap by chance."""
     expected: Mapping[str, float] = field(default_factory=dict)
     """By stage: the mean gap if groups are permuted within classes."""
     p_value: Mapping[str, float] = field(default_factory=dict)
     """By stage: of such permutations, the share whose gap is at least as wide."""
     tests: Mapping[str, GapTest] = field(default_factory=dict, compare=False, repr=False, metadata=UNWRITTEN)
-    """By stage: the test by which a gate finds bounds."""
+    """By stage: the test that gives a gate its bounds."""
 
     def at(self, stage: str) -> float | None:
         """Return the gap at `stage`: before or after; None where it is undefined."""
@@ -87,12 +87,12 @@ class Cell:
     class_name: str = field(metadata=named("class"))
     group: str
     why: str = NO_TEST_ROW
-    """What it lacks, if it is left out."""
+    """Why it is left out."""
 
 
 @dataclass(frozen=True)
 class GroupRates:
-    """What was measured between the groups of one guarded attribute."""
+    """Rates and gaps between the groups of one guarded attribute."""
 
     guarded: str
     groups: tuple[str, ...]
@@ -260,7 +260,7 @@ def main_task(
     """
     train, test = train[y[train] >= 0], test[y[test] >= 0]
     is_known = np.isin(y[test], y[train])
-    strange, test = test[~is_known], test[is_known]
+    untrained, test = test[~is_known], test[is_known]
     if len(np.unique(y[train])) < 2 or not len(test):
         return None
     true, majority = y[test], majority_rate(y[test])
@@ -293,10 +293,10 @@ def main_task(
         sizes = len(class_names), len(attribute.groups)
         outcomes = {s: Outcomes.of(true[known], p[known], groups[known], *sizes) for s, p in predicted.items()}
         found = group_rates(attribute, class_names, outcomes, undefined, seed)
-        return _with_untrained(found, attribute, class_names, y, strange)
+        return _with_untrained(found, attribute, class_names, y, untrained)
 
     of_first, *of_others = map(rates_of, guarded)
-    codes, counts = np.unique(y[strange], return_counts=True)
+    codes, counts = np.unique(y[untrained], return_counts=True)
     return Task(
         column,
         tuple(class_names),
@@ -317,9 +317,9 @@ def main_task(
 
 
 def _with_untrained(
-    found: GroupRates, attribute: Guarded, class_names: Sequence[str], y: Codes, strange: Index
+    found: GroupRates, attribute: Guarded, class_names: Sequence[str], y: Codes, untrained: Index
 ) -> GroupRates:
     """Return the rates with what the cells lack whose test rows are left out, of classes without training rows."""
-    cells = {(class_names[y[i]], attribute.groups[attribute.codes[i]]) for i in strange if attribute.codes[i] >= 0}
+    cells = {(class_names[y[i]], attribute.groups[attribute.codes[i]]) for i in untrained if attribute.codes[i] >= 0}
     others = (cell for cell in found.excluded if (cell.class_name, cell.group) not in cells)
     return replace(found, excluded=(*others, *(Cell(*cell, NOT_TRAINED) for cell in sorted(cells))))

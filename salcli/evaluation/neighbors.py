@@ -1,4 +1,4 @@
-"""Neighbours by cosine before and after erasure: of given words side by side, and how many a sample of rows keeps."""
+"""Nearest neighbours by cosine before and after erasure: of requested words, and their overlap for a sample of rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -160,7 +160,7 @@ def nearest(
     directions, is_nonzero_query = unit_rows(vectors[queries])
     best = _Best(len(queries), count)
     n_nonzero = 0
-    tolerance = (d + 8) * FLOAT32_UNIT  # no float32 product of units of width d is further off
+    tolerance = (d + 8) * FLOAT32_UNIT  # bound on the error of a float32 product of unit vectors of width d
     narrow = directions[is_nonzero_query].T.astype(np.float32)
     for start in range(0, n, block_rows):
         units, is_nonzero = unit_rows(vectors[start : start + block_rows])
@@ -186,7 +186,7 @@ class _Best:
         self.positions: Positions = np.full((n_queries, count), NOWHERE, dtype=np.int64)
         self.cosines: Array = np.full((n_queries, count), np.nan)
         self.least: Array = np.full(n_queries, -np.inf)
-        """`[q]`, below which a row cannot be among the nearest any more."""
+        """`[q]` cosine below which a row cannot be among the nearest."""
 
     def take(self, query: int, positions: Positions, values: Array) -> None:
         """Merge candidate rows and their cosines into the nearest of a query."""
@@ -210,8 +210,8 @@ def _leave_out(products: NDArray[np.float32], own_rows: Positions) -> None:
 def _candidates(products: NDArray[np.float32], least: Array, count: int, tolerance: float) -> NDArray[np.bool_]:
     """Return whether the exact cosine of each product may be among the `count` largest: `[b, q]`.
 
-    The count largest products of the block lie within the tolerance of exact cosines, and so does each of these: what
-    is below them by more than twice that is out. The same holds once for the least cosine of those found before.
+    All products are within the tolerance of exact cosines, so a product that is below the `count` largest ones of the
+    block by more than twice the tolerance is excluded, and so is one below `least` by more than the tolerance.
     """
     floor = least - tolerance
     is_open = np.isinf(least)
@@ -274,7 +274,7 @@ class NearestNeighbors(Measure[Neighbors]):
 
 
 def _listed(near: Near, other: Near, mark: str) -> str:
-    """Return neighbours, those marked that are not among the others."""
+    """Return neighbours as text, with a mark on those that are not among the others."""
     kept = {row.key for row in other}
     marks = (("" if row.key in kept else f"{mark} ") + visible(row.key) for row in near)
     listed = (f"{key} {row.cosine:.2f}".replace(" -", " −") for key, row in zip(marks, near, strict=True))

@@ -15,7 +15,7 @@ NONE_FRESH = "{}, so there is no fresh attacker, and no other was requested"
 def split_rows(
     labels: GuardedLabels, matched: Index, artifact: Artifact | None, options: EvaluateOptions
 ) -> EvaluationSplit:
-    """Return the matched labels divided by the eraser's rule or the options, without what is over the limit.
+    """Return the matched labels divided by the eraser's rule or the options, with at most `attacker_rows` each.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def split_rows(
 
 
 def notes_on(split: EvaluationSplit, labels: GuardedLabels, options: EvaluateOptions) -> tuple[str, ...]:
-    """Return what a reader of the figures must know about the rows that they are measured on.
+    """Return notes on the rows that figures are measured on.
 
     Parameters
     ----------
@@ -101,11 +101,11 @@ def rule_of(artifact: Artifact | None, labels: GuardedLabels, options: EvaluateO
     """
     if artifact is not None:
         if options.fit_split is not None or options.holdout:
-            raise UsageError("`fit_split` and `holdout` are for evaluation without an eraser, which knows its own rows")
+            raise UsageError("`fit_split` and `holdout` are for evaluation without an eraser, which records its rows")
         if artifact.rule.fit_split is not None and labels.splits is None:
             raise UsageError(
                 f"`no_split`: the eraser was fitted on the rows marked {artifact.rule.fit_split!r}, "
-                "so the split column says which rows are fresh"
+                "so the split column is needed to find the fresh rows"
             )
         return artifact.rule
     has_splits = labels.splits is not None

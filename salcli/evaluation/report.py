@@ -1,4 +1,4 @@
-"""`Report`: everything an evaluation found, in frozen records that every rendering draws from."""
+"""`Report`: all results of an evaluation, as frozen records from which every output is rendered."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -29,12 +29,12 @@ UNWRITTEN = {"unwritten": True}
 
 
 def named(key: str) -> dict[str, str]:
-    """Return the metadata of a field whose key in the JSON is not its name."""
+    """Return the metadata of a dataclass field that is called `key` in the JSON."""
     return {"key": key}
 
 
 def to_json(value: object) -> Any:
-    """Return a record as plain dicts, lists, strings and numbers: field names are the keys, tuples become lists.
+    """Return `value` as plain dicts, lists, strings and numbers: field names are the keys, tuples become lists.
 
     Raises
     ------
@@ -77,7 +77,7 @@ class InputFile:
 
 @dataclass(frozen=True)
 class EraserSummary:
-    """The eraser that was applied, in the words of its artifact's header."""
+    """The eraser that was applied, from its artifact's header."""
 
     path: str
     sha256: str
@@ -94,7 +94,7 @@ class EraserSummary:
 
     @classmethod
     def of(cls, path: str, artifact: Artifact) -> "EraserSummary":
-        """Return the summary of an artifact that was read from `path`."""
+        """Return the summary of `artifact`, which was read from `path`."""
         summary = artifact.summary()
         return cls(path, artifact.sha256, **summary | {"attributes": tuple(summary["attributes"])})
 
@@ -164,7 +164,7 @@ class ProbeResult:
     leakage: float = field(init=False)
     """What a gate on accuracy judges: it, or for two classes that of the flipped predictions if it is higher."""
     leak: float = field(init=False)
-    """What is read, from 0 (nothing) to 1 (all), by the measure that reads most; unequal classes cannot hide it."""
+    """Largest of the measures above chance, rescaled to 0 (chance) … 1 (all): small classes count as large ones."""
     leak_error: float | None = field(init=False)
     """Its standard error."""
 
@@ -226,7 +226,7 @@ class Worst:
 
 @dataclass(frozen=True)
 class LearningPoint:
-    """What an attacker reads with some number of rows."""
+    """The balanced accuracy of an attacker trained on `n_train` rows."""
 
     n_train: int
     values: tuple[float, ...]
@@ -239,7 +239,7 @@ class LearningPoint:
 
 @dataclass(frozen=True)
 class LearningCurve:
-    """What the strongest attacker of an attribute reads with fewer rows, and would read with more."""
+    """The balanced accuracy of an attribute's strongest attacker with fewer rows, extrapolated to more."""
 
     attribute: str
     probe: str
@@ -248,11 +248,11 @@ class LearningCurve:
     points: tuple[LearningPoint, ...]
     """Rising in rows; the last has all of them."""
     n_extrapolated: int
-    """Rows that nobody has."""
+    """Number of training rows that the curve is extrapolated to."""
     extrapolated: float
-    """Balanced accuracy that the fitted curve has there."""
+    """Balanced accuracy of the fitted curve there."""
     extrapolated_ci95: tuple[float, float]
-    """Of the fitted curve; that it goes on as it began is assumed."""
+    """95 % interval of `extrapolated`, if the curve continues in the fitted form."""
 
 
 Status = Literal["passed", "failed", "undecided"]
@@ -285,16 +285,16 @@ class Gate:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """What attackers read and what was kept, of one erasure."""
+    """Attackers and measures of one erasure."""
 
     probes: tuple[ProbeResult, ...] = ()
     measures: Mapping[str, object] = field(default_factory=dict, metadata=INLINE)
-    """Records by the name of their measure; None where there is nothing to say."""
+    """Records by the name of their measure; None where nothing was measured."""
     numeric: tuple[NumericResult, ...] = field(default=(), metadata=OPTIONAL)
     """What attackers of numeric attributes read."""
 
     def of(self, measure: Measure[R]) -> R | None:
-        """Return the record of a measure, None if there is none."""
+        """Return the record of `measure`, None if there is none."""
         return cast(R | None, self.measures.get(measure.name))
 
 
@@ -355,7 +355,7 @@ class Report(Measurement):
     notes: tuple[str, ...] = ()
     """What a reader must know to read the figures right."""
     allows_undecided: bool = field(default=False, metadata=UNWRITTEN)
-    """Whether a gate that is undecided is let through."""
+    """Whether undecided gates are accepted."""
     verdict: str = field(init=False)
     """pass, fail, undecided, or none without a gate."""
 
@@ -370,7 +370,7 @@ class Report(Measurement):
 
     @property
     def is_refused(self) -> bool:
-        """Whether a gate keeps the release back."""
+        """Whether a gate refuses the release."""
         return self.verdict == "fail" or (self.verdict == "undecided" and not self.allows_undecided)
 
     @property

@@ -1,4 +1,4 @@
-"""The main task as a measure: its figures in the report, along a sweep, and at a glance."""
+"""The main task as a measure: its section of the report, its main figures, and its figures in sweeps."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -84,12 +84,12 @@ class MainTask(Measure[Task]):
             f"({len(record.classes):,} classes; {count(record.n_train)} training rows, {count(record.n_test)} test "
             f"rows). The true positive rate (TPR) of a class is the share of its rows that are recognised; it is "
             f"compared between the groups of {' and of '.join(visible(each.guarded) for each in record.every)}. "
-            "A gap of 0 is parity. Few rows make gaps of their own: groups are permuted within classes to learn what "
-            "chance alone gives."
+            "A gap of 0 is parity. Rates on few rows differ by chance: the gap that chance alone gives is estimated by "
+            "permuting groups within classes."
         )
         if record.accuracy.not_retrained is not None:
             lead += " Not retrained means: the classifier of the original embeddings, applied to the erased ones."
-        left_out, tables = [], [_overview(record), _chance_table(record)]
+        left_out, tables = list(_edges(record)), [_overview(record), _chance_table(record)]
         for by_group in record.every:
             groups, rates = class_rates(record, by_group)
             aside = visible(record.aside(by_group))
@@ -196,7 +196,7 @@ def class_rates(task: Task, of: GroupRates) -> tuple[tuple[str, ...], tuple[Clas
 
 
 def gap_name(groups: tuple[str, ...]) -> str:
-    """Return what a gap between `groups` is, as text."""
+    """Return the definition of the gap between `groups` as text."""
     return f"TPR of {groups[0]} less TPR of {groups[1]}" if len(groups) == 2 else "largest TPR less the smallest"
 
 
@@ -232,7 +232,7 @@ def _chance_table(task: Task) -> Table:
     )
     columns = (
         *names("measure"),
-        *numbers("debiased before", "after", "by chance before", "after", "p before", "after"),
+        *numbers(*(f"{figure} {stage}" for figure in ("debiased", "by chance", "p") for stage in STAGES)),
     )
     return Table("The gaps and chance", columns, rows)
 
@@ -243,6 +243,14 @@ def _gaps(task: Task) -> Iterator[tuple[str, Gap]]:
         for gap, name in ((by_group.tpr_gap, "TPR gap"), (by_group.tpr_gap_rms, "TPR gap, RMS over classes")):
             if gap is not None:
                 yield name + visible(task.aside(by_group)), gap
+
+
+def _edges(task: Task) -> Iterator[str]:
+    """Yield why a gap lies at an end of its interval, or outside it."""
+    for name, gap in _gaps(task):
+        latest = gap.before if gap.after is None else gap.after
+        if latest and gap.ci95 is not None and decimal(latest) in map(decimal, gap.ci95):
+            yield f"The {name} lies at an end of its interval, which is of the true gap: few rows widen a measured one."
 
 
 def _rates_table(caption: str, groups: tuple[str, ...], rates: tuple[ClassRates, ...]) -> Table:

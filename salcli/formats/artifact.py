@@ -37,7 +37,7 @@ KINDS_1 = {
 
 @dataclass(frozen=True, eq=False)
 class ArtifactFile:
-    """What an artifact holds."""
+    """The content of an artifact."""
 
     header: dict[str, Any]
     arrays: dict[str, NDArray[Any]]
@@ -132,7 +132,7 @@ def _arrays(path: str, file: ByteFile) -> dict[str, NDArray[Any]]:
 
 
 def _array(path: str, archive: Archive, name: str) -> NDArray[Any]:
-    """Read one array, after its header was found to announce what is there."""
+    """Return one array, after checking that its size is that of its header."""
     member = f"{name}.npy"
     fault = f"{path}: not a salcli eraser, or damaged"
     if member not in archive.names:

@@ -90,7 +90,9 @@ NO_TEXT = ("npy", "npz", "h5")
 def csv_batches(
     path: str, least_bytes: int = LEAST_BYTES, advance: Callable[[int], None] | None = None
 ) -> Generator[Batch]:
-    """Yield the records of a CSV, many at a time; a blank line in one of several columns may only stand at the end.
+    """Yield the records of a CSV, many at a time; with several columns, blank lines are allowed at the end only.
+
+    A header that is one field short of the rows, as R writes it, gets an empty name for the first column.
 
     From the first block of lines that has quotes, carriage returns or a row of another length, the csv module reads
     the rest.
@@ -116,6 +118,10 @@ def csv_batches(
         if first is None:
             return
         delimiter = delimiter or max(DELIMITERS, key=partial(_count, _first_line(first)))
+        second = next(blocks, None)
+        if second is not None and _lacks_row_names(first, second, delimiter):
+            first = delimiter.encode() + first
+        blocks = itertools.chain([] if second is None else [second], blocks)
         is_large = file.size is None or file.size >= least_bytes
         for block in itertools.chain([first], blocks):
             columns = (
@@ -163,7 +169,7 @@ def _pieces(path: str, file: ByteFile, advance: Callable[[int], None] | None) ->
 
 
 def _with_swapped_ends(fields: list[str]) -> list[str]:
-    """Return fields with the line ends that stand in quotes as they are in the file."""
+    """Return fields with the line ends inside quotes as they are in the file."""
     return [text.translate(SWAPPED_TEXT) if "\r" in text or "\n" in text else text for text in fields]
 
 
@@ -204,6 +210,15 @@ def _cut(block: bytes, delimiter: str, n_columns: int) -> list[Sequence[str]] | 
     return [ArrowColumn(column.combine_chunks()) for column in table.columns]
 
 
+def _lacks_row_names(header: bytes, rows: bytes, delimiter: str) -> bool:
+    """Return whether the header is one field short of the first row: R's `write.table` does not name its row names.
+
+    A row that ends in a delimiter is as long, but its last field is empty: there the header is right.
+    """
+    row = _first_line(rows).rstrip(b"\r")
+    return not row.endswith(delimiter.encode()) and _count(row, delimiter) == _count(_first_line(header), delimiter) + 1
+
+
 def _first_line(block: bytes) -> bytes:
     return block.partition(b"\n")[0]
 
@@ -213,12 +228,12 @@ def _count(line: bytes, delimiter: str) -> int:
 
 
 def _batched(path: str, records: Iterator[tuple[int, list[str]]], n_columns: int) -> Iterator[Batch]:
-    while some := list(itertools.islice(records, RECORDS_AT_ONCE)):
-        n_columns = n_columns or len(some[0][1])
-        for line, record in some:
+    while part := list(itertools.islice(records, RECORDS_AT_ONCE)):
+        n_columns = n_columns or len(part[0][1])
+        for line, record in part:
             if len(record) != n_columns:
                 raise FormatError(f"{path}: line {line}: {len(record)} fields, the header has {n_columns}")
-        yield Batch([line for line, _ in some], list(zip(*(record for _, record in some), strict=True)))
+        yield Batch([line for line, _ in part], list(zip(*(record for _, record in part), strict=True)))
 
 
 def _blocks(path: str, pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -46,7 +46,7 @@ class _Columns:
 
 @dataclass
 class _Rows:
-    """What was read, column by column, in a few bytes a row."""
+    """The columns as they are read, in a few bytes a row."""
 
     keys: list[str] = field(default_factory=list)
     splits: list[str] = field(default_factory=list)
@@ -73,7 +73,7 @@ def read_labels(
     Raises
     ------
     FormatError : not such a CSV; the message names the line
-    LabelError : a column is missing, or a key is labelled twice with two classes
+    LabelError : a column is missing, or a key occurs with two different labels
     """
     if path == "-":
         raise UsageError("labels are read more than once and cannot come from stdin: give a file")
@@ -121,7 +121,7 @@ def _require_names(path: str, names: Sequence[str], options: LabelOptions, index
         )
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice or "" in names[0 if index is None else 1 :]:
-        fault = f"column {twice[0][:40]!r} stands twice" if twice and twice[0] else "a column has no name"
+        fault = f"column {twice[0][:40]!r} occurs twice" if twice and twice[0] else "a column has no name"
         raise FormatError(f"{path}: line 1: {fault} in the header ({_listed(names)})")
 
 
@@ -303,7 +303,7 @@ def _warn_of_empty(path: str, name: str, is_empty: np.ndarray, rows: _Rows) -> N
 
 
 def _without_repeats(labels: GuardedLabels, lines: Lines) -> GuardedLabels:
-    """Return the labels, of equal ones for one key the first; two different labels for one key cannot both be right."""
+    """Return the labels, of equal ones for one key the first; different labels for one key raise."""
     if labels.keys is None or _are_distinct(labels.keys):
         return labels
     first: dict[str, int] = {}
@@ -329,7 +329,7 @@ def _without_repeats(labels: GuardedLabels, lines: Lines) -> GuardedLabels:
             )
     n_again = len(labels.keys) - len(kept)
     which = again if n_again == 1 else f"{again} among them"
-    warn(f"{labels.path}: {n_again:,} keys stand twice with the same label ({which}); the first is used")
+    warn(f"{labels.path}: {n_again:,} keys occur twice with the same label ({which}); the first is used")
     index = np.array(kept)
     task = labels.task
     return GuardedLabels(
@@ -376,5 +376,5 @@ def write_labels(handle: IO[str], columns: Sequence[str], rows: Iterator[Sequenc
 
 
 def file_name(path: str) -> str:
-    """Return the last part of `path`: provenance names that, so that a moved folder changes no byte."""
+    """Return the last part of `path`: artifacts record that, so that they do not depend on folders."""
     return os.path.basename(path)

@@ -63,7 +63,7 @@ def split_row(line: bytes, d: int, where: str) -> tuple[bytes, list[bytes]]:
     first = line[slice(*spans[0])]
     if len(spans) == d and NUMBER.fullmatch(first) and line[:1] in (b" ", b"\t"):
         raise FormatError(f"{where}: an empty word before {d} numbers")
-    raise FormatError(f"{where}: word {shown(first)}: {len(spans) - 1} numbers found, {d} expected")
+    raise FormatError(f"{where}: word {shown(first)}: {len(spans) - 1} numbers found, {d} expected{_hint(first)}")
 
 
 def parse_row(line: bytes, d: int, where: str) -> tuple[bytes, list[float]]:
@@ -80,12 +80,19 @@ def parse_row(line: bytes, d: int, where: str) -> tuple[bytes, list[float]]:
     FormatError : as `split_row`, or a field that is not a number
     """
     word, fields = split_row(line, d, where)
-    for position, field in enumerate(fields):
+    return word, _floats(fields, f"{where}: word {shown(word)}", _hint(word))
+
+
+def _floats(fields: list[bytes], where: str, hint: str = "") -> list[float]:
+    for position, field in enumerate(fields, 1):
         if not NUMBER.fullmatch(field):
-            raise FormatError(
-                f"{where}: word {shown(word)}: field {position + 1} of {d} is {shown(field)}, expected a number"
-            )
-    return word, [float(field) for field in fields]
+            raise FormatError(f"{where}: field {position} of {len(fields)} is {shown(field)}, expected a number{hint}")
+    return [float(field) for field in fields]
+
+
+def _hint(word: bytes) -> str:
+    """Return what to do about a line that `numpy.savetxt(header=…)` may have written, else ""."""
+    return " (a comment, as numpy.savetxt writes its header? Delete that line)" if word.startswith(b"#") else ""
 
 
 def ends_in_number(word: bytes) -> bool:
@@ -110,10 +117,7 @@ def parse_numbers(line: bytes, d: int, where: str) -> list[float]:
     fields = FIELD.findall(line)
     if len(fields) != d:
         raise FormatError(f"{where}: {len(fields)} fields found, {d} numbers expected (rows of numbers without words)")
-    for position, field in enumerate(fields):
-        if not NUMBER.fullmatch(field):
-            raise FormatError(f"{where}: field {position + 1} of {d} is {shown(field)}, expected a number")
-    return [float(field) for field in fields]
+    return _floats(fields, where)
 
 
 WORD, WHOLE, POINTED = "word", "whole number, NaN or Inf", "number with point or exponent"

@@ -10,7 +10,7 @@ from salcli.render.numbers import R2_IN_WORDS, detectable_table, numeric_table, 
 
 STAGES = ("before", "after")
 FRESH = "fresh"
-"""The adversary that a release is judged by."""
+"""The adversary whose figures decide about a release."""
 ATTACKER = "An attacker is a classifier that is trained to read the guarded attribute from the embeddings. "
 OF_AN_ERASER = (
     "The in-sample attacker is trained on the very rows that the eraser was fitted on; a linear one is stopped there "
@@ -22,8 +22,8 @@ OF_NO_ERASER = (
     "The in-sample attacker is trained on the rows that an eraser would be fitted on, the fresh attacker on others. "
 )
 OF_AN_UNKNOWN_ERASER = (
-    "Which rows the file was erased with is not known: the in-sample and the fresh attacker differ only in the rows "
-    "that they are trained on. "
+    "The rows that the file was erased with are not known: the in-sample and the fresh attacker differ only in the "
+    "rows that they are trained on. "
 )
 SAFE = (
     "Safe is an accuracy near the majority: the share that is right when always guessing the most frequent class. "
@@ -54,7 +54,7 @@ class ProbePair:
 
 
 def probe_pairs(probes: Iterable[ProbeResult]) -> tuple[ProbePair, ...]:
-    """Return each probe's results at both stages as a pair, in the report's order."""
+    """Return the results of `probes` at both stages, paired by attribute, attacker and adversary, in their order."""
     pairs: dict[tuple[str, str, str], ProbePair] = {}
     for probe in probes:
         name = (probe.attribute, probe.probe, probe.adversary)
@@ -64,9 +64,16 @@ def probe_pairs(probes: Iterable[ProbeResult]) -> tuple[ProbePair, ...]:
 
 
 def best_attacker(pairs: Iterable[ProbePair], stage: str) -> tuple[ProbePair, ProbeResult] | None:
-    """Return the fresh attacker of the largest leakage at a stage, and its result there; None if none was measured.
+    """Return the fresh attacker with the largest leakage, and its result; without a fresh one, the largest of all.
 
-    Where there is no fresh one, it is the best of all.
+    Parameters
+    ----------
+    pairs : attackers on one attribute
+    stage : before or after
+
+    Returns
+    -------
+    None if none was measured at that stage
     """
     measured = [(pair, pair.stages[stage]) for pair in pairs if stage in pair.stages]
     fresh = [each for each in measured if each[1].adversary == FRESH]
@@ -74,20 +81,30 @@ def best_attacker(pairs: Iterable[ProbePair], stage: str) -> tuple[ProbePair, Pr
 
 
 def worst_leak(pairs: Iterable[ProbePair], stage: str) -> tuple[ProbePair, ProbeResult] | None:
-    """Return the probe of the largest leak at a stage, and its result there; None if none was measured."""
+    """Return the attacker with the largest leak, and its result.
+
+    Parameters
+    ----------
+    pairs : attackers on one attribute
+    stage : before or after
+
+    Returns
+    -------
+    None if none was measured at that stage
+    """
     measured = [(pair, pair.stages[stage]) for pair in pairs if stage in pair.stages]
     return max(measured, key=lambda each: each[1].leak, default=None)
 
 
 def by_attribute(pairs: Iterable[ProbePair]) -> dict[str, list[ProbePair]]:
-    """Return pairs by the attribute they attack, in the report's order."""
+    """Return `pairs` grouped by the attribute they attack, in their order."""
     groups: dict[str, list[ProbePair]] = {}
     for pair in pairs:
         groups.setdefault(pair.attribute, []).append(pair)
     return groups
 
 
-def told_attributes(probes: Iterable[ProbeResult], stage: str) -> dict[str, list[ProbePair]]:
+def shown_attributes(probes: Iterable[ProbeResult], stage: str) -> dict[str, list[ProbePair]]:
     """Return pairs by the attribute they attack: each guarded one, and of their products the one that leaks most.
 
     Parameters
@@ -98,12 +115,12 @@ def told_attributes(probes: Iterable[ProbeResult], stage: str) -> dict[str, list
     probes = tuple(probes)
     products = [probe for probe in probes if probe.factors and probe.stage == stage]
     worst = max(products, key=lambda probe: probe.leak, default=None)
-    told = (probe for probe in probes if not probe.factors or (worst and probe.attribute == worst.attribute))
-    return by_attribute(probe_pairs(told))
+    shown = (probe for probe in probes if not probe.factors or (worst and probe.attribute == worst.attribute))
+    return by_attribute(probe_pairs(shown))
 
 
 def probe_table(pairs: Iterable[ProbePair]) -> Table:
-    """Return a table of probes, one a row, before and after."""
+    """Return a table with a row for each of `pairs`, before and after."""
     return Table(
         "Share of test rows whose guarded attribute the attacker reads right",
         (
@@ -146,8 +163,8 @@ def _remarks_of_both(pair: ProbePair) -> str:
 
 
 def flipped(probe: ProbeResult) -> list[str]:
-    """Return the remark on an attacker of two classes whose flipped predictions are the better ones."""
-    return [f"turned round {decimal(probe.leakage)}"] if probe.is_flipped else []
+    """Return the remark on `probe` if it has two classes and its flipped predictions are more accurate, else none."""
+    return [f"flipped {decimal(probe.leakage)}"] if probe.is_flipped else []
 
 
 def _remarks(probe: ProbeResult) -> str:
@@ -162,7 +179,7 @@ def _remarks(probe: ProbeResult) -> str:
 
 
 def attackers_section(report: Report) -> Section | None:
-    """Return how well attackers read each guarded attribute."""
+    """Return the section on how well attackers read each guarded attribute; None if `report` has no attackers."""
     if not (report.probes or report.numeric):
         return None
     is_unknown = isinstance(report.eraser, ErasedFile)
@@ -178,12 +195,12 @@ def attackers_section(report: Report) -> Section | None:
 
 
 def learning_title(curve: LearningCurve) -> str:
-    """Return what a learning curve is of."""
+    """Return the title of `curve`: its attacker, adversary and attribute."""
     return f"Learning curve of {curve.probe}, {curve.adversary}, on {visible(curve.attribute)}"
 
 
 def learning_in_words(curve: LearningCurve) -> str:
-    """Return what is read with all rows, and what would be with more."""
+    """Return the balanced accuracy of `curve` with all training rows, and the extrapolated one, as a sentence."""
     last = curve.points[-1]
     return (
         f"{visible(curve.attribute)}: {curve.probe}, {curve.adversary}, reads {decimal(last.mean)} (balanced) with "
@@ -193,7 +210,7 @@ def learning_in_words(curve: LearningCurve) -> str:
 
 
 def learning_table(curve: LearningCurve) -> Table:
-    """Return the points of a learning curve, and where it leads."""
+    """Return the points of `curve` and its extrapolation as a table."""
     rows = [(count(p.n_train), count(len(p.values)), decimal(p.mean), _range(p.values), "") for p in curve.points]
     end = decimal(curve.extrapolated), interval(curve.extrapolated_ci95), "extrapolated, not measured"
     rows.append((count(curve.n_extrapolated), ABSENT, *end))

@@ -1,4 +1,4 @@
-"""A report as one page of HTML that needs nothing but itself."""
+"""A report as one self-contained page of HTML."""
 
 from collections.abc import Iterator
 from html import escape
@@ -18,12 +18,12 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def html(report: Report) -> str:
-    """Return a page with verdict, pictures, and tables of all that the pictures show.
+    """Return `report` as a page with the verdict, pictures, and tables of all figures in the pictures.
 
     Returns
     -------
-    HTML without scripts or anything to load, in which no string of the report is markup; the same report gives the
-    same text
+    HTML without scripts or external resources, in which every string of the report is escaped; equal reports give
+    equal text
     """
     found = sections(report)
     drawn = pictures(report)

@@ -10,7 +10,7 @@ CLASS_NAME = "salcli.gates"
 
 
 def junit(report: Report) -> str:
-    """Return one test suite, in which each gate is a test case.
+    """Return one test suite, in which each gate of `report` is a test case.
 
     A report without gates is one skipped case, because an empty suite is an error to some services and a success to
     others. A gate that is undecided is a failure of that type, or a skipped case where that is allowed.
@@ -49,11 +49,11 @@ def _add_case(suite: ElementTree.Element, gate: Gate, *, is_allowed: bool) -> No
     )
     if gate.passed:
         return
-    said = f"{visible(gate.name)} {gate_message(gate)}"
+    text = f"{visible(gate.name)} {gate_message(gate)}"
     if is_allowed:
-        ElementTree.SubElement(case, "skipped", {"message": f"undecided: {said}"})
+        ElementTree.SubElement(case, "skipped", {"message": f"undecided: {text}"})
         return
-    message = {"message": said, "type": "undecided" if gate.status == "undecided" else "gate"}
+    message = {"message": text, "type": "undecided" if gate.status == "undecided" else "gate"}
     failure = ElementTree.SubElement(case, "failure", message)
     lines = [f"gate:  {visible(gate.name)}", f"limit: {general(gate.limit)}"]
     lines.append(f"value: {'none' if gate.value is None else repr(gate.value)}")

@@ -35,7 +35,7 @@ def escaped_in_html(text: str) -> str:
 
 
 def markdown(report: Report) -> str:
-    """Return the verdict, then the gates, then every figure as a table: Markdown in which no string is markup."""
+    """Return `report` as Markdown: the verdict, the gates, every figure in a table; all its strings are escaped."""
     about = subject(report)
     heading = f"## salcli evaluation: {escaped(about)}" if about else "## salcli evaluation"
     blocks = [heading, f"{MARKS[tone_of(report)]} **{escaped(verdict_sentence(report))}**"]

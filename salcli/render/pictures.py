@@ -10,7 +10,7 @@ from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.task import TASK, ClassRates, class_rates, gap_name
 from salcli.evaluation.text import decimal, general, shortened, visible
 from salcli.render import plots
-from salcli.render.attackers import ProbePair, learning_in_words, learning_title, told_attributes
+from salcli.render.attackers import ProbePair, learning_in_words, learning_title, shown_attributes
 from salcli.render.sweep import Curve, swept
 from salcli.render.verdict import accuracy_limit
 
@@ -29,7 +29,7 @@ class Picture:
 
 
 def pictures(report: Report) -> dict[str, tuple[Picture, ...]]:
-    """Return the pictures of each section, by the section's key."""
+    """Return the pictures of each section of `report`, by the section's key."""
     found = {
         "attackers": _accuracy_pictures(report),
         "similarity": _similarity_pictures(report),
@@ -52,7 +52,7 @@ def _first(most: int, shown: Sequence[object]) -> str:
 
 
 def _accuracy_pictures(report: Report) -> Iterator[Picture]:
-    for attribute, pairs in told_attributes(report.probes, report.judged_stage).items():
+    for attribute, pairs in shown_attributes(report.probes, report.judged_stage).items():
         title = f"Accuracy of attackers on {shortened(attribute, 60)}{_first(plots.MOST_ROWS, pairs)}"
         limits = [accuracy_limit(pair, report) for pair in pairs]
         words = [_pair_in_words(*each) for each in zip(pairs, limits, strict=True)]

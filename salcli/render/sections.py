@@ -1,4 +1,4 @@
-"""The report in its reading order, as sections that each rendering writes in its own way."""
+"""The report as sections, in the order in which they are read; each output format writes them in its own way."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ HASH_DIGITS = 12
 
 
 def sections(report: Report) -> tuple[Section, ...]:
-    """Return the sections that are not empty."""
+    """Return the sections of `report` that are not empty, in the order in which they are read."""
 
     def found() -> Iterator[Section | None]:
         yield gates_section(report)
@@ -32,7 +32,7 @@ def sections(report: Report) -> tuple[Section, ...]:
 
 
 def repeats_section(report: Report) -> Section | None:
-    """Return how much the figures vary when the sample is drawn again."""
+    """Return the section on how the figures of `report` vary over samples; None without repeats."""
     repeats = report.repeats
     if repeats is None:
         return None
@@ -46,12 +46,12 @@ def repeats_section(report: Report) -> Section | None:
 
 
 def notes_section(report: Report) -> Section | None:
-    """Return what a reader must know to read the figures right."""
+    """Return the section of the notes of `report`, which limit the meaning of its figures; None without any."""
     return Section("notes", "Notes", points=tuple(map(visible, report.notes))) if report.notes else None
 
 
 def inputs_section(report: Report) -> Section | None:
-    """Return which files were measured, and with which eraser."""
+    """Return the section on the input files and the eraser of `report`; None without any."""
     eraser = report.eraser
     rows = [_file(visible(name), file) for name, file in report.inputs.items()]
     if isinstance(eraser, ErasedFile):
@@ -67,7 +67,7 @@ def inputs_section(report: Report) -> Section | None:
 
 
 def run_section(report: Report) -> Section | None:
-    """Return how the report came to be: version, command, seed, options, libraries, fitted rows."""
+    """Return the section on how `report` was made: version, command, seed, options, libraries, fitted rows."""
     run = report.run
     if run is None:
         return None
@@ -99,7 +99,7 @@ def _hash(of: FileHash) -> str:
 
 
 def _space(eraser: EraserSummary) -> str:
-    """Return the space that directions are removed from: a kernel's is not the input's."""
+    """Return the name of the space that directions are removed from: the input's, or a kernel's feature space."""
     if not eraser.kernel:
         return f"{count(eraser.d)} dimensions"
     n_features = (eraser.landmarks or {}).get("n_features")
@@ -108,7 +108,7 @@ def _space(eraser: EraserSummary) -> str:
 
 def _eraser_sentence(eraser: EraserSummary | ErasedFile) -> str:
     if isinstance(eraser, ErasedFile):
-        return "What comes after is a file that was erased elsewhere: how, is not known."
+        return "The rows after erasure come from a file of another tool, whose method is not known."
     centring = "centred" if eraser.is_centred else "not centred"
     chosen = "; ".join(
         f"{visible(name)}{'' if isinstance(value, bool) else f' {_parameter(value)}'}"

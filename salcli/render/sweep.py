@@ -1,4 +1,4 @@
-"""A sweep: the same figures along k or strength, as the columns of one table an attribute."""
+"""A sweep: the same figures for several k or strengths, as the columns of one table for each attribute."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class Sweep:
 
 
 def swept(report: Report) -> Sweep | None:
-    """Return the curves of a report's sweep, if it has one."""
+    """Return the curves of the sweep of `report`; None without one."""
     if not report.sweep:
         return None
     accuracy: dict[str, dict[str, Points]] = {}
@@ -99,7 +99,7 @@ def _curves(points: dict[str, Points], *, by_probe: bool = False) -> tuple[Curve
 
 
 def sweep_section(report: Report) -> Section | None:
-    """Return the tables of the sweep: what attackers read, then what is kept."""
+    """Return the section on the sweep of `report`: tables of attackers, then of measures; None without one."""
     sweep = swept(report)
     if sweep is None:
         return None

@@ -12,7 +12,7 @@ from salcli.render.attackers import (
     best_attacker,
     by_attribute,
     probe_pairs,
-    told_attributes,
+    shown_attributes,
     worst_leak,
 )
 from salcli.render.numbers import best_regression, numeric_facts, numeric_findings, numeric_pairs
@@ -20,8 +20,8 @@ from salcli.render.numbers import best_regression, numeric_facts, numeric_findin
 STATUSES = {"passed": "passed", "failed": "FAILED", "undecided": "UNDECIDED"}
 TONES = {"passed": "pass", "failed": "fail", "undecided": "undecided"}
 OF_ATTACKERS = ("max-accuracy", "max-gain", "max-leak")
-MOST_TOLD = 3
-"""Broken or undecided limits that the verdict's sentence names."""
+MAX_NAMED = 3
+"""Number of broken or undecided limits that the verdict's sentence names."""
 
 
 def _is_upper(gate: Gate) -> bool:
@@ -29,12 +29,12 @@ def _is_upper(gate: Gate) -> bool:
 
 
 def limit_in_words(gate: Gate) -> str:
-    """Return on which side of its limit a gate's value must be."""
+    """Return the limit of `gate` as text: "at most 0.6" or "at least 0.9"."""
     return f"{'at most' if _is_upper(gate) else 'at least'} {general(gate.limit)}"
 
 
 def gate_message(gate: Gate) -> str:
-    """Return the result of a gate, as the rest of a sentence that begins with its name."""
+    """Return the result of `gate`, as the rest of a sentence that begins with its name."""
     value = "had nothing valid to judge" if gate.value is None else f"is {beside(gate.value, gate.limit)}"
     rule = "is allowed" if _is_upper(gate) else "is required"
     reason = f", {shortened(gate.reason, 200)}" if gate.reason else ""
@@ -42,7 +42,7 @@ def gate_message(gate: Gate) -> str:
 
 
 def verdict_sentence(report: Report) -> str:
-    """Return in one sentence whether the limits were kept."""
+    """Return in one sentence whether the limits of `report` were kept."""
     gates = report.gates
     if report.verdict == "none":
         return _readable(report) or "No limit was set, so nothing was judged."
@@ -56,20 +56,20 @@ def verdict_sentence(report: Report) -> str:
             else f"Passed: all {len(gates)} limits are kept."
         )
     status: Status = "failed" if report.verdict == "fail" else "undecided"
-    told = [gate for gate in gates if gate.status == status]
-    named = "; ".join(f"{shortened(gate.name, 60)} {gate_message(gate)}" for gate in told[:MOST_TOLD])
-    more = f"; and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
+    missed = [gate for gate in gates if gate.status == status]
+    named = "; ".join(f"{shortened(gate.name, 60)} {gate_message(gate)}" for gate in missed[:MAX_NAMED])
+    more = f"; and {len(missed) - MAX_NAMED} more" if len(missed) > MAX_NAMED else ""
     state = "broken" if status == "failed" else "neither kept nor broken for certain"
     which = (
         f"the limit that was set is {state}"
         if len(gates) == 1
-        else f"{len(told)} of {len(gates)} limits {'is' if len(told) == 1 else 'are'} {state}"
+        else f"{len(missed)} of {len(gates)} limits {'is' if len(missed) == 1 else 'are'} {state}"
     )
     return f"{status.capitalize()}: {which} ({named}{more})."
 
 
 def subject(report: Report) -> str:
-    """Return what the report is about: the guarded attributes and the file; empty if neither is known."""
+    """Return the subject of `report`: the guarded attributes and the file; empty if neither is known."""
     found = [probe.attribute for probe in report.probes if not probe.factors] + [r.attribute for r in report.numeric]
     attributes = listed((shortened(name, 60) for name in dict.fromkeys(found)), 3)
     file = report.inputs.get("embeddings")
@@ -78,28 +78,28 @@ def subject(report: Report) -> str:
 
 
 def tone_of(report: Report) -> str:
-    """Return the colour of the verdict: that of a pass only if no attacker without a limit reads more."""
+    """Return the colour of the verdict of `report`: that of a pass only if no attacker without a limit reads more."""
     return "undecided" if report.verdict == "pass" and unlimited_readers(report) else report.verdict
 
 
 def _readable(report: Report) -> str:
-    """Return what the best fresh attacker still reads of each attribute; empty without attackers."""
-    found = told_attributes(report.probes, report.judged_stage)
-    several, said = len(found) > 1, []
+    """Return the accuracy (or R²) of the best fresh attacker of each attribute; empty without attackers."""
+    found = shown_attributes(report.probes, report.judged_stage)
+    several, parts = len(found) > 1, []
     for attribute, pairs in found.items():
         if (best := best_attacker(pairs, report.judged_stage)) is None:
             continue
         name = f"{shortened(attribute, 60)}: " if several else ""
         in_sample = "" if best[1].adversary == FRESH else ", in-sample"
-        said.append(
+        parts.append(
             f"{name}{best[1].probe}{in_sample} {percent(best[1].leakage)}, majority {percent(best[1].majority)}"
         )
     for pair in best_regression(numeric_pairs(report.numeric)).values():
         name = f"{shortened(pair.attribute, 60)}: "
         in_sample = "" if pair.latest.adversary == FRESH else ", in-sample"
-        said.append(f"{name}{pair.latest.probe}{in_sample} R² {decimal(pair.latest.r2)}")
+        parts.append(f"{name}{pair.latest.probe}{in_sample} R² {decimal(pair.latest.r2)}")
     still = "Still readable" if report.judged_stage == "after" else "Readable"
-    return f"{still}: {'; '.join(said)}." if said else ""
+    return f"{still}: {'; '.join(parts)}." if parts else ""
 
 
 def _judged_attackers(report: Report) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ def _judged_attackers(report: Report) -> tuple[str, ...]:
 
 
 def unlimited_readers(report: Report) -> tuple[str, ...]:
-    """Return the attackers that no gate judges and that read more of an attribute than those that one does."""
+    """Return the attackers of `report` without a gate that read more of an attribute than those with one."""
     if any(gate.name in OF_ATTACKERS for gate in report.gates):
         return ()
     judged, found = _judged_attackers(report), []
@@ -126,7 +126,7 @@ def unlimited_readers(report: Report) -> tuple[str, ...]:
 
 
 def accuracy_limit(pair: ProbePair, report: Report) -> float | None:
-    """Return the largest accuracy that gates allow an attacker; None without a gate on it."""
+    """Return the largest accuracy that the gates of `report` allow the attacker `pair`; None without a gate on it."""
     found = []
     for gate in report.gates:
         kind, _, probe = gate.name.partition(" ")
@@ -136,17 +136,17 @@ def accuracy_limit(pair: ProbePair, report: Report) -> float | None:
 
 
 def findings(report: Report) -> tuple[str, ...]:
-    """Return for each attribute what the best attacker still reads."""
+    """Return a sentence for each attribute of `report`: the accuracy of its best attacker."""
     found = []
-    for attribute, pairs in told_attributes(report.probes, report.judged_stage).items():
+    for attribute, pairs in shown_attributes(report.probes, report.judged_stage).items():
         before, after = best_attacker(pairs, "before"), best_attacker(pairs, "after")
         best = after or before
         assert best is not None
         pair, result = best
         when = "after erasure" if after else "as the file is"
         earlier = f" (before: {percent(before[1].leakage)})" if after and before else ""
-        flipped = ", its answers turned round," if result.is_flipped else ""
-        said = (
+        flipped = ", with flipped predictions," if result.is_flipped else ""
+        sentence = (
             f"{shortened(attribute, 60)}, {when}: the best attacker ({shortened(pair.attacker, 60)}) "
             f"reads it right{flipped} in {percent(result.leakage)} of the test rows{earlier}; "
             f"guessing the most frequent class gives {percent(result.majority)}. {_leak_in_words(pairs)}"
@@ -154,8 +154,8 @@ def findings(report: Report) -> tuple[str, ...]:
         stage = "after" if after else "before"
         most = max((p.stages[stage] for p in pairs if stage in p.stages), key=lambda r: r.leakage)
         if most.leakage > result.leakage:
-            said += f" Trained on the fitted rows, {most.probe} reads {percent(most.leakage)}."
-        found.append(said)
+            sentence += f" Trained on the fitted rows, {most.probe} reads {percent(most.leakage)}."
+        found.append(sentence)
     found += numeric_findings(report)
     worst = report.worst
     if worst is not None and any(probe.factors for probe in report.probes):
@@ -173,9 +173,9 @@ def _leak_in_words(pairs: Sequence[ProbePair]) -> str:
 
 
 def facts(report: Report) -> tuple[Fact, ...]:
-    """Return the figures that a reader looks for first."""
+    """Return the main figures of `report`: best attacker and largest leak of each attribute, then the measures'."""
     found = []
-    for attribute, pairs in told_attributes(report.probes, report.judged_stage).items():
+    for attribute, pairs in shown_attributes(report.probes, report.judged_stage).items():
         best = {s: each[1] for s in ("before", "after") if (each := best_attacker(pairs, s)) is not None}
         shown = {stage: decimal(result.leakage) for stage, result in best.items()}
         latest = best.get("after") or best["before"]
@@ -201,7 +201,7 @@ def facts(report: Report) -> tuple[Fact, ...]:
 
 
 def gates_section(report: Report) -> Section | None:
-    """Return the table of the gates."""
+    """Return the section with the table of the gates of `report`; None without any."""
     if not report.gates:
         return None
     rows = tuple(

@@ -160,7 +160,7 @@ def test_a_file_erased_elsewhere_may_be_in_any_units(folder: Path, tmp_path: Pat
         assert changed["task"]["tpr_gap"][stage] == same["task"]["tpr_gap"]["before"]
     assert changed["geometry"]["variance_removed"] is None
     assert changed["scatter"]["is_foreign"]
-    assert any("was erased with is not known" in note for note in changed["notes"])
+    assert any("was erased with are not known" in note for note in changed["notes"])
 
 
 def test_neighbours_are_not_looked_for_among_other_rows(folder: Path, tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_attackers_read_the_shells_by_the_kernel_and_not_on_the_fitted_rows_afte
     assert succeed(*gate, *probes, "--max-accuracy", "same-kernel=0.7").json()["verdict"] == "pass"
     failed = run(*gate, "--probes", "linear", "--max-accuracy", "same-kernel=0.7")
     assert failed.code == 1
-    assert "same-kernel probe was not asked for" in failed.json()["gates"][0]["reason"]
+    assert "same-kernel probe was not requested" in failed.json()["gates"][0]["reason"]
 
 
 def test_deviation_is_the_mean_change_in_standard_deviations_of_the_kernel(folder: Path, tmp_path: Path) -> None:

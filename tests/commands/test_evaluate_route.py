@@ -160,7 +160,7 @@ def test_inner_products_of_a_linear_kernel_say_what_the_rows_say(files: Files, r
     assert accuracy["by-rows", "fresh", "before"] == share_right(files, files.x.astype(float), "dev")
     with pytest.raises(UsageError, match="`probes=by-kernel`: only an eraser that `salcli kfit` wrote has a kernel"):
         evaluate(files.embeddings, files.labels, None, EvaluateOptions(probes=("by-kernel",)))
-    with pytest.raises(UsageError, match="ask for another probe than by-kernel alone"):
+    with pytest.raises(UsageError, match="request another probe than by-kernel alone"):
         sweep = EvaluateOptions(probes=("by-kernel",), sweep=Sweep.parse("k=0:1"))
         evaluate(files.embeddings, files.labels, files.path("k.npz"), sweep)
 

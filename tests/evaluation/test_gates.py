@@ -96,7 +96,7 @@ def test_test_rows_of_one_class_pass_no_gate(make: Any) -> None:
 def test_answers_that_count_turned_round_are_told() -> None:
     gate = accuracy_gate(0.6, None, LINEAR, (result(0.1),), "after")
     assert (gate.value, gate.passed) == (0.9, False)
-    assert gate.reason == "linear, fresh: right in 0.1, so turned round in 0.9"
+    assert gate.reason == "linear, fresh: right in 0.1, flipped in 0.9"
     assert not accuracy_gate(0.6, None, LINEAR, (result(0.9),), "after").reason
 
 

@@ -72,3 +72,17 @@ def test_many_cells_without_rows_are_a_table_of_their_own() -> None:
         captions = [table.caption for table in section.tables]
         assert ("The 13 cells without a test row, whose classes are left out of the gaps, g" in captions) == is_table
         assert any("Left out of the gaps, g, because" in told for told in section.paragraphs) != is_table
+
+
+def test_a_gap_at_an_end_of_its_interval_is_explained() -> None:
+    def paragraphs(gap: Gap) -> str:
+        return " ".join(
+            section_of(
+                dataclasses.replace(FOUND, first=dataclasses.replace(OF_G, tpr_gap_rms=gap), others=())
+            ).paragraphs
+        )
+
+    assert "RMS over classes, lies at an end of its interval" not in paragraphs(Gap(0.3, 0.2, (0.1, 0.3)))
+    assert "lies at an end of its interval" not in paragraphs(Gap(0.3, 0.0, (0.0, 0.3)))
+    for bounds in ((0.2, 0.3), (0.0, 0.2)):
+        assert "TPR gap, RMS over classes lies at an end of its interval" in paragraphs(Gap(0.3, 0.2, bounds))

@@ -2,6 +2,7 @@ import csv
 import io
 import string
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -125,7 +126,7 @@ def test_columns_that_cannot_be_chosen_are_listed(text: str, options: dict[str, 
         ('word,label\n"a\nb",F\nc\n', "line 4: 1 fields"),
         ("word,label\na,F\n\nb,M\n", "line 3: an empty line"),
         ("word,label\n,F\n", "line 2: an empty key"),
-        ("word,word\na,F\n", "column 'word' stands twice"),
+        ("word,word\na,F\n", "column 'word' occurs twice"),
         ("word,\na,F\n", "a column has no name"),
         ('word,label\n"a"b,F\n', "line 2: broken CSV"),
         ('word,label\n"a,F\n', "broken CSV"),
@@ -151,7 +152,7 @@ def test_one_key_with_two_labels_is_refused_with_both_lines() -> None:
 
 
 def test_one_key_with_the_same_label_twice_counts_once() -> None:
-    with pytest.warns(SalcliWarning, match="1 keys stand twice"):
+    with pytest.warns(SalcliWarning, match="1 keys occur twice"):
         labels = read("word,label\na,F\nb,M\na,F\n")
     assert labels.keys == ("a", "b")
     assert classes_of(labels) == ["F", "M"]
@@ -347,6 +348,20 @@ def test_a_first_column_without_a_name_is_no_label(recwarn: pytest.WarningsRecor
     assert not recwarn.list
 
 
+@pytest.mark.parametrize("lines", [('"a","g"', '"1",0.5,"F"', '"2",0.6,"M"'), ("a,g", "1,0.5,F", "2,0.6,M")])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_header_without_a_name_for_the_row_names_is_read_as_r_writes_it(lines: Sequence[str], end: str) -> None:
+    labels = read(end.join(lines) + end, attributes=("g",))
+    assert classes_of(labels) == ["F", "M"]
+    assert labels.index is not None
+    assert labels.index.tolist() == [1, 2]
+
+
+def test_a_delimiter_behind_every_row_moves_no_column() -> None:
+    with pytest.raises(FormatError, match="line 2: 3 fields, the header has 2"):
+        read("a,g\n1,F,\n2,M,\n")
+
+
 def test_a_column_without_a_name_joins_as_rows_or_keys() -> None:
     labels = read(",g\n7,F\n009,M\n3.0,M\n", key="")
     assert (labels.keys, labels.key_column) == (("7", "9", "3"), "")
@@ -354,7 +369,7 @@ def test_a_column_without_a_name_joins_as_rows_or_keys() -> None:
     assert labels.index.tolist() == [7, 9, 3]
     labels = read(",g\n7,F\nhe,M\n", key="")
     assert (labels.keys, labels.key_column, labels.index) == (("7", "he"), "", None)
-    with pytest.warns(SalcliWarning, match=r"1 keys stand twice .*\('7' on lines 2 and 3\)"):
+    with pytest.warns(SalcliWarning, match=r"1 keys occur twice .*\('7' on lines 2 and 3\)"):
         assert read(",g\n7,F\n7.0,F\n8,M\n", key="").index.tolist() == [7, 8]  # type: ignore[union-attr]
 
 
@@ -397,5 +412,5 @@ def test_classes_that_look_alike_or_like_missing_ones_are_named(cells: list[str]
 
 
 def test_keys_that_stand_twice_are_named() -> None:
-    with pytest.warns(SalcliWarning, match=r"2 keys stand twice .*\('a' on lines 2 and 4 among them\)"):
+    with pytest.warns(SalcliWarning, match=r"2 keys occur twice .*\('a' on lines 2 and 4 among them\)"):
         read("word,g\na,F\nb,M\na,F\nb,M\n")

@@ -107,11 +107,11 @@ def test_the_best_attacker_is_the_one_that_reads_most_be_it_flipped() -> None:
     report = Report(probes=(high, low))
     (told,) = findings(report)
     assert told.startswith(
-        "a, after erasure: the best attacker (linear, fresh) reads it right, its answers turned round, in 98.0%"
+        "a, after erasure: the best attacker (linear, fresh) reads it right, with flipped predictions, in 98.0%"
     )
     fact = facts(report)[0]
     assert fact.after == "0.980"
-    assert "turned round 0.980" in str(attackers_section(report))
+    assert "flipped 0.980" in str(attackers_section(report))
 
 
 def test_the_gaps_of_every_guarded_attribute_are_facts() -> None:
@@ -131,7 +131,7 @@ def test_attackers_are_introduced_as_what_they_are() -> None:
     """Only of an eraser's own fit is it known which rows were seen, and so what a linear one cannot read."""
     for eraser, says in (
         (ERASER, "rows that the eraser was fitted on"),
-        (ErasedFile("out.npy", FileHash("blake3", ""), 3, 3), "is not known"),
+        (ErasedFile("out.npy", FileHash("blake3", ""), 3, 3), "are not known"),
         (None, "an eraser would be fitted on"),
     ):
         section = attackers_section(Report(probes=(result("g", "before", 0.7),), eraser=eraser))

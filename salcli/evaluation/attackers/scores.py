@@ -1,4 +1,4 @@
-"""How well predictions and scores match the true classes, each with what is needed for an interval."""
+"""Accuracy, recall and area under the ROC curve of predictions and scores, with their standard errors."""
 
 import warnings
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from salcli.evaluation.attackers.base import Array
 
 Z95 = 1.959963984540054  # standard normal quantile of .975
 LEAST_ROWS = 10
-"""Test rows of a class, and of all the others, below which it has no part in the AUC."""
+"""Fewest test rows of a class, and of all other classes, for an AUC of it."""
 Classes = NDArray[Any]
 
 
@@ -34,7 +34,7 @@ class Areas:
 
 
 def wilson(n_right: int, n: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share of successes (Wilson 1927)."""
+    """Return the 95 % interval of the share of `n_right` among `n` rows (Wilson 1927): 0…1 if `n` is 0."""
     if n == 0:
         return 0.0, 1.0
     share, z2 = n_right / n, Z95**2
@@ -44,26 +44,39 @@ def wilson(n_right: int, n: int) -> tuple[float, float]:
 
 
 def within_0_1(share: float, error: float) -> tuple[float, float] | None:
-    """Return the 95 % interval of a figure between 0 and 1 with a standard error; None if it is not known."""
+    """Return the 95 % interval, clipped to 0…1, of `share` with standard error `error`; None if that is not finite."""
     return (max(0.0, share - Z95 * error), min(1.0, share + Z95 * error)) if np.isfinite(error) else None
 
 
 def recalls(predicted: Classes, true: Classes) -> tuple[Array, Array]:
-    """Return the recall of each class that occurs in `true`, and the rows of each."""
+    """Return the recall of each class.
+
+    Parameters
+    ----------
+    predicted, true : `[m]` classes
+
+    Returns
+    -------
+    recalls `[c]` of the classes that occur in `true`, ascending, and their numbers of rows `[c]`
+    """
     values, counts = np.unique(true, return_counts=True)
     return np.array([np.mean(predicted[true == value] == value) for value in values]), counts.astype(np.float64)
 
 
 def balanced_accuracy(predicted: Classes, true: Classes) -> float:
-    """Return the recall averaged over the classes that occur in `true`."""
+    """Return the mean recall over the classes that occur in `true` (`predicted` and `true`: `[m]` classes)."""
     return float(np.mean(recalls(predicted, true)[0]))
 
 
 def errors(predicted: Classes, true: Classes) -> tuple[float, float]:
-    """Return the standard errors of the accuracy and of the balanced accuracy, on rows of these classes.
+    """Return the standard errors of the accuracy and of the balanced accuracy, for fixed numbers of rows of each class.
 
     Each class is given two rows more, one of them right (Agresti and Coull 1998), so that few rows that are all right
     prove little. Where every row is predicted to be of the most frequent class, the accuracy hardly varies.
+
+    Parameters
+    ----------
+    predicted, true : `[m]` classes
     """
     shares, counts = recalls(predicted, true)
     shares = (shares * counts + 1) / (counts + 2)
@@ -73,20 +86,20 @@ def errors(predicted: Classes, true: Classes) -> tuple[float, float]:
 
 
 def rated_classes(true: Classes) -> Classes:
-    """Return the classes with enough rows, and enough of others, for an area under the curve."""
+    """Return the classes of `true` `[m]` with `LEAST_ROWS` rows or more, and as many of other classes."""
     values, counts = np.unique(true, return_counts=True)
     found: Classes = values[(counts >= LEAST_ROWS) & (len(true) - counts >= LEAST_ROWS)]
     return found
 
 
 def areas(scores: Array, true: Classes, classes: Classes) -> Areas | None:
-    """Return areas under the curves with the standard error of DeLong et al. (1988), rows being shared by the classes.
+    """Return areas under the ROC curves with the standard error of DeLong et al. (1988) of their mean.
 
     Parameters
     ----------
     scores : `[m]` for two classes, or `[m, c]`, as `Classifier.decision` returns them
-    true : `[m]`
-    classes : `[c]` the classes that were trained on, ascending
+    true : `[m]` classes
+    classes : `[c]` the classes of the training rows, ascending
 
     Returns
     -------
@@ -140,19 +153,25 @@ def r_squared(predicted: Array, true: Array) -> float:
 
 
 def majority_rate(true: Classes) -> float:
-    """Return the share of the most frequent class."""
+    """Return the share of the most frequent class of `true` `[m]`."""
     return float(np.unique(true, return_counts=True)[1].max() / len(true))
 
 
 def class_counts(attribute: Attribute, codes: Classes) -> dict[str, int]:
-    """Return how many of the codes `[n]` are of each class, by its name, without the classes that do not occur."""
+    """Return the number of rows of each class that occurs, by its name.
+
+    Parameters
+    ----------
+    attribute : its classes have the names
+    codes : `[n]` positions in `attribute.classes`
+    """
     found, counts = np.unique(codes, return_counts=True)
     return {(attribute.classes or ())[code]: n for code, n in zip(found.tolist(), counts.tolist(), strict=True)}
 
 
 @contextmanager
 def silence_convergence_warnings() -> Iterator[None]:
-    """Ignore scikit-learn's ConvergenceWarning of each fit: every result says itself whether it converged."""
+    """Ignore scikit-learn's ConvergenceWarning of each fit: every result has its own `converged`."""
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():
