@@ -215,7 +215,8 @@ def leak_increase_gate(
         mine = [r for r in judged if r.attribute == attribute]
         then = baseline.leaks.get(attribute)
         if then is None:
-            return failed(name, limit, f"{baseline.path}: no attacker of {attribute}")
+            hint = " (`intersections=False` leaves products out)" if mine[0].factors else ""
+            return failed(name, limit, f"{baseline.path}: no attacker of {attribute}{hint}")
         if missing := sorted(then.attackers - {f"{r.adversary} {r.probe}" for r in mine}):
             return failed(name, limit, f"{baseline.path}: the {listed(missing, 3)} attacker of {attribute} is not here")
         worst = max(mine, key=lambda r: r.leak)

@@ -154,9 +154,10 @@ def smallest_leak(codes: Codes, level: float) -> float | None:
 
 
 def smallest_r2(n: int, level: float) -> float | None:
-    """Return the smallest R² whose lower bound is above 0 with probability `POWER`: ((z_level + z_power) · 2)² / n.
+    """Return the smallest R² whose lower bound is above 0 with probability `POWER`: (z + √(z² + 1))² / n.
 
-    Near 0 the standard error of log(1 − R²) is 2 √(R² / n).
+    z is z_level + z_power. Near 0 the standard error of log(1 − R²) is 2 √(R² / n), and on average 1 / n is lost, since
+    deviations are from the mean of the test rows: R² − 1/n = 2 z √(R² / n).
 
     Parameters
     ----------
@@ -167,7 +168,8 @@ def smallest_r2(n: int, level: float) -> float | None:
     -------
     None where no R² would be found
     """
-    r2 = 4 * (_quantile(level) + _quantile(1 - POWER)) ** 2 / n
+    distance = _quantile(level) + _quantile(1 - POWER)
+    r2 = (distance + sqrt(distance**2 + 1)) ** 2 / n
     return r2 if r2 < 1 else None
 
 

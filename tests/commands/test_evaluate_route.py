@@ -200,7 +200,7 @@ def test_test_rows_are_ten_times_the_training_rows_at_most(files: Files, eraser:
         ({"probes": ()}, r"probes = \(\): expected some of linear"),
         (
             {"probes": ("linear", "svm")},
-            r"probes = \('linear', 'svm'\): expected some of linear, poly, rbf, quadratic, .*, same-kernel, ridge, kernel-ridge, or all",
+            r"probes = \('linear', 'svm'\): expected some of linear, poly, rbf, .*, ridge, kernel-ridge, or all",
         ),
         (
             {"max_accuracy": (Limit.parse("svm=0.5"),)},
