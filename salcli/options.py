@@ -263,6 +263,13 @@ class LabelOptions(Record):
         text=True,
     )
     no_split: bool = option(False, help="Take no column as the split.")
+    groups: str | None = option(
+        None,
+        help="Column of groups (author, document), each of which lies in one part of a hold-out, of folds or of the "
+        "split.",
+        metavar="COL",
+        text=True,
+    )
     task: str | None = None
     """A column of classes that is read too and not guarded: the main task."""
     implied_by: str | None = None
@@ -282,6 +289,8 @@ class LabelOptions(Record):
             raise UsageError(f"`no_split` and `split_column={self.split_column}` contradict each other: give one")
         if self.task is not None and self.task in (*self.attributes, *self.numeric):
             raise ParameterError("task", self.task, "that column is guarded; a main task is another one")
+        if self.groups is not None and self.groups in (*self.attributes, *self.numeric):
+            raise ParameterError("groups", self.groups, "that column is guarded; groups are in another one")
 
 
 def require_split(fit_split: str | None, *, has_splits: bool) -> None:
@@ -414,6 +423,14 @@ class ApplyOptions(Record):
         return None if self.dtype is None else np.dtype(self.dtype)
 
 
+def _parse_counts(text: str) -> tuple[int, ...]:
+    """Read whole numbers with commas between."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError("expected whole numbers with commas between, such as 1000,1000") from None
+
+
 def _parse_shares(text: str) -> tuple[float, ...]:
     """Read `train,dev,test` shares, or `none`."""
     if text == "none":
@@ -445,6 +462,13 @@ class LabelCommandOptions(Record):
         metavar="T,D,T",
         parse=_parse_shares,
     )
+    bands: tuple[int, ...] = option(
+        (),
+        help="Words behind those at each end, which belong to the parts band1, band2 …: never fitted, but attacked.",
+        metavar="N,…",
+        parse=_parse_counts,
+        bounds=(1, None),
+    )
     name: str = option("label", help="Name of the label column.", metavar="COL", text=True)
     with_scores: bool = option(False, "--scores", help="Add the score as a column.")
     read: ReadOptions = field(default_factory=ReadOptions)
@@ -462,6 +486,8 @@ class LabelCommandOptions(Record):
         ):
             why = "expected three shares, train,dev,test, that add up to more than 0 and at most 1"
             raise ParameterError("split", self.split, why)
+        if self.bands and not self.split:
+            raise UsageError("`bands` are parts of the split column: leave `split=none` out")
         taken = ("word", "key", "id", "token", "split", "score", "")
         if self.name.strip().lower() in taken or set(self.name) & set(",;\t\r\n"):
             raise UsageError(f"`name={self.name!r}`: that column would not be taken for labels: choose another name")
@@ -489,6 +515,9 @@ class InspectOptions(Record):
 
 
 ADVERSARIES, POOLED = ("in-sample", "fresh"), "pooled"
+RAW = "raw"
+FORMS = (RAW, "unit", "float16", "int8", "binary")
+"""How rows are used: as they are, of length 1, rounded, quantized, or their signs."""
 REPORT_SUFFIXES = (".json", ".md", ".html", ".xml")
 MOST_STEPS = 1000
 
@@ -579,6 +608,15 @@ class EvaluateOptions(Record):
         metavar="P,…",
         parse=_listed,
     )
+    forms: tuple[str, ...] = option(
+        (RAW, "unit"),
+        "--as",
+        help="Attack the rows as they will be used: raw, unit (of length 1), float16, int8 (each column in "
+        "steps of its own), binary (signs). Gates judge all of them.",
+        metavar="F,…",
+        parse=_listed,
+        choices=FORMS,
+    )
     attacker_rows: int = option(
         10_000,
         "--attacker-rows",
@@ -599,7 +637,10 @@ class EvaluateOptions(Record):
         off="--no-intersections",
         help="Of several guarded attributes of classes, attack each pair, and all together, as one attribute more.",
     )
-    quick: bool = option(False, help="One setting for each attacker, untuned: weak, so no gate on attackers passes.")
+    quick: bool = option(
+        False,
+        help="One setting for each attacker, untuned, and one form of the rows: weak, so no gate on attackers passes.",
+    )
     task: str | None = option(None, help="Column of the main task: accuracy and TPR gaps.", metavar="COL", text=True)
     similarity: tuple[str, ...] = option(
         (),
@@ -610,11 +651,29 @@ class EvaluateOptions(Record):
     neighbors: tuple[str, ...] = option(
         (), help="Words whose neighbours are shown before and after.", metavar="W,…", parse=_listed, text=True
     )
+    kept: bool = option(
+        True,
+        "--kept",
+        off="--no-kept",
+        help="Compare labelled rows with others: the nearest rows that stay, cosines, and what neighbours give away.",
+    )
+    bias: tuple[str, ...] = option(
+        (),
+        help="Bias tests before and after: weat1 to weat10, rnd, ripa, or a JSON file of word sets.",
+        metavar="TEST,…",
+        parse=_listed,
+    )
     sweep: Sweep | None = option(  # noqa: RUF009 (a classmethod's name misleads the linter)
         None, help="Measure along k=FROM:TO or strength=FROM:TO:STEP.", metavar="P=A:B[:S]", parse=Sweep.parse
     )
     repeats: int | None = option(None, help="Fit N times on few labels; mean and spread.", metavar="N")
     sample: int | None = option(None, help="Of `repeats`: rows of each fit, stratified.", metavar="M")
+    folds: int | None = option(
+        None,
+        help="Rows take turns as fit, attack and test, in N turns with a fit each: for small label files.",
+        metavar="N",
+        bounds=(3, None),
+    )
     reports: tuple[str, ...] = option(
         (),
         "--report",
@@ -703,6 +762,8 @@ class EvaluateOptions(Record):
     )
     read: ReadOptions = field(default_factory=ReadOptions)
     seed: int = _seed()
+    neighbors_kept: bool = False
+    """Whether the share of the ten nearest rows that stay is measured, though neither a word nor a gate asks for it."""
 
     def format_of(self, report: str) -> str | None:
         """Return the format of the path `report`, json, md, html or xml: by its suffix, else `report_format`."""
@@ -710,18 +771,33 @@ class EvaluateOptions(Record):
         return suffix[1:] if suffix in REPORT_SUFFIXES else self.report_format
 
     @property
+    def attacked_forms(self) -> tuple[str, ...]:
+        """The forms of the rows that are attacked: the first alone where attackers are not tuned."""
+        return self.forms[:1] if self.quick else self.forms
+
+    @property
     def fits_again(self) -> bool:
-        """Whether erasers are fitted again: on samples of the rows, or with another k."""
-        return self.repeats is not None or (self.sweep is not None and self.sweep.parameter == "k")
+        """Whether erasers are fitted again: on samples or folds of the rows, or with another k."""
+        of_k = self.sweep is not None and self.sweep.parameter == "k"
+        return self.repeats is not None or self.folds is not None or of_k
 
     def __post_init__(self) -> None:
-        for name in ("adversaries", "probes", "similarity", "neighbors", "reports"):
+        for name in ("adversaries", "probes", "forms", "similarity", "neighbors", "bias", "reports"):
             if (given := getattr(self, name)) is not None:
                 object.__setattr__(self, name, tuple(dict.fromkeys(given)))
         super().__post_init__()
         if not self.adversaries:
             raise ParameterError("adversaries", (), f"expected {', '.join(ADVERSARIES)} or {POOLED}")
+        if not self.forms:
+            raise ParameterError("forms", (), f"expected some of {', '.join(FORMS)}")
         self._require_companions()
+        self._require_folds()
+
+    def _require_folds(self) -> None:
+        if self.folds is not None and (self.sweep, self.repeats, self.against) != (None, None, None):
+            raise UsageError("`folds` fits an eraser in each turn: leave `sweep`, `repeats` and `against` out")
+        if self.folds is not None and (self.fit_split is not None or self.holdout):
+            raise UsageError("`folds` divides all labelled rows: leave `fit_split` and `holdout` out")
 
     def _require_companions(self) -> None:
         if (self.repeats is None) != (self.sample is None):
@@ -755,14 +831,70 @@ class EvaluateOptions(Record):
         """
         if has_eraser and self.against is not None:
             raise UsageError("`eraser` and `against` exclude each other: give one")
-        if not has_labels and not (self.similarity or self.neighbors or self.min_neighbors_kept is not None):
-            raise UsageError("missing LABELS (only `similarity` and `neighbors` do without)")
+        needs_none = self.similarity or self.bias or self.neighbors or self.min_neighbors_kept is not None
+        if not (has_labels or needs_none):
+            raise UsageError("missing LABELS (only `similarity`, `bias` and `neighbors` do without)")
         if self.neighbors and not has_eraser and self.against is None:
             raise UsageError("`neighbors` compares before with after: give `eraser` or `against`")
         if (self.sweep is not None or self.repeats is not None) and not (has_eraser and has_labels):
             raise UsageError("`sweep` and `repeats` erase again and again: they need `eraser` and LABELS")
+        if self.folds is not None and not (has_eraser and has_labels):
+            raise UsageError("`folds` fits the method of an eraser again: it needs `eraser` and LABELS")
         if self.task is not None and not has_labels:
             raise UsageError("`task` is a column of LABELS: give them")
         for name in ("min_similarity_kept", "min_task_kept", "min_neighbors_kept"):
             if getattr(self, name) is not None and not has_eraser and self.against is None:
                 raise UsageError(f"`{name}` compares before with after: give `eraser` or `against`")
+
+
+WITHOUT = "without"
+"""Key of the metadata of a field that holds a record: names of options in it which the command does not have."""
+
+
+@dataclass(frozen=True)
+class CompareOptions(Record):
+    """What is compared, and how each candidate is evaluated."""
+
+    erasers: tuple[str, ...] = option(
+        (), "--eraser", help="Artifact that `fit` or `kfit` wrote (repeatable).", metavar="ERASER", repeatable=True
+    )
+    against: tuple[str, ...] = option(
+        (), help="A file with the same rows that another tool erased (repeatable).", metavar="OUT", repeatable=True
+    )
+    methods: tuple[str, ...] = option(
+        (),
+        "--method",
+        help="Method that is fitted first, with its default options and on the rows of the first eraser, else by the "
+        "split column or `holdout` (repeatable).",
+        metavar="M",
+        repeatable=True,
+    )
+    require: str = option(
+        "all",
+        help="all: exit 1 unless every candidate keeps all limits; any: unless at least one does.",
+        choices=("all", "any"),
+    )
+    overlap: bool = option(
+        True,
+        "--overlap",
+        off="--no-overlap",
+        help="Measure how many of the ten nearest rows stay; it takes the whole file into memory.",
+    )
+    evaluation: EvaluateOptions = field(
+        default_factory=EvaluateOptions, metadata={WITHOUT: ("against", "sweep", "repeats", "sample", "folds")}
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("erasers", "against", "methods"):
+            object.__setattr__(self, name, tuple(dict.fromkeys(getattr(self, name))))
+        super().__post_init__()
+        if len(self.erasers) + len(self.against) + len(self.methods) < 2:
+            raise UsageError(
+                "a comparison takes at least two candidates (`erasers`, `against`, `methods`); "
+                "`salcli evaluate` measures one"
+            )
+
+    @property
+    def seed(self) -> int:
+        """Of every random choice."""
+        return self.evaluation.seed

@@ -23,6 +23,12 @@ def _attackers() -> Iterable[str]:
     return ATTACKERS
 
 
+def _bias_tests() -> Iterable[str]:
+    from salcli.formats.word_sets import built_in_names
+
+    return built_in_names()
+
+
 def _regressors() -> Iterable[str]:
     from salcli.evaluation.attackers import REGRESSORS
 
@@ -37,6 +43,7 @@ def _gold_sets() -> Iterable[str]:
 
 VALUES: dict[str, Callable[[], Iterable[str]]] = {
     "method": _methods,
+    "methods": _methods,
     "format": _formats,
     "output_format": _formats,
     "dtype": lambda: DTYPES,
@@ -45,6 +52,7 @@ VALUES: dict[str, Callable[[], Iterable[str]]] = {
     "max_gain": lambda: (f"{name}=" for name in _attackers()),
     "max_r2": lambda: (f"{name}=" for name in _regressors()),
     "similarity": _gold_sets,
+    "bias": _bias_tests,
     "sweep": lambda: ("k=", "strength="),
 }
 """By the name of the field, where its option does not list them."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from salcli.data.labels import Attribute, GuardedLabels
+from salcli.data.labels import Attribute, GuardedLabels, Index
 from salcli.data.source import Source
 from salcli.data.splits import EvaluationSplit
 from salcli.evaluation.section import Fact, Figure, Section
@@ -33,6 +33,8 @@ class Labelled:
     """Which rows train and which are tested."""
     stages: Stages
     """The rows of the plan, in memory."""
+    row_of_label: Index | None = None
+    """`[m]` row of the file of each label, -1 where there is none; None: not known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +55,13 @@ class BeforeAfter:
 
     def once(self, read: Callable[[Source, EvaluateOptions], T]) -> T:
         """Return `read(source, options)`, computed once for each `read`, however often the rows are erased."""
-        if read not in self.cache:
-            self.cache[read] = read(self.source, self.options)
-        found: T = self.cache[read]
+        return self.shared(read, lambda: read(self.source, self.options))
+
+    def shared(self, key: Callable[..., Any], compute: Callable[[], T]) -> T:
+        """Return what `compute` returns for the rows before erasure, computed once for each `key`."""
+        if key not in self.cache:
+            self.cache[key] = compute()
+        found: T = self.cache[key]
         return found
 
     @property

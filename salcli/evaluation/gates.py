@@ -6,8 +6,8 @@ within the limit: all must be, so none is corrected. It fails if one bound on th
 it is undecided.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import hypot, inf, isfinite, sqrt
 
 from salcli.evaluation.attackers import base_name
@@ -17,10 +17,11 @@ from salcli.evaluation.explained import NumericResult
 from salcli.evaluation.intersections import LEAST_ROWS
 from salcli.evaluation.main_task import Task
 from salcli.evaluation.neighbors import Neighbors
-from salcli.evaluation.report import Gate, ProbeResult
+from salcli.evaluation.report import Gate, ProbeResult, reader
 from salcli.evaluation.shares import difference
 from salcli.evaluation.similarity import SimilarityChange
 from salcli.evaluation.text import decimal, listed
+from salcli.options import RAW
 
 LEAST_USABLE = 0.8
 """Share of the test rows that must be of classes which were trained on."""
@@ -38,6 +39,8 @@ class Asked:
     """Numeric attributes that no limit judges."""
     doubts: tuple[str, ...] = ()
     """Why no gate on labelled rows can pass."""
+    forms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By probe, the forms of the rows that it reads; raw alone where none is named."""
     of_numbers: tuple[tuple[str, str, str], ...] = ()
     """Each numeric attribute, adversary and probe, which `max_r2` judges."""
 
@@ -50,6 +53,8 @@ class Judge:
     """Of bounds; None: the figures themselves are compared with the limit."""
     min_pairs: int = 30
     """Pairs that a similarity set must have in the vocabulary."""
+    n_settings: int = 1
+    """How many fits or steps are judged by the same gate."""
 
     def gate(self, name: str, limit: float, measured: Sequence["Measured"], *, n_tests: int | None = None) -> Gate:
         """Return the gate on the worst of what was measured, at least one figure.
@@ -65,7 +70,7 @@ class Judge:
         if self.confidence is None:
             return Gate(name, limit, worst.value, "passed" if is_kept else "failed", beside)
         level = 1 - self.confidence
-        corrected = level / (n_tests or len(measured))
+        corrected = level / ((n_tests or len(measured)) * self.n_settings)
         open_ = [each for each in measured if not _is_within(each.of, limit, level, is_upper=is_upper)]
         if not open_:
             return Gate(name, limit, worst.value, "passed")
@@ -217,12 +222,12 @@ def leak_increase_gate(
         if then is None:
             hint = " (`intersections=False` leaves products out)" if mine[0].factors else ""
             return failed(name, limit, f"{baseline.path}: no attacker of {attribute}{hint}")
-        if missing := sorted(then.attackers - {f"{r.adversary} {r.probe}" for r in mine}):
+        if missing := sorted(then.attackers - {f"{r.adversary} {r.reader}" for r in mine}):
             return failed(name, limit, f"{baseline.path}: the {listed(missing, 3)} attacker of {attribute} is not here")
         worst = max(mine, key=lambda r: r.leak)
         error = inf if worst.leak_error is None else hypot(worst.leak_error, then.error)
         value = worst.leak - then.leak
-        reason = f"{attribute}: {worst.leak:.3g} ({worst.adversary} {worst.probe}), {then.leak:.3g} in {baseline.path}"
+        reason = f"{attribute}: {worst.leak:.3g} ({worst.adversary} {worst.reader}), {then.leak:.3g} in {baseline.path}"
         measured.append(Measured(Estimate(value, error), value, worst.n_test, reason))
     return judge.gate(name, limit, measured)
 
@@ -274,7 +279,8 @@ def task_accuracy_gate(limit: float, task: Task | None, stage: str, judge: Judge
     accuracy = None if task is None else task.accuracy.at(stage)
     if task is None or accuracy is None:
         return failed(name, limit, "the main task was not measured")
-    share = Share(round(accuracy * task.n_test), task.n_test)
+    n = (task.n_effective or {}).get(stage, task.n_test)
+    share = Share(round(accuracy * task.n_test) * (n / task.n_test), n, inflation=task.n_test / n)
     return _task_gate(name, limit, task, [Measured(share, accuracy, task.n_test)], judge, wanted)
 
 
@@ -293,7 +299,7 @@ def task_kept_gate(limit: float, task: Task | None, judge: Judge, wanted: Asked 
         return failed(name, limit, f"there is nothing to keep: {task.undefined['before']}")
     before, after = task.accuracy.before, task.accuracy.after
     kept = difference(after, task.majority) / difference(before, task.majority)
-    n, both = task.n_test, task.both_right
+    n, both = min((task.n_effective or {}).values(), default=task.n_test), task.both_right
     only_before, only_after = (
         before - both + 1 / n,
         after - both + 1 / n,
@@ -383,7 +389,7 @@ def _probe_gate(
     worst = max(judged, key=lambda r: max((each.value for each in figures(r)), default=-inf), default=None)
     if worst is None:
         return gate
-    return replace(gate, decided_by=f"{worst.attribute}, {worst.probe}, {worst.adversary}")
+    return replace(gate, decided_by=f"{worst.attribute}, {worst.attacker}")
 
 
 def _accuracies(of: ProbeResult) -> Sequence[Measured]:
@@ -391,8 +397,10 @@ def _accuracies(of: ProbeResult) -> Sequence[Measured]:
 
 
 def _accuracy(of: ProbeResult, less: float) -> Measured:
-    share = Share(round(of.leakage * of.n_test), of.n_test, less)
-    flipped = f"{of.probe}, {of.adversary}: right in {of.accuracy:.3g}, flipped in {of.leakage:.3g}"
+    n = of.n_test if of.n_effective is None else of.n_effective
+    n_right = round(of.leakage * of.n_test) * (n / of.n_test)
+    share = Share(n_right, n, less, of.n_test / n)
+    flipped = f"{of.attacker}: right in {of.accuracy:.3g}, flipped in {of.leakage:.3g}"
     value = difference(of.leakage, less) if less else of.leakage
     return Measured(share, value, of.n_test, flipped if of.is_flipped else "")
 
@@ -402,7 +410,7 @@ def _gains(of: ProbeResult) -> Sequence[Measured]:
     if of.n_test_classes < 2:
         return (accuracy,)
     balanced = of.balanced_leakage - 1 / of.n_test_classes
-    why = f"{of.probe}, {of.adversary}: balanced accuracy {of.balanced_accuracy:.3g}"
+    why = f"{of.attacker}: balanced accuracy {of.balanced_accuracy:.3g}"
     return accuracy, Measured(Estimate(balanced, of.balanced_error), balanced, of.n_test, why)
 
 
@@ -412,7 +420,7 @@ def _leaks(of: ProbeResult) -> Sequence[Measured]:
         evidence: Evidence = Estimate(value, error)
         if name == "auc" and of.areas is not None:
             evidence = Magnitude(value, error, of.areas.chance)
-        why = f"{of.probe}, {of.adversary}, by {name if name != 'auc' else 'AUC'}"
+        why = f"{of.attacker}, by {name if name != 'auc' else 'AUC'}"
         found.append(Measured(evidence, max(0.0, value), of.n_test, why))
     return found
 
@@ -421,7 +429,12 @@ def _why_invalid(
     probe: str | None, due: Sequence[tuple[str, str, str]], judged: Sequence[ProbeResult], wanted: Asked
 ) -> list[str]:
     """Return why figures of attackers cannot be judged, if they cannot."""
-    measured = {(r.attribute, r.adversary, r.probe) for r in judged}
+    measured = {(r.attribute, r.adversary, r.reader) for r in judged}
+    due = [
+        (attribute, adversary, reader(name, form))
+        for attribute, adversary, name in due
+        for form in wanted.forms.get(name, (RAW,))
+    ]
     if not due:
         return [f"the {probe} probe was not requested" if probe else "nothing to judge"]
     if missing := [each for each in due if each not in measured]:

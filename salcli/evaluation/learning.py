@@ -10,6 +10,7 @@ from salcli.data.splits import TEST, EvaluationSplit, stratified_parts
 from salcli.evaluation.attackers import attacker_of
 from salcli.evaluation.attackers.base import Array
 from salcli.evaluation.attackers.scores import Z95, balanced_accuracy, errors, silence_convergence_warnings
+from salcli.evaluation.forms import in_form
 from salcli.evaluation.readings import reading_of
 from salcli.evaluation.report import LearningCurve, LearningPoint, ProbeResult
 from salcli.evaluation.stages import Stages
@@ -76,7 +77,8 @@ def _curve(
     is_known = np.isin(true, y)
     at_test, true = at_test[is_known], true[is_known]
     attacker = attacker_of(result.probe)
-    reading = reading_of(attacker, stages, at_train, at_test)
+    rows = in_form(stages, result.form, split.fitted)
+    reading = reading_of(attacker, rows, at_train, at_test)
     x, new = (read(result.stage, result.hyperparameters) for read in (reading.train, reading.test))
     is_kernel = attacker.reads == "kernel"
 
@@ -100,9 +102,8 @@ def _curve(
         max(0.0, expected - np.hypot(expected - low, margin)),
         min(1.0, expected + np.hypot(high - expected, margin)),
     )
-    return LearningCurve(
-        result.attribute, result.probe, result.adversary, result.stage, tuple(points), n, expected, interval
-    )
+    about = result.attribute, result.probe, result.adversary, result.stage
+    return LearningCurve(*about, tuple(points), n, expected, interval, result.form)
 
 
 def _draws(y: NDArray[np.integer], seed: int) -> Iterator[NDArray[np.int64]]:

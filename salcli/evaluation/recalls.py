@@ -31,14 +31,15 @@ class Recalls:
 
 
 def strongest_recalls(probes: "Iterable[ProbeResult]", stage: str) -> tuple[Recalls, ...]:
-    """Return the recalls of the strongest attacker of each attribute and adversary, before and after.
+    """Return the recalls of the strongest attacker of each attribute and adversary, on rows in the first form.
 
     Parameters
     ----------
     probes : results of both stages
     stage : at which the largest leak is looked for
     """
-    by_name = {(r.attribute, r.adversary, r.probe, r.stage): r for r in probes}
+    every = tuple(probes)
+    by_name = {(r.attribute, r.adversary, r.probe, r.stage): r for r in every if r.form == every[0].form}
     strongest: dict[tuple[str, str], ProbeResult] = {}
     for result in by_name.values():
         known = strongest.get((result.attribute, result.adversary))

@@ -8,14 +8,16 @@ from typing import Any, Literal, TypeVar, cast
 
 from salcli.data.hashes import FileHash
 from salcli.erasers.artifact import Artifact
-from salcli.evaluation.attackers.scores import Areas, within_0_1
+from salcli.evaluation.attackers.scores import Answers, Areas, within_0_1
 from salcli.evaluation.base import Measure
 from salcli.evaluation.duplicates import Copies
 from salcli.evaluation.explained import NumericResult
+from salcli.evaluation.forms import Scale
 from salcli.evaluation.power import Detectable
 from salcli.evaluation.provenance import Run
 from salcli.evaluation.recalls import Recalls, strongest_recalls
 from salcli.evaluation.shares import difference
+from salcli.options import RAW
 
 SCHEMA = "salcli.report/1"
 R = TypeVar("R")
@@ -110,6 +112,11 @@ class ErasedFile:
     method: str = field(default="against", init=False)
 
 
+def reader(probe: str, form: str) -> str:
+    """Return what reads: the name of a `probe`, and the `form` of the rows unless they are raw."""
+    return probe if form == RAW else f"{probe} as {form}"
+
+
 @dataclass(frozen=True)
 class ProbeResult:
     """One attacker's result on the test rows."""
@@ -155,6 +162,16 @@ class ProbeResult:
     """Areas under ROC curves."""
     unrated_classes: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
     """Classes that have too few test rows for an area under the curve."""
+    form: str = field(default=RAW, metadata=named("as"))
+    """How the rows are used: raw, unit, float16, int8 or binary."""
+    band: str = field(default="", metadata=OPTIONAL)
+    """The band near the labelled rows that it is measured on; empty: the test rows."""
+    n_effective: float | None = field(default=None, metadata=OPTIONAL)
+    """Independent test rows that would give as fine intervals, where rows go together; None: `n_test`."""
+    by_turn: tuple[float, ...] = field(default=(), metadata=OPTIONAL)
+    """Accuracy of each turn, where rows take turns."""
+    answers: Answers | None = field(default=None, compare=False, repr=False, metadata=UNWRITTEN)
+    """What it was computed from, while results are pooled."""
     recalls: Mapping[str, tuple[float, int]] = field(default_factory=dict, hash=False, kw_only=True, metadata=UNWRITTEN)
     """By class, the share of its test rows that are named right, and their number."""
     balanced_ci95: tuple[float, float] | None = field(init=False)
@@ -181,6 +198,16 @@ class ProbeResult:
         leak, error = max(self.leaks().values())
         object.__setattr__(self, "leak", max(0.0, leak))
         object.__setattr__(self, "leak_error", error if isfinite(error) else None)
+
+    @property
+    def reader(self) -> str:
+        """The probe, and the form of the rows unless they are raw."""
+        return reader(self.probe, self.form)
+
+    @property
+    def attacker(self) -> str:
+        """What tells it from other results on the attribute at its stage: reader, adversary and band."""
+        return ", ".join(filter(None, (self.reader, self.adversary, self.band)))
 
     @property
     def balanced_leakage(self) -> float:
@@ -253,6 +280,13 @@ class LearningCurve:
     """Balanced accuracy of the fitted curve there."""
     extrapolated_ci95: tuple[float, float]
     """95 % interval of `extrapolated`, if the curve continues in the fitted form."""
+    form: str = field(default=RAW, metadata=named("as"))
+    """How the rows are used."""
+
+    @property
+    def reader(self) -> str:
+        """The probe, and the form of the rows unless they are raw."""
+        return reader(self.probe, self.form)
 
 
 Status = Literal["passed", "failed", "undecided"]
@@ -298,12 +332,25 @@ class Measurement:
         return cast(R | None, self.measures.get(measure.name))
 
 
+@dataclass(frozen=True)
+class NotRetrained:
+    """What an attacker that was trained before erasure reads afterwards."""
+
+    attribute: str
+    probe: str
+    adversary: str
+    accuracy: float
+    ci95: tuple[float, float]
+
+
 @dataclass(frozen=True, kw_only=True)
 class SweepStep(Measurement):
     """What was measured after erasure at one value of the parameter of a sweep."""
 
     parameter: str
     value: float
+    not_retrained: tuple[NotRetrained, ...] = field(default=(), metadata=OPTIONAL)
+    """Along strength: attackers that were trained before erasure."""
 
 
 @dataclass(frozen=True)
@@ -312,8 +359,8 @@ class RepeatedFigure:
 
     name: str
     mean: float
-    std: float
-    """Sample standard deviation."""
+    std: float | None
+    """Sample standard deviation; None of a single fit."""
     values: tuple[float, ...]
 
 
@@ -326,6 +373,25 @@ class Repeats:
     sample: int
     """Rows of each."""
     figures: tuple[RepeatedFigure, ...]
+    runs: tuple[Measurement, ...] = field(default=(), repr=False, metadata=UNWRITTEN)
+    """What was measured of each fit, for gates."""
+
+
+@dataclass(frozen=True)
+class Folds:
+    """How rows took turns as fit, attack and test."""
+
+    n: int
+    """Parts, and turns."""
+    n_fitted: tuple[int, ...]
+    """Rows that the eraser of each turn was fitted on."""
+    n_fresh: tuple[int, ...]
+    """Rows that trained its fresh attackers."""
+    n_test: tuple[int, ...]
+    """Rows that were tested."""
+    group_column: str | None = None
+    """The column whose groups each lie in one part."""
+    n_groups: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -341,6 +407,10 @@ class Report(Measurement):
     """None where the file was evaluated as it is."""
     learning: tuple[LearningCurve, ...] = field(default=(), metadata=OPTIONAL)
     """Of the strongest attacker of each attribute."""
+    bands: tuple[ProbeResult, ...] = field(default=(), metadata=OPTIONAL)
+    """Fresh attackers on rows near the labelled ones, which no attacker and no eraser was trained on."""
+    int8: Scale | None = field(default=None, metadata=OPTIONAL)
+    """What int8 codes are in units of."""
     recalls: tuple[Recalls, ...] = field(init=False, metadata=OPTIONAL)
     """By class, of the strongest attacker of each attribute and adversary."""
     worst: Worst | None = field(init=False, metadata=OPTIONAL)
@@ -349,6 +419,8 @@ class Report(Measurement):
     """The smallest leak that the test rows of each attribute could have shown."""
     sweep: tuple[SweepStep, ...] = ()
     repeats: Repeats | None = None
+    folds: Folds | None = field(default=None, metadata=OPTIONAL)
+    """Where rows took turns: attackers and the main task are those of all turns."""
     duplicates: Mapping[str, Copies] = field(default_factory=dict)
     """By part of the split (fresh, test): rows that are left out, as copies of rows that train."""
     gates: tuple[Gate, ...] = ()

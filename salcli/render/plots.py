@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from salcli.evaluation.geometry import ClassPair
 from salcli.evaluation.report import LearningCurve, RepeatedFigure
 from salcli.evaluation.scatter import Classes, Point, Scatter
 from salcli.evaluation.similarity import SimilarityChange
@@ -169,6 +170,26 @@ def widest_gaps(rates: Sequence[ClassRates], groups: tuple[str, ...]) -> list[Cl
     return [of for _, of in ranked[:MOST_ROWS]]
 
 
+def cluster_plot(rows: Sequence[tuple[str, ClassPair]], *, salt: str = "clusters") -> str:
+    """Draw the mean cosine of pairs of rows of each two classes before and after, with intervals (paper's figure 1)."""
+    shown = rows[:MOST_ROWS]
+    labels = [shortened(name, MOST_LETTERS) for name, _ in shown]
+    with canvas(0.3 * len(shown) + 0.95, salt) as drawn:
+        axes = drawn.axes(left=_margin(labels))
+        handles: dict[str, Any] = {}
+        for row, (_, pair) in enumerate(shown):
+            for stage, rho, shift in (("before", pair.before, -0.13), ("after", pair.after, 0.13)):
+                colour = BEFORE if stage == "before" else AFTER
+                bounds = pair.ci95.get(stage, (rho, rho))
+                axes.plot(bounds, (row + shift,) * 2, "-", color=colour, linewidth=2, alpha=0.55)
+                handles[stage] = axes.plot(rho, row + shift, **_stage_marker(stage))[0]
+        _name_rows(axes, labels)
+        axes.set_xlabel("mean cosine ρ of pairs of rows")
+        _widen(axes)
+        drawn.legend(list(handles.values()), list(handles), columns=2)
+    return drawn.svg
+
+
 def curve_plot(
     curves: Sequence[Curve], parameter: str, quantity: str, *, level: float | None = None, salt: str = "sweep"
 ) -> str:
@@ -249,8 +270,9 @@ def repeats_plot(figures: Sequence[RepeatedFigure], *, salt: str = "repeats") ->
         axes = drawn.axes(left=_margin(labels))
         handles: dict[str, Any] = {}
         for row, figure in enumerate(shown):
-            ends = (figure.mean - figure.std, figure.mean + figure.std)
-            handles["± one standard deviation"] = axes.plot(ends, (row, row), "-", color=FAINT, linewidth=5)[0]
+            if figure.std is not None:
+                ends = (figure.mean - figure.std, figure.mean + figure.std)
+                handles["± one standard deviation"] = axes.plot(ends, (row, row), "-", color=FAINT, linewidth=5)[0]
             look: dict[str, Any] = {"marker": "o", "color": BEFORE, "linestyle": "", "alpha": 0.7}
             handles["each fit"] = axes.plot(figure.values, [row] * len(figure.values), markersize=3.5, **look)[0]
             handles["mean"] = axes.plot(figure.mean, row, marker="|", color=INK, markersize=11, linestyle="")[0]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from salcli.evaluation.measures import recorded
 from salcli.evaluation.report import Gate, Report, Status
-from salcli.evaluation.section import Fact, Section, Table, names, numbers
+from salcli.evaluation.section import Column, Fact, Row, Section, Table, names, numbers
 from salcli.evaluation.text import ABSENT, beside, decimal, general, listed, percent, shortened, visible
 from salcli.render.attackers import (
     FRESH,
@@ -18,6 +18,7 @@ from salcli.render.attackers import (
 from salcli.render.numbers import best_regression, numeric_facts, numeric_findings, numeric_pairs
 
 STATUSES = {"passed": "passed", "failed": "FAILED", "undecided": "UNDECIDED"}
+VERDICTS = {"pass": "passed", "fail": "FAILED", "undecided": "UNDECIDED", "none": ""}
 TONES = {"passed": "pass", "failed": "fail", "undecided": "undecided"}
 OF_ATTACKERS = ("max-accuracy", "max-gain", "max-leak")
 MAX_NAMED = 3
@@ -92,7 +93,7 @@ def _readable(report: Report) -> str:
         name = f"{shortened(attribute, 60)}: " if several else ""
         in_sample = "" if best[1].adversary == FRESH else ", in-sample"
         parts.append(
-            f"{name}{best[1].probe}{in_sample} {percent(best[1].leakage)}, majority {percent(best[1].majority)}"
+            f"{name}{best[1].reader}{in_sample} {percent(best[1].leakage)}, majority {percent(best[1].majority)}"
         )
     for pair in best_regression(numeric_pairs(report.numeric)).values():
         name = f"{shortened(pair.attribute, 60)}: "
@@ -121,7 +122,7 @@ def unlimited_readers(report: Report) -> tuple[str, ...]:
         most = max(others, key=lambda result: (result.adversary == FRESH, result.leakage), default=None)
         if most is not None:
             of = f" of {shortened(attribute, 60)}" if len({probe.attribute for probe in report.probes}) > 1 else ""
-            found.append(f"{most.probe} reads {percent(most.leakage)}{of}")
+            found.append(f"{most.reader} reads {percent(most.leakage)}{of}")
     return tuple(found)
 
 
@@ -154,7 +155,8 @@ def findings(report: Report) -> tuple[str, ...]:
         stage = "after" if after else "before"
         most = max((p.stages[stage] for p in pairs if stage in p.stages), key=lambda r: r.leakage)
         if most.leakage > result.leakage:
-            sentence += f" Trained on the fitted rows, {most.probe} reads {percent(most.leakage)}."
+            sentence += f" Trained on the fitted rows, {most.reader} reads {percent(most.leakage)}."
+        sentence += _near_in_words(report, attribute)
         found.append(sentence)
     found += numeric_findings(report)
     worst = report.worst
@@ -162,6 +164,17 @@ def findings(report: Report) -> tuple[str, ...]:
         by = f"leak {decimal(worst.leak)}, {worst.probe}, {worst.adversary}"
         found.append(f"Of attributes and products of them, {shortened(worst.attribute, 60)} is read most ({by}).")
     return tuple(found)
+
+
+def _near_in_words(report: Report, attribute: str) -> str:
+    """Return what is read of an attribute in the band that shows most; nothing without bands."""
+    bands = [of for of in report.bands if of.stage == report.judged_stage and visible(of.attribute) == attribute]
+    most = max(bands, key=lambda of: of.leak, default=None)
+    return (
+        ""
+        if most is None
+        else f" Near the labelled rows, in {visible(most.band)}, {most.reader} reads {percent(most.leakage)}."
+    )
 
 
 def _leak_in_words(pairs: Sequence[ProbePair]) -> str:
@@ -181,7 +194,7 @@ def facts(report: Report) -> tuple[Fact, ...]:
         latest = best.get("after") or best["before"]
         found.append(
             Fact(
-                f"best attacker on {shortened(attribute, 40)} ({latest.probe}, {latest.adversary})",
+                f"best attacker on {shortened(attribute, 40)} ({latest.reader}, {latest.adversary})",
                 shown.get("before", ABSENT),
                 shown.get("after", ABSENT),
                 f"majority {decimal(latest.majority)}",
@@ -204,8 +217,22 @@ def gates_section(report: Report) -> Section | None:
     """Return the section with the table of the gates of `report`; None without any."""
     if not report.gates:
         return None
-    rows = tuple(
+    table = gates_table("Limits, and whether they were kept", [((), gate) for gate in report.gates])
+    return Section("gates", "Gates", (), (table,))
+
+
+def gates_table(caption: str, gates: Sequence[tuple[Row, Gate]], before: tuple[Column, ...] = ()) -> Table:
+    """Return a table of gates, one a row.
+
+    Parameters
+    ----------
+    caption : of the table
+    gates : each with the cells that stand before it
+    before : columns of those cells
+    """
+    rows = [
         (
+            *cells,
             gate.name,
             STATUSES[gate.status],
             "nothing valid" if gate.value is None else beside(gate.value, gate.limit),
@@ -213,10 +240,10 @@ def gates_section(report: Report) -> Section | None:
             visible(gate.decided_by or ""),
             visible(gate.reason),
         )
-        for gate in report.gates
-    )
-    tones = tuple(TONES[gate.status] for gate in report.gates)
-    columns = (*names("gate", "result"), *numbers("value", "limit"), *names("decided by", "reason"))
+        for cells, gate in gates
+    ]
+    tones = tuple(TONES[gate.status] for _, gate in gates)
+    columns = (*before, *names("gate", "result"), *numbers("value", "limit"), *names("decided by", "reason"))
     used = [i for i, column in enumerate(columns) if column.name != "reason" or any(row[i] for row in rows)]
-    columns, shown = tuple(columns[i] for i in used), tuple(tuple(row[i] for i in used) for row in rows)
-    return Section("gates", "Gates", (), (Table("Limits, and whether they were kept", columns, shown, tones),))
+    shown = tuple(tuple(row[i] for i in used) for row in rows)
+    return Table(caption, tuple(columns[i] for i in used), shown, tones)

@@ -38,7 +38,7 @@ def read_by_linear(
     save_npy(folder / "n.npy", normalized(np.load(folder / "o.npy")))
 
     def found(name: str) -> dict[str, float]:
-        how = ("--attribute", attribute, "--against", folder / name, "--probes", "linear", "--json")
+        how = ("--attribute", attribute, "--against", folder / name, "--probes", "linear", "--as", "raw", "--json")
         probes: list[dict[str, Any]] = succeed("evaluate", *files, *keys, *how).json()["probes"]
         return {p["adversary"]: p["accuracy"] for p in probes if p["stage"] == "after"}
 
