@@ -66,6 +66,7 @@ def pooled(
         n_classes=len(trained),
         n_left_out=sum(result.n_left_out for result in results) + n_lost,
         untrained_classes=tuple(dict.fromkeys(name for result in results for name in result.untrained_classes)),
+        rare_classes=tuple(dict.fromkeys(name for result in results for name in result.rare_classes)),
         hyperparameters=first.hyperparameters if len(results) == 1 else {},
         n_test_classes=len(counts),
         accuracy_error=error * float(np.sqrt(effect_on(residual))),
