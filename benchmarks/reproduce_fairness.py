@@ -118,7 +118,7 @@ def read(x: Array, y: Index, train: Index, test: Index) -> float:
 
 def shown(*values: float) -> str:
     """Return numbers with three decimals as cells of a table."""
-    return " | ".join(f"{value:.3f}".replace("0.", ".", 1) for value in values)
+    return " | ".join(f"{round(value, 3) + 0.0:.3f}".replace("0.", ".", 1) for value in values)
 
 
 def gap(task: Task, stage: str) -> float:
