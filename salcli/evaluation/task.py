@@ -109,6 +109,8 @@ class MainTask(Measure[Task]):
             )
         for why in found.undefined.values():
             rows.note(f"the TPR gap of {column.name} is undefined: {why}")
+        if rows.labels.groups is not None:
+            rows.note(f"intervals of the TPR gap of {column.name} take the rows of one group as independent")
         for by_group in found.every:
             if by_group.few_positives:
                 cells = {f"{cell.class_name} × {cell.group}": cell.n for cell in by_group.few_positives}
