@@ -72,6 +72,10 @@ def pooled(
         areas=pooled_areas([(each.scores, each.true, each.classes) for each in every], effect_on),
         unrated_classes=tuple(every[0].names[code] for code in unrated),
         answers=None,
+        recalls={
+            every[0].names[code]: (share, int(count))
+            for code, share, count in zip(np.unique(true).tolist(), shares.tolist(), counts.tolist(), strict=True)
+        },
         n_effective=n_effective if n_effective < n else None,
         by_turn=tuple(result.accuracy for result in results) if len(results) > 1 else (),
     )

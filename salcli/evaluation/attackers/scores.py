@@ -204,6 +204,12 @@ def _area(scores: Array, is_of: NDArray[np.bool_]) -> tuple[float, Array]:
     return area, influence
 
 
+def r_squared(predicted: Array, true: Array) -> float:
+    """Return 1 − mean squared error / variance of numbers `[n]`; 0 where they are all the same."""
+    spread = float(np.sum((true - true.mean()) ** 2))
+    return 1 - float(np.sum((true - predicted) ** 2)) / spread if spread > 0 else 0.0
+
+
 def majority_rate(true: Classes) -> float:
     """Return the share of the most frequent class of `true` `[m]`."""
     return float(np.unique(true, return_counts=True)[1].max() / len(true))
