@@ -762,8 +762,6 @@ class EvaluateOptions(Record):
     )
     read: ReadOptions = field(default_factory=ReadOptions)
     seed: int = _seed()
-    neighbors_kept: bool = False
-    """Whether the share of the ten nearest rows that stay is measured, though neither a word nor a gate asks for it."""
 
     def format_of(self, report: str) -> str | None:
         """Return the format of the path `report`, json, md, html or xml: by its suffix, else `report_format`."""
@@ -873,12 +871,6 @@ class CompareOptions(Record):
         "all",
         help="all: exit 1 unless every candidate keeps all limits; any: unless at least one does.",
         choices=("all", "any"),
-    )
-    overlap: bool = option(
-        True,
-        "--overlap",
-        off="--no-overlap",
-        help="Measure how many of the ten nearest rows stay; it takes the whole file into memory.",
     )
     evaluation: EvaluateOptions = field(
         default_factory=EvaluateOptions, metadata={WITHOUT: ("against", "sweep", "repeats", "sample", "folds")}

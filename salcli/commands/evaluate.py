@@ -1,7 +1,7 @@
 """`evaluate`: attackers before and after erasure, what was kept, gates, reports."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -85,7 +85,7 @@ class Subject:
     baseline: Baseline | None = None
     before: Before | None = None
     """The labelled rows before erasure, if they were read and attacked before; None: that is done here."""
-    cache: dict[Callable[..., Any], Any] = field(default_factory=dict)
+    cache: dict[Hashable, Any] = field(default_factory=dict)
     """Of measures: what they found before erasure."""
 
 
