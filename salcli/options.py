@@ -263,6 +263,13 @@ class LabelOptions(Record):
         text=True,
     )
     no_split: bool = option(False, help="Take no column as the split.")
+    groups: str | None = option(
+        None,
+        help="Column of groups (author, document), each of which lies in one part of a hold-out, of folds or of the "
+        "split.",
+        metavar="COL",
+        text=True,
+    )
     task: str | None = None
     """A column of classes that is read too and not guarded: the main task."""
     implied_by: str | None = None
@@ -282,6 +289,8 @@ class LabelOptions(Record):
             raise UsageError(f"`no_split` and `split_column={self.split_column}` contradict each other: give one")
         if self.task is not None and self.task in (*self.attributes, *self.numeric):
             raise ParameterError("task", self.task, "that column is guarded; a main task is another one")
+        if self.groups is not None and self.groups in (*self.attributes, *self.numeric):
+            raise ParameterError("groups", self.groups, "that column is guarded; groups are in another one")
 
 
 def require_split(fit_split: str | None, *, has_splits: bool) -> None:
@@ -653,6 +662,12 @@ class EvaluateOptions(Record):
     )
     repeats: int | None = option(None, help="Fit N times on few labels; mean and spread.", metavar="N")
     sample: int | None = option(None, help="Of `repeats`: rows of each fit, stratified.", metavar="M")
+    folds: int | None = option(
+        None,
+        help="Rows take turns as fit, attack and test, in N turns with a fit each: for small label files.",
+        metavar="N",
+        bounds=(3, None),
+    )
     reports: tuple[str, ...] = option(
         (),
         "--report",
@@ -746,8 +761,9 @@ class EvaluateOptions(Record):
 
     @property
     def fits_again(self) -> bool:
-        """Whether erasers are fitted again: on samples of the rows, or with another k."""
-        return self.repeats is not None or (self.sweep is not None and self.sweep.parameter == "k")
+        """Whether erasers are fitted again: on samples or folds of the rows, or with another k."""
+        of_k = self.sweep is not None and self.sweep.parameter == "k"
+        return self.repeats is not None or self.folds is not None or of_k
 
     def __post_init__(self) -> None:
         for name in ("adversaries", "probes", "forms", "similarity", "neighbors", "bias", "reports"):
@@ -759,6 +775,13 @@ class EvaluateOptions(Record):
         if not self.forms:
             raise ParameterError("forms", (), f"expected some of {', '.join(FORMS)}")
         self._require_companions()
+        self._require_folds()
+
+    def _require_folds(self) -> None:
+        if self.folds is not None and (self.sweep, self.repeats, self.against) != (None, None, None):
+            raise UsageError("`folds` fits an eraser in each turn: leave `sweep`, `repeats` and `against` out")
+        if self.folds is not None and (self.fit_split is not None or self.holdout):
+            raise UsageError("`folds` divides all labelled rows: leave `fit_split` and `holdout` out")
 
     def _require_companions(self) -> None:
         if (self.repeats is None) != (self.sample is None):
@@ -799,6 +822,8 @@ class EvaluateOptions(Record):
             raise UsageError("`neighbors` compares before with after: give `eraser` or `against`")
         if (self.sweep is not None or self.repeats is not None) and not (has_eraser and has_labels):
             raise UsageError("`sweep` and `repeats` erase again and again: they need `eraser` and LABELS")
+        if self.folds is not None and not (has_eraser and has_labels):
+            raise UsageError("`folds` fits the method of an eraser again: it needs `eraser` and LABELS")
         if self.task is not None and not has_labels:
             raise UsageError("`task` is a column of LABELS: give them")
         for name in ("min_similarity_kept", "min_task_kept", "min_neighbors_kept"):

@@ -29,7 +29,7 @@ GROUPS: dict[str, tuple[Group, ...]] = {
         ("Attackers", ("probes", "adversaries", "forms", "attacker_rows", "learning_curve", "quick")),
         ("What is kept", ("task", "similarity", "bias", "neighbors", "kept")),
         ("Gates", ("max_accuracy", "max_gain", "max_leak", "max_leak_increase", "baseline", "max_tpr_gap")),
-        ("Again and again", ("sweep", "repeats", "sample")),
+        ("Again and again", ("sweep", "repeats", "sample", "folds")),
     ),
     "inspect": ((MAIN, ("labels", "similarity", "head", "projection")),),
 }

@@ -4,9 +4,11 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
+from salcli.commands.folds import evaluate_folds
 from salcli.commands.sweep import Again, repeat_fits, require_repeatable, sweep
 from salcli.data.hashes import HASH_ALGORITHMS, FileHash
 from salcli.data.join import settle_index
@@ -35,12 +37,13 @@ from salcli.evaluation.gates import (
     task_kept_gate,
     tpr_gap_gate,
 )
+from salcli.evaluation.judged import worst_gates
 from salcli.evaluation.learning import learning_curves
 from salcli.evaluation.measures import MEASURES, run_measures
 from salcli.evaluation.neighbors import NEIGHBORS
 from salcli.evaluation.plan import note_on_splits, notes_on, require_same_labels, rule_of, split_rows
 from salcli.evaluation.provenance import file_name, run_of
-from salcli.evaluation.report import ErasedFile, EraserSummary, Gate, InputFile, Report, to_json
+from salcli.evaluation.report import ErasedFile, EraserSummary, Gate, InputFile, LearningCurve, Report, to_json
 from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.stages import Erasure, Stages, opened_against, stage_rows
 from salcli.evaluation.task import TASK
@@ -226,7 +229,10 @@ def assess(
     measures = dict.fromkeys(MEASURES) | run_measures(rows, needs_labels=False)
     report = Report(eraser=subject.eraser, measures=measures, allows_undecided=options.allow_undecided)
     asked = Asked()
-    if labels is not None:
+    if options.folds is not None:
+        report, asked, found = _in_folds(subject, report, rows, probes, progress)
+        notes += found
+    elif labels is not None:
         join = join_labels(source, labels, progress)
         row_of_label = as_index(join.row_of_label)
         matched = as_index(join.matched(labels))
@@ -258,13 +264,10 @@ def assess(
         )
         bands = attack_bands(stages, labels, plan, results, options.seed, progress)
         report = replace(report, bands=bands, int8=scale_of(stages, plan.fitted) if INT8 in forms else None)
-        if options.learning_curve and not options.quick:
-            judged = [result for result in results if result.stage == report.judged_stage]
-            curves = learning_curves(stages, labels, plan, judged, options.seed, progress)
-            report = replace(report, learning=curves)
+        report = replace(report, learning=_learning(report, stages, labels, plan, options, progress))
         if artifact is not None:
             again = Again(source, labels, guarded, artifact, erasure, stages, plan, row_of_label, rows)
-            steps, found = sweep(again, options, progress)
+            steps, found = sweep(again, options, progress, results)
             notes += found
             repeats, found = repeat_fits(again, options, progress)
             notes += found
@@ -274,7 +277,43 @@ def assess(
     for note in notes:
         warn(note)
     report = replace(report, inputs=files, notes=tuple(notes))
-    return replace(report, gates=tuple(_gates(report, asked, options, subject.baseline)))
+    gates_of = partial(_gates, asked=asked, options=options, baseline=subject.baseline)
+    return replace(report, gates=worst_gates(report, gates_of))
+
+
+def _learning(
+    report: Report,
+    stages: Stages,
+    labels: GuardedLabels,
+    plan: EvaluationSplit,
+    options: EvaluateOptions,
+    progress: Progress,
+) -> tuple[LearningCurve, ...]:
+    """Return the curves of the strongest attackers, if they are wanted."""
+    if options.quick or not options.learning_curve:
+        return ()
+    judged = [result for result in report.probes if result.stage == report.judged_stage]
+    return learning_curves(stages, labels, plan, judged, options.seed, progress)
+
+
+def _in_folds(
+    subject: Subject, report: Report, rows: BeforeAfter, probes: tuple[str, ...], progress: Progress
+) -> tuple[Report, Asked, tuple[str, ...]]:
+    """Return the report with what was measured in turns, what gates expect of it, and notes."""
+    labels, artifact, options = subject.labels, subject.artifact, rows.options
+    assert labels is not None
+    assert artifact is not None
+    join, guarded = join_labels(rows.source, labels, progress), subject.guarded or labels
+    matched = as_index(join.matched(labels))
+    matched = matched[guarded.is_labelled[matched]]
+    of_label = as_index(join.row_of_label)
+    found = evaluate_folds(rows, labels, guarded, artifact, matched, of_label, progress)
+    measures = {**report.measures, **found.measures}
+    report = replace(report, folds=found.folds, duplicates=found.duplicates, probes=found.probes, measures=measures)
+    untuned = (UNTUNED,) if options.quick else ()
+    forms = dict.fromkeys(result.form for result in found.probes)
+    asked = replace(asked_for(labels, options, probes, forms), doubts=(*found.doubts, *untuned))
+    return report, asked, (*found.notes, *untuned)
 
 
 def _dissimilar_rows(stages: Stages, plan: EvaluationSplit) -> tuple[str, ...]:
@@ -285,9 +324,11 @@ def _dissimilar_rows(stages: Stages, plan: EvaluationSplit) -> tuple[str, ...]:
     return (doubt,) if doubt else ()
 
 
-def _gates(report: Report, asked: Asked, options: EvaluateOptions, baseline: Baseline | None) -> list[Gate]:
+def _gates(
+    report: Report, n_settings: int, *, asked: Asked, options: EvaluateOptions, baseline: Baseline | None
+) -> list[Gate]:
     stage, task = report.judged_stage, report.of(TASK)
-    judge = Judge(options.confidence if options.judge == "bounds" else None, options.min_pairs)
+    judge = Judge(options.confidence if options.judge == "bounds" else None, options.min_pairs, n_settings)
     attackers = (*report.probes, *report.bands)
     gates = [accuracy_gate(g.limit, g.probe, asked, attackers, stage, judge) for g in options.max_accuracy]
     gates += [gain_gate(g.limit, g.probe, asked, attackers, stage, judge) for g in options.max_gain]

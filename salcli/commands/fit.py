@@ -142,6 +142,7 @@ def describe_fit(
             "joined_by": "row" if labels.keys is None else "key",
             "key_column": labels.key_column,
             "split_column": labels.split_column,
+            **({} if labels.groups is None else {"group_column": labels.groups.name}),
             "n_fitted": len(fitted),
             "sha256": of_rows,
         },

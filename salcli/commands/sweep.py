@@ -17,7 +17,8 @@ from salcli.evaluation.attack import UNCONVERGED, attack, chosen_probes
 from salcli.evaluation.attackers import names_of
 from salcli.evaluation.base import BeforeAfter, Labelled
 from salcli.evaluation.measures import recorded, run_swept
-from salcli.evaluation.report import Measurement, RepeatedFigure, Repeats, SweepStep
+from salcli.evaluation.not_retrained import trained_before
+from salcli.evaluation.report import Measurement, ProbeResult, RepeatedFigure, Repeats, SweepStep
 from salcli.evaluation.stages import Erasure, Stages, stage_rows
 from salcli.evaluation.task import TASK
 from salcli.options import EvaluateOptions
@@ -90,6 +91,7 @@ def sweep(
     again: Again,
     options: EvaluateOptions,
     progress: Progress,
+    results: Sequence[ProbeResult] = (),
 ) -> tuple[tuple[SweepStep, ...], tuple[str, ...]]:
     """Return the results of attackers and swept measures for each value of `sweep`.
 
@@ -98,6 +100,7 @@ def sweep(
     again : what is measured
     options : with `sweep`, or without
     progress : shows the stage
+    results : of the attackers at both stages; along strength those of before are applied without training them again
 
     Returns
     -------
@@ -116,13 +119,19 @@ def sweep(
         if values[-1] > rank:
             notes.append(f"`sweep=k`: the rank is {rank}, so the sweep ends there")
         values = tuple(value for value in values if value <= rank)
+    trained = []
+    if parameter == "strength":
+        trained = list(trained_before(again.stages, again.labels, again.plan, results, options.seed))
     steps: list[SweepStep] = []
     with progress.stage("sweep", len(values), "values") as advance:
         for value in values:
             erasure = _at(again, whole, parameter, value)
             stages = replace(again.stages, after=erasure.erased(again.stages.rows), kernel=None)
             found = _measured(again, erasure, stages, again.plan, options)
-            steps.append(SweepStep(probes=found.probes, measures=found.measures, parameter=parameter, value=value))
+            step = SweepStep(probes=found.probes, measures=found.measures, parameter=parameter, value=value)
+            if stages.after is not None and stages.after.shape[1] == stages.before.shape[1]:
+                step = replace(step, not_retrained=tuple(each.read(stages.after) for each in trained))
+            steps.append(step)
             advance(1)
     return tuple(steps), (*notes, *_doubts("sweep", steps))
 
@@ -163,16 +172,17 @@ def repeat_fits(
             stages = stage_rows(again.source, changed, again.row_of_label, needed, Silent())
             found.append(_measured(again, changed, stages, plan, options))
             advance(1)
-    repeats = Repeats(options.repeats, options.sample or 0, repeated_figures(found))
+    repeats = Repeats(options.repeats, options.sample or 0, repeated_figures(found), tuple(found))
     return repeats, _doubts("repeats", found)
 
 
 def repeated_figures(found: Sequence[Measurement]) -> tuple[RepeatedFigure, ...]:
-    """Return mean and sample standard deviation of the figures that every measurement in `found`, at least two, has."""
+    """Return mean and sample standard deviation of the figures that every measurement in `found`, at least one, has."""
     runs = [dict(_figures(each)) for each in found]
     values = {name: [run[name] for run in runs] for name in runs[0] if all(name in run for run in runs)}
     return tuple(
-        RepeatedFigure(name, float(np.mean(of)), float(np.std(of, ddof=1)), tuple(of)) for name, of in values.items()
+        RepeatedFigure(name, float(np.mean(of)), float(np.std(of, ddof=1)) if len(of) > 1 else None, tuple(of))
+        for name, of in values.items()
     )
 
 
@@ -233,12 +243,42 @@ def _refitted(again: Again, index: Index, progress: Progress, *, k: int | None =
     ------
     UsageError : the method has no k
     """
-    method, parameters = again.artifact.method, _parameters_of(again.artifact, k=k)
-    chosen = again.guarded.restricted_to(index)
-    rows = LabelledSource.of(again.source, chosen, again.row_of_label[index])
-    seed = again.artifact.rule.seed
-    fit = method.fit(rows, parameters, task=None, seed=seed, engine=current_engine(), progress=progress)
-    return fit.eraser.to_features()
+    return fit_again(
+        again.artifact, again.source, again.guarded, again.row_of_label, index, progress, k=k
+    ).to_features()
+
+
+def fit_again(
+    artifact: Artifact,
+    source: Source,
+    guarded: GuardedLabels,
+    row_of_label: Index,
+    index: Index,
+    progress: Progress,
+    *,
+    k: int | None = None,
+) -> Eraser:
+    """Return the eraser that an artifact's own method and parameters fit to some rows.
+
+    Parameters
+    ----------
+    artifact : of the eraser
+    source : the embeddings
+    guarded : the labels that erasers are fitted to
+    row_of_label : `[m]` embedding row of each label
+    index : `[n]` the labels to fit to
+    progress : shows the stages
+    k : directions to remove; None: as the artifact chose them
+
+    Raises
+    ------
+    UsageError : the method has no k
+    """
+    parameters = _parameters_of(artifact, k=k)
+    rows = LabelledSource.of(source, guarded.restricted_to(index), row_of_label[index])
+    seed = artifact.rule.seed
+    fit = artifact.method.fit(rows, parameters, task=None, seed=seed, engine=current_engine(), progress=progress)
+    return fit.eraser
 
 
 def _parameters_of(artifact: Artifact, *, k: int | None) -> Any:

@@ -175,6 +175,8 @@ class GuardedLabels:
     """Classes of the main task, `m` values; not guarded."""
     index: Index | None = None
     """`[m]` row numbers from a first column without a name; `settle_index` decides whether they join."""
+    groups: Attribute | None = None
+    """Names of groups of rows, `m` values, each of which lies in one part of a split (see `salcli.data.groups`)."""
 
     def __len__(self) -> int:
         return len(self.attributes[0].values)
@@ -209,6 +211,7 @@ class GuardedLabels:
             self.key_column,
             None if self.task is None else self.task.restricted_to(index),
             None if self.index is None else self.index[as_subscript(index)],
+            None if self.groups is None else self.groups.restricted_to(index),
         )
 
     def require_variety(self) -> None:

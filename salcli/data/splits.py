@@ -1,6 +1,5 @@
 """The rows that an eraser is fitted on (`SplitRule`), and those that train and test attackers (`EvaluationSplit`)."""
 
-import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -9,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.data.groups import group_shares, hashed_shares, require_filled, require_whole
 from salcli.data.labels import GuardedLabels, Index, Selection, as_index
 from salcli.errors import LabelError, ParameterError, UsageError, did_you_mean, warn
 
@@ -120,10 +120,15 @@ class SplitRule:
 
     def _not_held_out(self, labels: GuardedLabels, matched: Selection) -> Selection:
         if self.fit_split is not None and labels.splits is not None:
+            parts = {**dict.fromkeys(DEV_NAMES, DEV), TEST: TEST, self.fit_split: self.fit_split}
+            require_whole(labels, as_index(matched), parts)
             return marked(labels, as_index(matched), self.fit_split)
         if self.holdout:
             matched = as_index(matched)
-            return matched[seeded_shares(labels, matched, self.seed) >= self.holdout]
+            is_kept = seeded_shares(labels, matched, self.seed) >= self.holdout
+            n_kept = int(is_kept.sum())
+            require_filled(labels, matched, {"the fit": n_kept, "the part that is held out": len(matched) - n_kept})
+            return matched[is_kept]
         return matched
 
 
@@ -230,6 +235,9 @@ def capped(labels: GuardedLabels, index: Index, most: int, seed: int) -> Index:
 
 def _halves(labels: GuardedLabels, index: Index, seed: int) -> tuple[Index, Index]:
     in_first = seeded_shares(labels, index, seed, "fresh attacker") < 0.5
+    if len(index):
+        n_first = int(in_first.sum())
+        require_filled(labels, index, {"the fresh attacker": n_first, "the test": len(index) - n_first})
     return index[in_first], index[~in_first]
 
 
@@ -258,6 +266,8 @@ def split_counts(labels: GuardedLabels, index: Index) -> dict[str, int]:
 def seeded_shares(labels: GuardedLabels, index: Index, seed: int, purpose: str = "holdout") -> NDArray[np.float64]:
     """Return a hash in [0, 1) of each label's key or row number: the same on every machine, in any row order.
 
+    Where labels have groups, all rows of a group have one share (see `group_shares`).
+
     Parameters
     ----------
     labels : of the CSV
@@ -269,13 +279,9 @@ def seeded_shares(labels: GuardedLabels, index: Index, seed: int, purpose: str =
     -------
     `[n]` shares
     """
-    salt = hashlib.sha256(f"salcli {purpose} {seed}".encode()).digest()
-    shares = np.empty(len(index))
-    for position, label in enumerate(index):
-        name = labels.identity(int(label)).encode("utf-8", "surrogateescape")
-        digest = hashlib.blake2b(name, digest_size=8, key=salt).digest()
-        shares[position] = (int.from_bytes(digest, "big") >> 11) / 2.0**53
-    return shares
+    if labels.groups is not None:
+        return group_shares(labels, index, seed, purpose)
+    return hashed_shares(map(labels.identity, index.tolist()), seed, purpose)
 
 
 def stratified_sample(labels: GuardedLabels, index: Index, size: int, seed: int) -> Index:

@@ -119,6 +119,7 @@ class Artifact:
             given.by_row or (given.key is None and rows["joined_by"] == "row"),
             given.split_column or (None if given.no_split else rows["split_column"]),
             given.no_split or (given.split_column is None and rows["split_column"] is None),
+            given.groups if given.groups is not None else rows.get("group_column"),
             given.task,
             path,
             frozenset(
@@ -128,6 +129,7 @@ class Artifact:
                     ("numeric", given.numeric),
                     ("key", given.key),
                     ("split_column", given.split_column),
+                    ("groups", given.groups),
                     ("task", given.task),
                 )
                 if value not in (None, ())

@@ -12,9 +12,11 @@ from salcli.data.labels import Attribute, GuardedLabels, Index
 from salcli.data.splits import EvaluationSplit
 from salcli.erasers.artifact import Artifact
 from salcli.errors import ParameterError, UsageError
+from salcli.evaluation.answers import pooled
 from salcli.evaluation.attackers import ATTACKERS, WEIGHTED, attacker_of, base_name, names_of
 from salcli.evaluation.attackers.base import Settings
 from salcli.evaluation.attackers.scores import (
+    Answers,
     areas,
     balanced_accuracy,
     class_counts,
@@ -58,6 +60,8 @@ class _Job:
     at_test: Index
     y_train: NDArray[Any]
     y_test: NDArray[Any]
+    labels: Index
+    """Labels of the test rows."""
     untrained: dict[str, int]
     """Test rows that are left out, by their class, of which there are no training rows."""
     rows: Form
@@ -175,6 +179,7 @@ def attack(
                 jobs += of_form
                 notes += doubts
     _require_memory(jobs)
+    is_pooled = options.folds is not None or labels.groups is not None
     work = [(job, name) for job in jobs for name in _stage_names(job) if only in (None, name)]
     raw = {job.of_raw(name): at for at, (job, name) in enumerate(work) if job.rows.name == RAW}
     shared = {at: raw[job.of_raw(name)] for at, (job, name) in enumerate(work) if name in job.rows.equal}
@@ -186,7 +191,8 @@ def attack(
         attacker = attacker_of(job.probe)
         reading = reading_of(attacker, job.rows.stages, job.at_train, job.at_test)
         settings = attacker.usual(reading.d) if options.quick else _tuned(job, reading, stage, options.seed)
-        return _result(job, reading, stage, settings, options.seed, is_capped=split.is_capped(job.adversary))
+        is_capped = split.is_capped(job.adversary)
+        return _result(job, reading, stage, settings, options.seed, is_capped=is_capped, is_pooled=is_pooled)
 
     results: dict[int, ProbeResult] = {}
     with silence_convergence_warnings(), progress.stage("attack", len(order), "probes") as advance:
@@ -195,6 +201,8 @@ def attack(
             advance(1)
     for at, same in shared.items():
         results[at] = replace(results[same], form=work[at][0].rows.name)
+    if labels.groups is not None and options.folds is None:
+        results = {at: pooled([found], labels) for at, found in results.items()}
     n_unmet = sum(not result.converged for result in results.values())
     if n_unmet:
         notes.append(UNCONVERGED.format(n_unmet, len(results)))
@@ -265,11 +273,13 @@ def _jobs(
     is_known = np.isin(y_test, y_train)
     untrained = class_counts(attribute, y_test[~is_known])
     at_test, y_test = at_test[is_known], y_test[is_known]
+    index = rows.stages.labels[at_test]
     if len(y_test) and UNEQUAL < max(majority_rate(y_train), majority_rate(y_test)) < 1:
         probes = tuple(
             name for probe in probes for name in (probe, *((probe + WEIGHTED,) if attacker_of(probe).twin() else ()))
         )
-    jobs = [_Job(attribute, adversary, probe, at_train, at_test, y_train, y_test, untrained, rows) for probe in probes]
+    sides = at_train, at_test, y_train, y_test
+    jobs = [_Job(attribute, adversary, probe, *sides, index, untrained, rows) for probe in probes]
     return jobs if len(y_test) else [], _doubts(attribute, adversary, y_test, untrained)
 
 
@@ -289,14 +299,17 @@ def _doubts(attribute: Attribute, adversary: str, y_test: NDArray[Any], untraine
     return notes
 
 
-def _result(job: _Job, reading: Reading, stage: str, settings: Settings, seed: int, *, is_capped: bool) -> ProbeResult:
+def _result(
+    job: _Job, reading: Reading, stage: str, settings: Settings, seed: int, *, is_capped: bool, is_pooled: bool = False
+) -> ProbeResult:
     """Train the attacker on one stage and measure it on the test rows."""
     classifier = attacker_of(job.probe).fit(reading.train(stage, settings), job.y_train, settings, seed)
     new, true = reading.test(stage, settings), job.y_test
     predicted = classifier.predict(new)
     n_right, classes = int(np.sum(predicted == true)), np.unique(job.y_train)
     error, balanced_error = errors(predicted, true)
-    area = areas(classifier.decision(new), true, classes)
+    scores = classifier.decision(new)
+    area = areas(scores, true, classes)
     unrated = {} if len(classes) == 2 else class_counts(job.attribute, true[~np.isin(true, rated_classes(true))])
     return ProbeResult(
         attribute=job.attribute.name,
@@ -322,6 +335,7 @@ def _result(job: _Job, reading: Reading, stage: str, settings: Settings, seed: i
         balanced_error=balanced_error,
         areas=area,
         unrated_classes=tuple(unrated),
+        answers=Answers(job.labels, true, predicted, scores, classes) if is_pooled else None,
     )
 
 

@@ -29,6 +29,8 @@ class Share:
     n_right: float
     n: float
     less: float = 0.0
+    inflation: float = 1.0
+    """Rows for each that is independent of the others."""
 
     @property
     def value(self) -> float:
@@ -107,6 +109,7 @@ def rows_needed(
     if isinstance(of, Share):  # of a test against the limit, with a continuity correction
         share = min(max(limit + of.less, 0.0), 1.0)
         needed = _quantile(level) ** 2 * share * (1 - share) / distance**2 + 1 / distance
+        needed *= of.inflation
     else:  # bounds come closer to the figure with the root of the number of rows
         bound = of.upper(level) if is_upper == is_within else of.lower(level)
         needed = n * ((bound - value) / distance) ** 2

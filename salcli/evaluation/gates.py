@@ -49,6 +49,8 @@ class Judge:
     """Of bounds; None: the figures themselves are compared with the limit."""
     min_pairs: int = 30
     """Pairs that a similarity set must have in the vocabulary."""
+    n_settings: int = 1
+    """How many fits or steps are judged by the same gate."""
 
     def gate(self, name: str, limit: float, measured: Sequence["Measured"], *, n_tests: int | None = None) -> Gate:
         """Return the gate on the worst of what was measured, at least one figure.
@@ -64,7 +66,7 @@ class Judge:
         if self.confidence is None:
             return Gate(name, limit, worst.value, "passed" if is_kept else "failed", beside)
         level = 1 - self.confidence
-        corrected = level / (n_tests or len(measured))
+        corrected = level / ((n_tests or len(measured)) * self.n_settings)
         open_ = [each for each in measured if not _is_within(each.of, limit, level, is_upper=is_upper)]
         if not open_:
             return Gate(name, limit, worst.value, "passed")
@@ -248,7 +250,8 @@ def task_accuracy_gate(limit: float, task: Task | None, stage: str, judge: Judge
     accuracy = None if task is None else task.accuracy.at(stage)
     if task is None or accuracy is None:
         return failed(name, limit, "the main task was not measured")
-    share = Share(round(accuracy * task.n_test), task.n_test)
+    n = (task.n_effective or {}).get(stage, task.n_test)
+    share = Share(round(accuracy * task.n_test) * (n / task.n_test), n, inflation=task.n_test / n)
     return _task_gate(name, limit, task, [Measured(share, accuracy, task.n_test)], judge, wanted)
 
 
@@ -267,7 +270,7 @@ def task_kept_gate(limit: float, task: Task | None, judge: Judge, wanted: Asked 
         return failed(name, limit, f"there is nothing to keep: {task.undefined['before']}")
     before, after = task.accuracy.before, task.accuracy.after
     kept = difference(after, task.majority) / difference(before, task.majority)
-    n, both = task.n_test, task.both_right
+    n, both = min((task.n_effective or {}).values(), default=task.n_test), task.both_right
     only_before, only_after = (
         before - both + 1 / n,
         after - both + 1 / n,
@@ -365,7 +368,9 @@ def _accuracies(of: ProbeResult) -> Sequence[Measured]:
 
 
 def _accuracy(of: ProbeResult, less: float) -> Measured:
-    share = Share(round(of.leakage * of.n_test), of.n_test, less)
+    n = of.n_test if of.n_effective is None else of.n_effective
+    n_right = round(of.leakage * of.n_test) * (n / of.n_test)
+    share = Share(n_right, n, less, of.n_test / n)
     flipped = f"{of.attacker}: right in {of.accuracy:.3g}, flipped in {of.leakage:.3g}"
     value = difference(of.leakage, less) if less else of.leakage
     return Measured(share, value, of.n_test, flipped if of.is_flipped else "")

@@ -1,6 +1,6 @@
 """The main task: the accuracy of its classifier after erasure, and its true positive rates by group."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -19,7 +19,13 @@ from salcli.evaluation.text import decimal, interval
 Codes = NDArray[np.integer[Any]]
 Floats = NDArray[Any]
 Interval = tuple[float, float]
+Effect = Callable[[Floats], float]
 NO_TEST_ROW, NOT_TRAINED = "no test row", "no training row"
+
+
+def independent(influence: Floats) -> float:  # noqa: ARG001 (others use it)
+    """Return 1: rows are independent of each other, whatever their `influence`."""
+    return 1.0
 
 
 class Guarded(NamedTuple):
@@ -137,6 +143,8 @@ class Task:
     """Test rows that are left out, by their class, of which there are no training rows."""
     both_right: float | None = field(default=None, metadata=OPTIONAL)
     """Share of the test rows that are right before and after."""
+    n_effective: Mapping[str, float] | None = field(default=None, metadata=OPTIONAL)
+    """By stage, independent test rows that would give as fine an interval, where rows go together; else `n_test`."""
 
     @property
     def every(self) -> tuple[GroupRates, ...]:
@@ -225,6 +233,30 @@ def _gap(
     )
 
 
+@dataclass(frozen=True, eq=False)
+class TaskAnswers:
+    """What the classifiers of the main task say of the test rows."""
+
+    true: Codes
+    """`[m]`"""
+    predicted: dict[str, Codes]
+    """`[m]` by stage."""
+    kept: Codes | None
+    """`[m]` by the classifier of the rows before, applied to those after."""
+    groups: tuple[Codes, ...]
+    """Of each guarded attribute the group `[m]` of each row, −1: none."""
+    n_train: int
+    converged: bool
+    penalties: dict[str, float]
+    """By stage."""
+    untrained: Codes
+    """`[s]` classes of the test rows that are left out, as no training row is of their class."""
+    untrained_groups: tuple[Codes, ...]
+    """Their groups `[s]`."""
+    test: Index
+    """`[m]` positions of the test rows."""
+
+
 def main_task(
     before: Floats,
     after: Floats | None,
@@ -243,16 +275,42 @@ def main_task(
 
     Parameters
     ----------
+    before, after, y, guarded, train, test, seed, is_foreign, trained : see `task_answers`
+    column : name of the task
+    class_names : of the task
+
+    Returns
+    -------
+    None if the training rows have fewer than two classes, or no test row has one of them
+    """
+    found = task_answers(before, after, y, guarded, train, test, seed=seed, is_foreign=is_foreign, trained=trained)
+    return None if found is None else task_of([found], guarded, column=column, class_names=class_names, seed=seed)
+
+
+def task_answers(
+    before: Floats,
+    after: Floats | None,
+    y: Codes,
+    guarded: Sequence[Guarded],
+    train: Index,
+    test: Index,
+    *,
+    seed: int,
+    is_foreign: bool = False,
+    trained: Trained | None = None,
+) -> TaskAnswers | None:
+    """Train the task's classifiers and return what they say of the test rows.
+
+    Parameters
+    ----------
     before : `[m, d]`
     after : `[m, d']`; None: nothing was erased
     y : `[m]` classes of the task, −1 where there is none: such rows are left out
     guarded : at least one attribute
     train, test : positions; test rows of classes that no training row has are left out and counted
+    seed : of the cross-validation
     is_foreign : the rows after may be in units of their own: they are then scaled by themselves
     trained : `Trained.of` the training rows before, if it is known
-    column : name of the task
-    class_names : of the task
-    seed : of the cross-validation and the tests of gaps
 
     Returns
     -------
@@ -263,7 +321,6 @@ def main_task(
     untrained, test = test[~is_known], test[is_known]
     if len(np.unique(y[train])) < 2 or not len(test):
         return None
-    true, majority = y[test], majority_rate(y[test])
     first = trained or Trained.of(before[train], y[train], seed)
     classifiers = {"before": first.classifier}
     predicted, kept = {"before": first.classifier.predict(first.scaling(before[test]))}, None
@@ -273,13 +330,55 @@ def main_task(
         second = classifiers["after"] = fit_logistic(later(after[train]), y[train], seed)
         predicted["after"] = second.predict(later(after[test]))
         kept = first.classifier.predict(later(after[test])) if is_same else None
+    return TaskAnswers(
+        y[test],
+        predicted,
+        kept,
+        tuple(attribute.codes[test] for attribute in guarded),
+        len(train),
+        all(each.converged for each in classifiers.values()),
+        {stage: each.c for stage, each in classifiers.items()},
+        y[untrained],
+        tuple(attribute.codes[untrained] for attribute in guarded),
+        test,
+    )
+
+
+def task_of(
+    answers: Sequence[TaskAnswers],
+    guarded: Sequence[Guarded],
+    *,
+    column: str,
+    class_names: Sequence[str],
+    seed: int,
+    effect: Effect = independent,
+) -> Task:
+    """Return the figures of the main task on the test rows of one turn, or of several together.
+
+    Parameters
+    ----------
+    answers : of each turn
+    guarded : the attributes that `answers` has groups of
+    column : name of the task
+    class_names : of the task
+    seed : of the tests of gaps
+    effect : returns how much larger the variance of an accuracy is than that of independent rows, by how much each test
+        row moves it `[m]`
+    """
+    whole = _joined(answers)
+    true, predicted, kept = whole.true, whole.predicted, whole.kept
+    majority, n = majority_rate(true), len(true)
 
     def figures(share: Any) -> Accuracy:
         found = {stage: share(p, true) for stage, p in predicted.items()}
         return Accuracy(found["before"], found.get("after"), None if kept is None else share(kept, true))
 
     accuracy = figures(lambda p, t: float(np.mean(p == t)))
-    intervals = {stage: wilson(int(np.sum(p == true)), len(true)) for stage, p in predicted.items()}
+    n_effective = {stage: n / effect((p == true) - float(np.mean(p == true))) for stage, p in predicted.items()}
+    intervals = {
+        stage: wilson(int(np.sum(p == true)) * (n_effective[stage] / n), n_effective[stage])
+        for stage, p in predicted.items()
+    }
     undefined = {
         stage: f"the task {stage} erasure is right in {decimal(accuracy.at(stage))} ({interval(intervals[stage])}) "
         f"of the test rows, which is not above the majority {decimal(majority)}"
@@ -287,39 +386,65 @@ def main_task(
         if intervals[stage][0] <= majority
     }
 
-    def rates_of(attribute: Guarded) -> GroupRates:
-        groups = attribute.codes[test]
+    def rates_of(place: int) -> GroupRates:
+        attribute, groups = guarded[place], whole.groups[place]
         known = groups >= 0
         sizes = len(class_names), len(attribute.groups)
         outcomes = {s: Outcomes.of(true[known], p[known], groups[known], *sizes) for s, p in predicted.items()}
         found = group_rates(attribute, class_names, outcomes, undefined, seed)
-        return _with_untrained(found, attribute, class_names, y, untrained)
+        return _with_untrained(found, attribute, class_names, whole.untrained, whole.untrained_groups[place])
 
-    of_first, *of_others = map(rates_of, guarded)
-    codes, counts = np.unique(y[untrained], return_counts=True)
+    of_first, *of_others = map(rates_of, range(len(guarded)))
+    codes, counts = np.unique(whole.untrained, return_counts=True)
     return Task(
         column,
         tuple(class_names),
         majority,
-        len(train),
-        len(test),
+        whole.n_train,
+        n,
         accuracy,
-        all(each.converged for each in classifiers.values()),
+        whole.converged,
         of_first,
         tuple(of_others),
         figures(balanced_accuracy),
         intervals,
-        {stage: each.c for stage, each in classifiers.items()},
+        whole.penalties,
         undefined,
         {class_names[code]: n for code, n in zip(codes.tolist(), counts.tolist(), strict=True)},
         float(np.mean((predicted["before"] == true) & (predicted["after"] == true))) if "after" in predicted else None,
+        {stage: each for stage, each in n_effective.items() if each < n} or None,
+    )
+
+
+def _joined(answers: Sequence[TaskAnswers]) -> TaskAnswers:
+    """Return the answers of several turns as one; settings that differ from turn to turn are left out."""
+    first = answers[0]
+    if len(answers) == 1:
+        return first
+
+    def joined(of: Callable[[TaskAnswers], NDArray[Any]]) -> NDArray[Any]:
+        return np.concatenate([of(each) for each in answers])
+
+    places = range(len(first.groups))
+    return TaskAnswers(
+        joined(lambda each: each.true),
+        {stage: joined(lambda each, stage=stage: each.predicted[stage]) for stage in first.predicted},  # type: ignore[misc]
+        None if any(each.kept is None for each in answers) else joined(lambda each: np.asarray(each.kept)),
+        tuple(joined(lambda each, i=i: each.groups[i]) for i in places),  # type: ignore[misc]
+        round(float(np.mean([each.n_train for each in answers]))),
+        all(each.converged for each in answers),
+        {},
+        joined(lambda each: each.untrained),
+        tuple(joined(lambda each, i=i: each.untrained_groups[i]) for i in places),  # type: ignore[misc]
+        joined(lambda each: each.test),
     )
 
 
 def _with_untrained(
-    found: GroupRates, attribute: Guarded, class_names: Sequence[str], y: Codes, untrained: Index
+    found: GroupRates, attribute: Guarded, class_names: Sequence[str], classes: Codes, groups: Codes
 ) -> GroupRates:
     """Return the rates with what the cells lack whose test rows are left out, of classes without training rows."""
-    cells = {(class_names[y[i]], attribute.groups[attribute.codes[i]]) for i in untrained if attribute.codes[i] >= 0}
+    pairs = zip(classes.tolist(), groups.tolist(), strict=True)
+    cells = {(class_names[of], attribute.groups[group]) for of, group in pairs if group >= 0}
     others = (cell for cell in found.excluded if (cell.class_name, cell.group) not in cells)
     return replace(found, excluded=(*others, *(Cell(*cell, NOT_TRAINED) for cell in sorted(cells))))

@@ -108,6 +108,7 @@ def rule_of(artifact: Artifact | None, labels: GuardedLabels, options: EvaluateO
     UsageError : the options contradict the eraser's rule, or name a part that is not there
     """
     if artifact is not None:
+        _require_groups(artifact, labels)
         if options.fit_split is not None or options.holdout:
             raise UsageError("`fit_split` and `holdout` are for evaluation without an eraser, which records its rows")
         if artifact.rule.fit_split is not None and labels.splits is None:
@@ -120,6 +121,15 @@ def rule_of(artifact: Artifact | None, labels: GuardedLabels, options: EvaluateO
     require_split(options.fit_split, has_splits=has_splits)
     fit_split = (options.fit_split or DEFAULT_FIT_SPLIT) if has_splits else None
     return SplitRule(fit_split, options.holdout, None, options.seed)
+
+
+def _require_groups(artifact: Artifact, labels: GuardedLabels) -> None:
+    """Check that a hold-out is divided by the groups of the fit, or by none."""
+    rows, name = artifact.header["rows"], None if labels.groups is None else labels.groups.name
+    known = rows.get("group_column")
+    if artifact.rule.holdout and name != known:
+        how = "without groups" if known is None else f"by groups of column {known!r}"
+        raise UsageError(f"`groups={name}`: the rows of the fit were held out {how}: fit again, or ask for `folds`")
 
 
 def require_same_rows(artifact: Artifact, labels: GuardedLabels, fitted: Index) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from salcli.data.hashes import FileHash
 from salcli.erasers.artifact import Artifact
-from salcli.evaluation.attackers.scores import Areas, within_0_1
+from salcli.evaluation.attackers.scores import Answers, Areas, within_0_1
 from salcli.evaluation.base import Measure
 from salcli.evaluation.duplicates import Copies
 from salcli.evaluation.forms import Scale
@@ -159,6 +159,12 @@ class ProbeResult:
     """How the rows are used: raw, unit, float16, int8 or binary."""
     band: str = field(default="", metadata=OPTIONAL)
     """The band near the labelled rows that it is measured on; empty: the test rows."""
+    n_effective: float | None = field(default=None, metadata=OPTIONAL)
+    """Independent test rows that would give as fine intervals, where rows go together; None: `n_test`."""
+    by_turn: tuple[float, ...] = field(default=(), metadata=OPTIONAL)
+    """Accuracy of each turn, where rows take turns."""
+    answers: Answers | None = field(default=None, compare=False, repr=False, metadata=UNWRITTEN)
+    """What it was computed from, while results are pooled."""
     balanced_ci95: tuple[float, float] | None = field(init=False)
     auc: float | None = field(init=False)
     """Area under the ROC curve: of two classes, of the second; of more, one against the rest, macro average."""
@@ -305,12 +311,25 @@ class Measurement:
         return cast(R | None, self.measures.get(measure.name))
 
 
+@dataclass(frozen=True)
+class NotRetrained:
+    """What an attacker that was trained before erasure reads afterwards."""
+
+    attribute: str
+    probe: str
+    adversary: str
+    accuracy: float
+    ci95: tuple[float, float]
+
+
 @dataclass(frozen=True, kw_only=True)
 class SweepStep(Measurement):
     """What was measured after erasure at one value of the parameter of a sweep."""
 
     parameter: str
     value: float
+    not_retrained: tuple[NotRetrained, ...] = field(default=(), metadata=OPTIONAL)
+    """Along strength: attackers that were trained before erasure."""
 
 
 @dataclass(frozen=True)
@@ -319,8 +338,8 @@ class RepeatedFigure:
 
     name: str
     mean: float
-    std: float
-    """Sample standard deviation."""
+    std: float | None
+    """Sample standard deviation; None of a single fit."""
     values: tuple[float, ...]
 
 
@@ -333,6 +352,25 @@ class Repeats:
     sample: int
     """Rows of each."""
     figures: tuple[RepeatedFigure, ...]
+    runs: tuple[Measurement, ...] = field(default=(), repr=False, metadata=UNWRITTEN)
+    """What was measured of each fit, for gates."""
+
+
+@dataclass(frozen=True)
+class Folds:
+    """How rows took turns as fit, attack and test."""
+
+    n: int
+    """Parts, and turns."""
+    n_fitted: tuple[int, ...]
+    """Rows that the eraser of each turn was fitted on."""
+    n_fresh: tuple[int, ...]
+    """Rows that trained its fresh attackers."""
+    n_test: tuple[int, ...]
+    """Rows that were tested."""
+    group_column: str | None = None
+    """The column whose groups each lie in one part."""
+    n_groups: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -354,6 +392,8 @@ class Report(Measurement):
     """What int8 codes are in units of."""
     sweep: tuple[SweepStep, ...] = ()
     repeats: Repeats | None = None
+    folds: Folds | None = field(default=None, metadata=OPTIONAL)
+    """Where rows took turns: attackers and the main task are those of all turns."""
     duplicates: Mapping[str, Copies] = field(default_factory=dict)
     """By part of the split (fresh, test): rows that are left out, as copies of rows that train."""
     gates: tuple[Gate, ...] = ()

@@ -1,16 +1,28 @@
 """The main task as a measure: its section of the report, its main figures, and its figures in sweeps."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
+from salcli.data.groups import RowGroups
 from salcli.data.labels import Index
 from salcli.errors import UsageError
+from salcli.evaluation.answers import cluster_effect
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.gaps import FEW_POSITIVES
-from salcli.evaluation.main_task import Codes, Gap, GroupRates, Guarded, Task, Trained, main_task
+from salcli.evaluation.main_task import (
+    Codes,
+    Gap,
+    GroupRates,
+    Guarded,
+    Task,
+    TaskAnswers,
+    Trained,
+    task_answers,
+    task_of,
+)
 from salcli.evaluation.section import Fact, Figure, Row, Section, Table, filled, names, numbers
 from salcli.evaluation.text import ABSENT, count, decimal, interval, listed_counts, shortened, visible
 
@@ -37,25 +49,63 @@ class MainTask(Measure[Task]):
         ------
         UsageError : no guarded attribute has classes
         """
-        column, stages = rows.labels.task, rows.stages
-        if column is None:
+        if rows.labels.task is None:
             return None
+        found = self.answers(rows)
+        return self.pooled(rows, [] if found is None else [found])
+
+    def answers(self, rows: BeforeAfter) -> TaskAnswers | None:
+        """Return what the classifiers say of the test rows; None if they cannot be trained, or there are none.
+
+        Parameters
+        ----------
+        rows : with a task column
+
+        Raises
+        ------
+        UsageError : no guarded attribute has classes
+        """
+        column, stages = rows.labels.task, rows.stages
+        assert column is not None
         if not rows.classified:
             raise UsageError("`task` compares groups: a guarded attribute with classes is needed")
         y, train = column.codes(stages.labels), stages.at(rows.plan.trainers["in-sample"])
-        found = main_task(
+        found = task_answers(
             stages.before,
             stages.after,
             y,
-            [Guarded(a.name, a.codes(stages.labels), a.classes or ()) for a in rows.classified],
+            _guarded(rows, stages.labels),
             train,
             stages.at(rows.plan.test),
-            column=column.name,
-            class_names=column.classes or (),
             seed=rows.options.seed,
             is_foreign=stages.is_foreign,
             trained=_trained_once(rows, y, train),
         )
+        return None if found is None else replace(found, test=stages.labels[found.test])
+
+    def pooled(self, rows: BeforeAfter, answers: Sequence[TaskAnswers], *, effect: float = 1.0) -> Task | None:
+        """Return the task's figures on the test rows of all answers; None without any.
+
+        Parameters
+        ----------
+        rows : with a task column
+        answers : of one turn, or of several
+        effect : how much larger the variance is than that of independent rows
+        """
+        column = rows.labels.task
+        assert column is not None
+        found = None
+        if answers:
+            index = np.concatenate([each.test for each in answers])
+            groups = None if rows.labels.groups is None else RowGroups.of(rows.labels, index).codes
+            found = task_of(
+                answers,
+                _guarded(rows, index),
+                column=column.name,
+                class_names=column.classes or (),
+                seed=rows.options.seed,
+                effect=lambda influence: effect * cluster_effect(influence, groups),
+            )
         if found is None:
             rows.note(f"the main task {column.name} was not measured: {NOT_MEASURED}")
             return None
@@ -122,6 +172,9 @@ class MainTask(Measure[Task]):
         start = f"task {record.column}: "
         if record.accuracy.after is not None:
             yield Figure(f"{start}accuracy", "accuracy", record.accuracy.after, record.accuracy_ci95.get("after"))
+        if record.accuracy.not_retrained is not None:
+            label = "accuracy, not retrained"
+            yield Figure(f"{start}{label}", label, record.accuracy.not_retrained)
         for by_group in record.every:
             aside = record.aside(by_group) if by_group is not record.first else ""
             gaps = ((by_group.tpr_gap, "tpr_gap", "TPR gap"), (by_group.tpr_gap_rms, "tpr_gap_rms", "TPR gap (RMS)"))
@@ -131,6 +184,11 @@ class MainTask(Measure[Task]):
 
 
 TASK = MainTask()
+
+
+def _guarded(rows: BeforeAfter, index: Index) -> list[Guarded]:
+    """Return the attributes with classes, on the labels at `index`."""
+    return [Guarded(a.name, a.codes(index), a.classes or ()) for a in rows.classified]
 
 
 def _trained_once(rows: BeforeAfter, y: Codes, train: Index) -> Trained | None:

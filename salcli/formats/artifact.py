@@ -238,6 +238,8 @@ ROWS: dict[str, Check] = {
     "n_fitted": _is_count,
     "sha256": _is_text,
 }
+GROUPS: dict[str, Check] = {"group_column": _is_text}
+"""Of the record of fitted rows, where groups of rows lie in one part."""
 RULE: dict[str, Check] = {
     "fit_split": _or_none(_is_text),
     "holdout": _is_number,
@@ -286,6 +288,8 @@ def checked_header(path: str, text: str) -> dict[str, Any]:
     if header["schema"] == SCHEMA or "eraser" in header:
         _require(path, "header", header, FIELDS_2)
     _require(path, "record of fitted rows", header["rows"], ROWS)
+    if "group_column" in header["rows"]:
+        _require(path, "record of fitted rows", header["rows"], GROUPS)
     _require_rule(path, header["rows"]["rule"])
     _require_attributes(path, header["attributes"])
     if "kernel" in header:

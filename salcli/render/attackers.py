@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from salcli.evaluation.report import ErasedFile, LearningCurve, ProbeResult, Report
+from salcli.evaluation.report import ErasedFile, Folds, LearningCurve, ProbeResult, Report
 from salcli.evaluation.section import Row, Section, Table, filled, names, numbers
 from salcli.evaluation.text import ABSENT, count, decimal, general, interval, listed, visible
 
@@ -191,6 +191,8 @@ def _remarks(probe: ProbeResult) -> str:
     remarks = [] if probe.converged else ["not converged"]
     remarks += ["rows capped"] if probe.capped else []
     remarks += flipped(probe)
+    if probe.n_effective is not None:
+        remarks.append(f"intervals as of {probe.n_effective:,.0f} rows")
     if probe.unrated_classes:
         remarks.append(f"too few rows for AUC: {listed(probe.unrated_classes, 3)}")
     remarks += [f"{name}={general(value, 3)}" for name, value in sorted(probe.hyperparameters.items())]
@@ -206,6 +208,7 @@ def attackers_section(report: Report) -> Section | None:
     lead = ATTACKER + adversaries + SAFE
     is_at_edge = any(probe.accuracy in probe.ci95 for probe in report.probes)
     edge = (AT_EDGE,) if is_at_edge else ()
+    folds = (_folds_in_words(report.folds),) if report.folds is not None else ()
     learning = tuple(learning_table(curve) for curve in report.learning)
     forms = (
         (FORMS_LEAD + _scale_in_words(report),)
@@ -213,7 +216,28 @@ def attackers_section(report: Report) -> Section | None:
         else ()
     )
     tables = (*probe_tables(report), *learning)
-    return Section("attackers", "Attackers", (lead, *edge, *forms), tables)
+    return Section("attackers", "Attackers", (lead, *folds, *edge, *forms), tables)
+
+
+def _folds_in_words(folds: Folds) -> str:
+    """Return how rows took turns."""
+    fitted, fresh = (_about(counts) for counts in (folds.n_fitted, folds.n_fresh))
+    words = (
+        f"Rows took turns: in each of {folds.n} turns the eraser was fitted anew to {fitted} rows, {fresh} others "
+        "trained the fresh attacker, and one part was the test, so that each row was tested once. Figures are of all "
+        "test rows together, and of the method rather than of the eraser in the file; training rows are a mean."
+    )
+    if folds.group_column is not None:
+        words += (
+            f" The {count(folds.n_groups)} groups of {visible(folds.group_column)} each lay in one part; intervals "
+            "take the rows of a group for as many independent ones as they vary like."
+        )
+    return words
+
+
+def _about(counts: Sequence[int]) -> str:
+    low, high = min(counts), max(counts)
+    return count(low) if low == high else f"{count(low)} to {count(high)}"
 
 
 def learning_title(curve: LearningCurve) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from salcli.evaluation.report import LearningCurve, Report
+from salcli.evaluation.report import LearningCurve, RepeatedFigure, Report
 from salcli.evaluation.scatter import SCATTER, Classes, Scatter, class_centres, coordinate
 from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.task import TASK, ClassRates, class_rates, gap_name
@@ -144,6 +144,9 @@ def _sweep_pictures(report: Report) -> Iterator[Picture]:
     for attribute, curves in sweep.accuracy.items():
         title, level = f"Accuracy of attackers on {shortened(attribute, 60)}", sweep.majority[attribute]
         yield _curve_picture(title, sweep.parameter, curves, "accuracy", level)
+    for attribute, curves in sweep.not_retrained.items():
+        title = f"Accuracy on {shortened(attribute, 60)} of attackers that are not retrained"
+        yield _curve_picture(title, sweep.parameter, curves, "accuracy", sweep.majority.get(attribute))
     for of in sweep.kept:
         yield _curve_picture(of.title, sweep.parameter, of.curves, of.quantity)
 
@@ -151,9 +154,14 @@ def _sweep_pictures(report: Report) -> Iterator[Picture]:
 def _repeats_pictures(report: Report) -> Iterator[Picture]:
     figures = () if report.repeats is None else report.repeats.figures
     if figures:
-        words = [f"{shortened(of.name, 60)}: {decimal(of.mean)} ± {decimal(of.std)}" for of in figures]
+        words = [_figure_in_words(of) for of in figures]
         title = f"Figures of each fit{_first(plots.MOST_ROWS, figures)}"
         yield Picture(title, _joined(words), lambda salt: plots.repeats_plot(figures, salt=salt))
+
+
+def _figure_in_words(of: RepeatedFigure) -> str:
+    spread = "" if of.std is None else f" ± {decimal(of.std)}"
+    return f"{shortened(of.name, 60)}: {decimal(of.mean)}{spread}"
 
 
 def _curve_picture(

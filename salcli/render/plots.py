@@ -249,8 +249,9 @@ def repeats_plot(figures: Sequence[RepeatedFigure], *, salt: str = "repeats") ->
         axes = drawn.axes(left=_margin(labels))
         handles: dict[str, Any] = {}
         for row, figure in enumerate(shown):
-            ends = (figure.mean - figure.std, figure.mean + figure.std)
-            handles["± one standard deviation"] = axes.plot(ends, (row, row), "-", color=FAINT, linewidth=5)[0]
+            if figure.std is not None:
+                ends = (figure.mean - figure.std, figure.mean + figure.std)
+                handles["± one standard deviation"] = axes.plot(ends, (row, row), "-", color=FAINT, linewidth=5)[0]
             look: dict[str, Any] = {"marker": "o", "color": BEFORE, "linestyle": "", "alpha": 0.7}
             handles["each fit"] = axes.plot(figure.values, [row] * len(figure.values), markersize=3.5, **look)[0]
             handles["mean"] = axes.plot(figure.mean, row, marker="|", color=INK, markersize=11, linestyle="")[0]

@@ -37,6 +37,8 @@ def repeats_section(report: Report) -> Section | None:
     if repeats is None:
         return None
     lead = f"The evaluation was repeated {count(repeats.n)} times on samples of {count(repeats.sample)} rows."
+    if any(figure.std is None for figure in repeats.figures):
+        lead += " Of a figure that was measured once there is no standard deviation."
     rows = tuple(
         (visible(figure.name), *map(decimal, (figure.mean, figure.std, min(figure.values), max(figure.values))))
         for figure in repeats.figures
