@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels, Index
-from salcli.data.splits import BAND, capped
+from salcli.data.splits import capped, in_bands
 from salcli.evaluation.attackers.scores import balanced_accuracy, errors, majority_rate, wilson, within_0_1
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.cosine import PLACES, cosines, unit_rows
@@ -204,11 +204,7 @@ def drawn_rows(n: int, size: int, rng: np.random.Generator) -> Index:
 def _has_label(labels: GuardedLabels) -> NDArray[np.bool_]:
     """Return which labels `[m]` have a class or number of any attribute, and are in no band."""
     has_one: NDArray[np.bool_] = np.logical_or.reduce([attribute.is_labelled for attribute in labels.attributes])
-    parts, codes = labels.split_codes
-    if not parts:
-        return has_one
-    is_band = np.array([BAND.fullmatch(part) is not None for part in parts], np.bool_)
-    return np.asarray(has_one & ~is_band[codes])
+    return has_one & ~in_bands(labels)
 
 
 def _kept(name: str, n: int, before: NDArray[Any], after: NDArray[Any], at: Index) -> KeptRows:
