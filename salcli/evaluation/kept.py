@@ -117,8 +117,8 @@ class KeptMeasure(Measure[Kept]):
                 f"{', '.join(stay)}."
             )
         sentences.append(
-            f"The {VOTERS} nearest labelled rows, fitted and fresh ones, vote on the class of each test row: this is "
-            "what somebody reads who knows labels and neighbours, and no vector."
+            f"The {VOTERS} nearest labelled rows, fitted and fresh ones, vote on the class of each test row: it shows what "
+            "labels and neighbours alone give away, without any vector."
         )
         return Section(self.name, "Labelled rows and others", (" ".join(sentences),), filled([kept, _votes(record)]))
 
@@ -153,10 +153,19 @@ def _votes(record: Kept) -> Table:
 
 
 def compared(rows: BeforeAfter) -> tuple[tuple[KeptRows, ...], int]:
-    """Return what is kept of all rows, of the labelled ones and of the others, and the number of rows compared with.
+    """Return what is kept of all rows, of the labelled ones and of the others.
 
     Of a large file, neighbours are sought among a sample of its rows. All rows are the mean of the two kinds, weighted
     by their numbers.
+
+    Parameters
+    ----------
+    rows : before and after erasure, with labels and the rows of the file that they belong to
+
+    Returns
+    -------
+    the three, and the number of rows among which neighbours are sought; nothing and 0 if it is not known which rows
+    have labels
     """
     labelled = rows.labelled
     if labelled is None or labelled.row_of_label is None:
@@ -244,6 +253,15 @@ def votes_on(rows: BeforeAfter, attribute: Attribute) -> list[Vote]:
     """Return by stage how often the nearest labelled rows vote for the true class of a test row.
 
     The voters are the rows that train any attacker; where no rows are held out, a row does not vote on itself.
+
+    Parameters
+    ----------
+    rows : before and after erasure, with labels
+    attribute : whose classes are voted on
+
+    Returns
+    -------
+    nothing where voters are of one class, or no test row is of a class of theirs
     """
     plan, stages = rows.plan, rows.stages
     codes = attribute.codes(stages.labels)
