@@ -117,8 +117,8 @@ class KeptMeasure(Measure[Kept]):
                 f"{', '.join(stay)}."
             )
         sentences.append(
-            f"The {VOTERS} nearest labelled rows, fitted and fresh ones, vote on the class of each test row: it shows what "
-            "labels and neighbours alone give away, without any vector."
+            f"The {VOTERS} nearest labelled rows, fitted and fresh ones, vote on the class of each test row: it shows "
+            "what labels and neighbours alone give away, without any vector."
         )
         return Section(self.name, "Labelled rows and others", (" ".join(sentences),), filled([kept, _votes(record)]))
 
