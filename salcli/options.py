@@ -748,6 +748,8 @@ class EvaluateOptions(Record):
     )
     read: ReadOptions = field(default_factory=ReadOptions)
     seed: int = _seed()
+    neighbors_kept: bool = False
+    """Whether the share of the ten nearest rows that stay is measured, though neither a word nor a gate asks for it."""
 
     def format_of(self, report: str) -> str | None:
         """Return the format of the path `report`, json, md, html or xml: by its suffix, else `report_format`."""
@@ -829,3 +831,56 @@ class EvaluateOptions(Record):
         for name in ("min_similarity_kept", "min_task_kept", "min_neighbors_kept"):
             if getattr(self, name) is not None and not has_eraser and self.against is None:
                 raise UsageError(f"`{name}` compares before with after: give `eraser` or `against`")
+
+
+WITHOUT = "without"
+"""Key of the metadata of a field that holds a record: names of options in it which the command does not have."""
+
+
+@dataclass(frozen=True)
+class CompareOptions(Record):
+    """What is compared, and how each candidate is evaluated."""
+
+    erasers: tuple[str, ...] = option(
+        (), "--eraser", help="Artifact that `fit` or `kfit` wrote (repeatable).", metavar="ERASER", repeatable=True
+    )
+    against: tuple[str, ...] = option(
+        (), help="A file with the same rows that another tool erased (repeatable).", metavar="OUT", repeatable=True
+    )
+    methods: tuple[str, ...] = option(
+        (),
+        "--method",
+        help="Method that is fitted first, with its default options and on the rows of the first eraser, else by the "
+        "split column or `holdout` (repeatable).",
+        metavar="M",
+        repeatable=True,
+    )
+    require: str = option(
+        "all",
+        help="all: exit 1 unless every candidate keeps all limits; any: unless at least one does.",
+        choices=("all", "any"),
+    )
+    overlap: bool = option(
+        True,
+        "--overlap",
+        off="--no-overlap",
+        help="Measure how many of the ten nearest rows stay; it takes the whole file into memory.",
+    )
+    evaluation: EvaluateOptions = field(
+        default_factory=EvaluateOptions, metadata={WITHOUT: ("against", "sweep", "repeats", "sample")}
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("erasers", "against", "methods"):
+            object.__setattr__(self, name, tuple(dict.fromkeys(getattr(self, name))))
+        super().__post_init__()
+        if len(self.erasers) + len(self.against) + len(self.methods) < 2:
+            raise UsageError(
+                "a comparison takes at least two candidates (`erasers`, `against`, `methods`); "
+                "`salcli evaluate` measures one"
+            )
+
+    @property
+    def seed(self) -> int:
+        """Of every random choice."""
+        return self.evaluation.seed

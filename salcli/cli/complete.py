@@ -37,6 +37,7 @@ def _gold_sets() -> Iterable[str]:
 
 VALUES: dict[str, Callable[[], Iterable[str]]] = {
     "method": _methods,
+    "methods": _methods,
     "format": _formats,
     "output_format": _formats,
     "dtype": lambda: DTYPES,

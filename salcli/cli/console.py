@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
+from salcli.cli.fitted import found_fields, rule_of_k
 from salcli.cli.options import in_flags
 from salcli.errors import SalcliWarning
 from salcli.evaluation.text import visible as plain
@@ -185,13 +186,13 @@ def print_fit(output: str, header: dict[str, Any], singular_values: list[float])
     header : of the artifact, with its size `n_bytes`
     singular_values : in descending order
     """
-    rule = header["k_rule"]
-    how = f"alpha {rule['alpha']:g}" if "alpha" in rule else "as requested" if "given" in rule else "all of the rank"
+    how = rule_of_k(header["k_rule"])
     kept = ", mean kept" if header["parameters"].get("keep_mean") else ""
     fields = {
         "eraser": output,
         "method": f"{header['method']}, {'centred' if header['is_centred'] else 'not centred'}{kept}",
         **_kernel_fields(header),
+        **found_fields(header),
         "removes": f"{header['k']} of {_n_dimensions(header)} dimensions ({how}; rank {header['rank']})",
         "singular values": _spectrum(singular_values, header["rank"]),
         "fitted rows": f"{header['rows']['n_fitted']:,}",

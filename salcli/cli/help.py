@@ -14,7 +14,13 @@ HELP_FLAGS = {"help_option_names": ["-h", "--help"]}
 MAIN, LABELS, READING, GENERAL = "Options", "Labels", "Reading the embeddings", "General"
 _FIT = (
     (MAIN, ("output", "attributes", "method", "holdout", "sample")),
-    ("Options of the method", ("k", "alpha", "kernel", "gamma", "degree", "coef0", "landmarks", "center", "keep_mean")),
+    (
+        "Options of the method",
+        (
+            *("task", "k", "alpha", "rounds", "training_rows", "shrinkage"),
+            *("kernel", "gamma", "degree", "coef0", "landmarks", "center", "keep_mean", "unit", "unit_rounds"),
+        ),
+    ),
 )
 GROUPS: dict[str, tuple[Group, ...]] = {
     "label": ((MAIN, ("output", "directions", "top", "split", "bands", "by", "limit", "name", "with_scores")),),
@@ -30,6 +36,12 @@ GROUPS: dict[str, tuple[Group, ...]] = {
         ("What is kept", ("task", "similarity", "bias", "neighbors", "kept")),
         ("Gates", ("max_accuracy", "max_gain", "max_leak", "max_leak_increase", "baseline", "max_tpr_gap")),
         ("Again and again", ("sweep", "repeats", "sample", "folds")),
+    ),
+    "compare": (
+        (MAIN, ("erasers", "against", "methods", "require", "attributes", "reports", "report_format")),
+        ("Attackers", ("probes", "adversaries", "attacker_rows", "learning_curve", "quick")),
+        ("What is kept", ("task", "similarity", "neighbors", "overlap")),
+        ("Gates", ("max_accuracy", "max_gain", "max_leak", "max_leak_increase", "baseline", "max_tpr_gap")),
     ),
     "inspect": ((MAIN, ("labels", "similarity", "head", "projection")),),
 }
@@ -62,6 +74,10 @@ EXAMPLES = {
     "evaluate": (
         "salcli evaluate vectors.npy labels.csv --eraser e.npz --report report.html",
         "salcli evaluate vectors.npy labels.csv --eraser e.npz --max-gain 0.05",
+    ),
+    "compare": (
+        "salcli compare vectors.npy labels.csv --eraser sal.npz --eraser leace.npz",
+        "salcli compare vectors.npy labels.csv --method sal --method leace",
     ),
     "inspect": (
         "salcli inspect vectors.npy --labels labels.csv",

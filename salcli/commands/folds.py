@@ -11,7 +11,7 @@ from salcli.data.folds import fold_splits, reciprocity
 from salcli.data.groups import RowGroups
 from salcli.data.labels import GuardedLabels, Index
 from salcli.data.source import ArrayReader, Source
-from salcli.data.splits import FRESH, IN_SAMPLE, TEST, EvaluationSplit
+from salcli.data.splits import BAND, FRESH, IN_SAMPLE, TEST, EvaluationSplit
 from salcli.erasers.artifact import Artifact
 from salcli.erasers.base import Eraser
 from salcli.erasers.kernel_scale import dissimilarity_doubt
@@ -21,6 +21,7 @@ from salcli.evaluation.attack import attack, chosen_probes
 from salcli.evaluation.attackers import base_name
 from salcli.evaluation.base import BeforeAfter, Labelled
 from salcli.evaluation.duplicates import NAMED, Copies, doubts_of_copies, notes_on_copies, without_copies
+from salcli.evaluation.forms import scale_rows
 from salcli.evaluation.main_task import TaskAnswers
 from salcli.evaluation.measures import MEASURES
 from salcli.evaluation.report import Folds, ProbeResult
@@ -90,6 +91,7 @@ def evaluate_folds(
     RankError : a turn has fewer directions than the eraser removes
     """
     options, n = rows.options, rows.options.folds or 0
+    matched = _without_bands(labels, matched)
     source, of_label = _in_memory(rows.source, row_of_label, matched, progress)
     matched = matched[of_label[matched] >= 0]  # rows with NaN are dropped
     found = _Found()
@@ -108,7 +110,7 @@ def evaluate_folds(
     notes: list[str] = [OF_THE_METHOD.format(n, "" if labels.task is None else " and the main task")]
     notes += [SPLIT_UNUSED.format(labels.split_column)] if labels.splits is not None else []
     notes += [*_notes(found.notes), *notes_on_copies(copies)]
-    whole = _whole(replace(rows, note=notes.append), labels, source, of_label, matched)
+    whole = _whole(replace(rows, note=notes.append), labels, source, of_label, row_of_label, matched)
     measures: dict[str, object] = {
         name: measure.run(whole) for name, measure in MEASURES.items() if measure.needs_labels and measure is not TASK
     }
@@ -125,6 +127,13 @@ def evaluate_folds(
         tuple(notes),
         (*doubts_of_copies(copies), *dict.fromkeys(found.doubts)),
     )
+
+
+def _without_bands(labels: GuardedLabels, matched: Index) -> Index:
+    """Return the labels at `matched` that are in no band, whose rows are never fitted."""
+    names, codes = labels.split_codes
+    is_band = np.array([BAND.fullmatch(name) is not None for name in names], np.bool_)
+    return matched[~is_band[codes[matched]]] if len(names) else matched
 
 
 def _in_memory(source: Source, row_of_label: Index, matched: Index, progress: Progress) -> tuple[Source, Index]:
@@ -162,7 +171,8 @@ def _measure(
 ) -> None:
     """Add what attackers and the main task find in one turn."""
     split, copies = without_copies(rows.source, labels, of_label, split, Silent())
-    stages = stage_rows(rows.source, rows.erasure, of_label, split.needed, Silent())
+    needed = np.union1d(split.needed, scale_rows(labels, split, rows.options))
+    stages = stage_rows(rows.source, rows.erasure, of_label, needed, Silent())
     probes = chosen_probes(artifact, rows.options)
     results, notes = attack(stages, labels, split, probes, rows.options, Silent())
     found.splits.append(split)
@@ -183,8 +193,9 @@ def _pooled(found: _Found, labels: GuardedLabels, effects: Mapping[str, float]) 
         for of in results:
             by_name.setdefault((of.attribute, of.adversary, of.form, of.probe, of.stage), {})[turn] = of
     for (_, adversary, _, probe, _), turns in by_name.items():
-        is_due = probe == base_name(probe)  # weighted twins take part where classes are unequal
-        n_lost = sum(len(split.test) for i, split in enumerate(found.splits) if i not in turns) if is_due else 0
+        if probe != base_name(probe) and len(turns) < len(found.results):
+            continue  # in some turns only, classes are so unequal that a weighted twin takes part
+        n_lost = sum(len(split.test) for i, split in enumerate(found.splits) if i not in turns)
         yield pooled(list(turns.values()), labels, effect=effects[adversary], n_lost=n_lost)
 
 
@@ -209,12 +220,14 @@ def _notes(found: Iterable[tuple[str, ...]]) -> Iterator[str]:
         yield from (f"turn {i}: {note}" for note in notes if note not in common)
 
 
-def _whole(rows: BeforeAfter, labels: GuardedLabels, source: Source, of_label: Index, matched: Index) -> BeforeAfter:
+def _whole(
+    rows: BeforeAfter, labels: GuardedLabels, source: Source, of_label: Index, row_of_label: Index, matched: Index
+) -> BeforeAfter:
     """Return all labelled rows before and after the artifact's own eraser, for measures that train nothing."""
     split = EvaluationSplit.of(matched, {IN_SAMPLE: matched}, matched, has_held_out=False)
     split = split.capped(labels, rows.options.attacker_rows, rows.options.seed)
     stages: Stages = stage_rows(source, rows.erasure, of_label, split.needed, Silent())
-    return replace(rows, labelled=Labelled(labels, split, stages))
+    return replace(rows, labelled=Labelled(labels, split, stages, row_of_label))
 
 
 def _record(splits: Sequence[EvaluationSplit], labels: GuardedLabels, matched: Index) -> Folds:

@@ -60,7 +60,7 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
     from salcli.erasers.artifact import read_artifact
     from salcli.erasers.linear import LinearEraser
     from salcli.formats import atomic
-    from salcli.formats.artifact import FORMAT
+    from salcli.formats.artifact import FORMAT, FOUND
 
     if options.labels or options.similarity:
         raise UsageError(f"{path} is an eraser: `labels` and `similarity` describe embeddings")
@@ -91,7 +91,7 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
             a["name"]: None if a["classes"] is None else dict(zip(a["classes"], a["counts"], strict=True))
             for a in header["attributes"]
         },
-        **{name: header[name] for name in ("kernel", "landmarks") if name in header},
+        **{name: header[name] for name in ("kernel", "landmarks", *FOUND) if name in header},
         "n_bytes": artifact.n_bytes,
         "fit": {name: header[name] for name in ("rows", "inputs", "versions")},
     }

@@ -275,9 +275,10 @@ def fit_again(
     UsageError : the method has no k
     """
     parameters = _parameters_of(artifact, k=k)
-    rows = LabelledSource.of(source, guarded.restricted_to(index), row_of_label[index])
+    chosen = guarded.restricted_to(index)
+    rows = LabelledSource.of(source, chosen, row_of_label[index])
     seed = artifact.rule.seed
-    fit = artifact.method.fit(rows, parameters, task=None, seed=seed, engine=current_engine(), progress=progress)
+    fit = artifact.method.fit(rows, parameters, task=chosen.task, seed=seed, engine=current_engine(), progress=progress)
     return fit.eraser
 
 

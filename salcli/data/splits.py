@@ -170,6 +170,13 @@ class EvaluationSplit:
         """All rows that train or test, ascending."""
         return np.unique(np.concatenate([*self.trainers.values(), self.test, *self.bands.values()]))
 
+    @property
+    def held_out(self) -> Index:
+        """Rows that took no part in the fit and train fresh attackers or are tested, ascending."""
+        if not self.has_held_out:
+            return self.test[:0]
+        return np.union1d(self.trainers.get(FRESH, self.test[:0]), self.test)
+
     def only(self, adversaries: Sequence[str]) -> "EvaluationSplit":
         """Return the split with the trainers of these `adversaries` alone, in their order."""
         return replace(self, trainers={name: self.trainers[name] for name in adversaries if name in self.trainers})
@@ -218,6 +225,40 @@ class EvaluationSplit:
         """Return whether rows were left out of those of `name`: an adversary, or `test`."""
         used = self.test if name == TEST else self.trainers[name]
         return len(used) < self.n_available[name]
+
+
+def shared_by(splits: Sequence[EvaluationSplit], labels: GuardedLabels, seed: int) -> EvaluationSplit:
+    """Return the split of several fits to the same labels, for all of them.
+
+    A row that any of them was fitted on is fitted; what all of them held out trains fresh attackers or is tested.
+
+    Parameters
+    ----------
+    splits : of each fit, at least one
+    labels : that they are of
+    seed : of the halves, where the splits do not agree on which of those rows are tested
+
+    Raises
+    ------
+    LabelError : no row is left to test on
+    """
+    fitted = splits[0].fitted
+    held_out = np.arange(len(labels))
+    for split in splits:
+        fitted = np.union1d(fitted, split.fitted)
+        held_out = np.intersect1d(held_out, split.held_out)
+    fresh, *others = (np.intersect1d(split.trainers.get(FRESH, held_out[:0]), held_out) for split in splits)
+    test = _without(held_out, fresh, labels)
+    if not all(np.array_equal(fresh, other) for other in others):
+        fresh, test = _halves(labels, held_out, seed)
+    if not len(test):
+        raise LabelError(
+            f"{labels.path}: no labelled row is left to test on that all candidates held out: fit them with the same "
+            "`holdout`, or with labels that have a split column"
+        )
+    return EvaluationSplit.of(
+        fitted, {IN_SAMPLE: fitted, FRESH: fresh, POOLED: np.union1d(fitted, fresh)}, test, has_held_out=True
+    )
 
 
 def capped(labels: GuardedLabels, index: Index, most: int, seed: int) -> Index:

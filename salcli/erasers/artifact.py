@@ -98,9 +98,16 @@ class Artifact:
                 f"{source.path} has {source.d} dimensions, but {path} erases {self.eraser.d} (written by {by})"
             )
 
+    @property
+    def task(self) -> str | None:
+        """The column of the main task whose covariance the method keeps; None for methods that keep none."""
+        task: str | None = self.header["parameters"].get("task")
+        return task
+
     def guards(self, labels: GuardedLabels) -> bool:
-        """Return whether the attributes of `labels` are those that were guarded, in their order."""
-        return [a["name"] for a in self.header["attributes"]] == [a.name for a in labels.attributes]
+        """Return whether `labels` have the attributes that were guarded, in their order, and the task that was kept."""
+        has_task = self.task is None or (labels.task is not None and labels.task.name == self.task)
+        return has_task and [a["name"] for a in self.header["attributes"]] == [a.name for a in labels.attributes]
 
     def label_options(self, given: LabelOptions, path: str) -> LabelOptions:
         """Return options that read labels as the fit did, except for those that the user set.

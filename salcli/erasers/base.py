@@ -30,6 +30,8 @@ class Eraser(Protocol):
     """The arrays that an artifact holds of it."""
     keeps_space: ClassVar[bool] = True
     """Whether rows stay in their own space: with strength 0 they do not change."""
+    normalizes: ClassVar[bool] = False
+    """Whether rows are divided by their lengths, with any strength."""
     least_dtype: ClassVar[type[np.floating[Any]]] = np.float16
     """The narrowest dtype that holds its rows well."""
 
@@ -187,7 +189,8 @@ class Method(Protocol):
     summary: str
     """When to use it, in one line."""
     Parameters: type
-    """A frozen dataclass of `option` fields, from which the command line is generated."""
+    """A frozen dataclass of `option` fields, from which the command line is generated. If it has a field `task`, that
+    names the column of the main task, which `fit` then receives."""
 
     def fit(
         self,
@@ -246,6 +249,8 @@ METHODS: Registry[Method] = Registry(
     {
         "sal": "salcli.erasers.sal:METHOD",
         "leace": "salcli.erasers.leace:METHOD",
+        "splince": "salcli.erasers.splince:METHOD",
+        "inlp": "salcli.erasers.inlp:METHOD",
         "ksal": "salcli.erasers.ksal:METHOD",
     }
 )
@@ -266,6 +271,7 @@ def find_method(name: str) -> Method:
 ERASERS: Registry[type[Eraser]] = Registry(
     {
         "linear": "salcli.erasers.linear:LinearEraser",
+        "unit": "salcli.erasers.unit:UnitEraser",
         "features": "salcli.erasers.kernel:FeatureEraser",
         "inner products": "salcli.erasers.kernel:KernelEraser",
     }
@@ -285,7 +291,7 @@ class SpectralParameters(Record):
             raise ParameterError("alpha", self.alpha, "k chooses the number of directions too: give one of both")
         if self.alpha is not None and not 1 <= self.alpha < float("inf"):
             raise ParameterError("alpha", self.alpha, "expected a finite number of at least 1")
-        if self.k is not None and self.k < 1:
+        if isinstance(self.k, int) and self.k < 1:
             raise ParameterError("k", self.k, "at least one direction must be removed")
 
 
@@ -296,6 +302,7 @@ class ProjectionParameters(SpectralParameters):
     center: bool = option(True, off="--no-center", help="Centre X and Z first; the paper does not.")
     keep_mean: bool = option(
         False,
+        off="--no-keep-mean",
         help="Set removed coordinates to their mean instead of 0, for models that are not retrained. The attribute "
         "can then be read from rows that are divided by their length afterwards.",
     )

@@ -127,6 +127,10 @@ class LinearEraser(Eraser):
         if not 0 <= strength <= 1:
             raise ParameterError("strength", strength, "outside 0…1")
         require_rows(x, self.d)
+        return self._in_blocks(x, self._changed(x, strength), self._result(x, self.d, dtype, out))
+
+    def _changed(self, x: NDArray[Any], strength: float) -> Change:
+        """Return what erases a block of rows such as `x`, in place."""
         right, left_t, of_mean = self._factors
         is_narrow = x.dtype.itemsize <= 4  # float64 has digits to spare: μ may be subtracted afterwards
 
@@ -137,7 +141,7 @@ class LinearEraser(Eraser):
             subtract_product(block, coordinates, left_t, times=strength)
             return block
 
-        return self._in_blocks(x, change, self._result(x, self.d, dtype, out))
+        return change
 
     def reduce(
         self, x: NDArray[Any], *, dtype: DTypeLike | None = None, out: NDArray[Any] | None = None
@@ -163,6 +167,10 @@ class LinearEraser(Eraser):
             raise UsageError("`reduces` needs an orthogonal projection; this eraser's method is oblique")
         if self.k == self.d:
             raise UsageError(f"`reduces`: all {self.d} directions are removed, nothing is left to write")
+        return self._in_blocks(x, self._reduced(), self._result(x, self.d - self.k, dtype, out))
+
+    def _reduced(self) -> Change:
+        """Return what takes a block of rows to the coordinates that are left."""
         v, t = self._reflections
         vt, rest_t = v @ t, v[self.k :].T
 
@@ -171,7 +179,7 @@ class LinearEraser(Eraser):
             rest: Array = centred[:, self.k :] - tiled_product(centred, vt) @ rest_t
             return rest
 
-        return self._in_blocks(x, change, self._result(x, self.d - self.k, dtype, out))
+        return change
 
     @cached_property
     def _factors(self) -> tuple[Array, Array, Array]:
@@ -201,9 +209,9 @@ class LinearEraser(Eraser):
             raise ShapeError("`is_centred` is false in its header, but its mean is not zero")
         return found
 
-    def truncated(self, k: int) -> "LinearEraser":
+    def truncated(self, k: int) -> Self:
         """Return the eraser that removes the first `k` of its directions only."""
-        return LinearEraser(self.mean, self.left[:, :k], self.right[:, :k])
+        return type(self)(self.mean, self.left[:, :k], self.right[:, :k])
 
     def projection(self, rows: slice = slice(None)) -> Array:
         """Return rows of P `[d, d]` with x' − mean = (x − mean) P. For inspection only: erasing never forms it.

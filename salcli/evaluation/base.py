@@ -55,9 +55,13 @@ class BeforeAfter:
 
     def once(self, read: Callable[[Source, EvaluateOptions], T]) -> T:
         """Return `read(source, options)`, computed once for each `read`, however often the rows are erased."""
-        if read not in self.cache:
-            self.cache[read] = read(self.source, self.options)
-        found: T = self.cache[read]
+        return self.shared(read, lambda: read(self.source, self.options))
+
+    def shared(self, key: Callable[..., Any], compute: Callable[[], T]) -> T:
+        """Return what `compute` returns for the rows before erasure, computed once for each `key`."""
+        if key not in self.cache:
+            self.cache[key] = compute()
+        found: T = self.cache[key]
         return found
 
     @property

@@ -51,10 +51,13 @@ def _settings(report: Report) -> Iterator[tuple[str, Measurement]]:
 
 
 def _as_report(report: Report, found: Measurement) -> Report:
-    """Return the report as if it had measured another setting; a kernel's products, and other forms of rows, stay."""
-    forms, products = {probe.form for probe in found.probes or report.probes}, names_of("kernel")
-    stay = (probe for probe in report.probes if base_name(probe.probe) in products or probe.form not in forms)
-    return replace(report, probes=(*found.probes, *stay), measures={**report.measures, **found.measures})
+    """Return the report as if it had measured another setting, whose rows are attacked in the first form alone.
+
+    Other forms, and the inner products of a kernel, stay as they are.
+    """
+    first = report.probes[0].form if report.probes else ""
+    others = (each for each in report.probes if each.form != first or base_name(each.probe) in names_of("kernel"))
+    return replace(report, probes=(*found.probes, *others), measures={**report.measures, **found.measures})
 
 
 def _badness(gate: Gate) -> tuple[int, float]:

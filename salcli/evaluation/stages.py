@@ -64,7 +64,7 @@ class Erasure:
 
     def published(self, x: Array) -> Array:
         """Return rows `x` `[n, d]` as they would be published without erasure: themselves, or their features."""
-        if self.eraser is not None and not self.eraser.keeps_space:
+        if self.eraser is not None and (self.eraser.normalizes or not self.eraser.keeps_space):
             return self.eraser(x, strength=0.0, dtype=self.dtype or np.float64)
         return x
 

@@ -240,6 +240,25 @@ ROWS: dict[str, Check] = {
 }
 GROUPS: dict[str, Check] = {"group_column": _is_text}
 """Of the record of fitted rows, where groups of rows lie in one part."""
+FOUND: dict[str, dict[str, Check]] = {
+    "kept_task": {"name": _is_text, "classes": _is_list(_is_text), "rank": _is_count},
+    "unit": {"n_rounds": _is_count, "gaps": _is_list(_is_number), "is_equal": _is_flag},
+    "auto_k": {
+        "ks": _is_list(_is_count),
+        "accuracies": _is_list(_is_list(_is_number)),
+        "chance": _is_list(_is_number),
+        "is_at_chance": _is_flag,
+        **dict.fromkeys(("n_trial", "n_train", "n_held_out"), _is_count),
+    },
+    "inlp": {
+        **dict.fromkeys(("n_rounds", "n_train", "n_held_out"), _is_count),
+        "accuracies": _is_list(_is_list(_is_number)),
+        "chance": _is_list(_is_number),
+        "is_at_chance": _is_flag,
+    },
+    "projection": dict.fromkeys(("norm", "condition", "angle", "shrinkage"), _is_number),
+}
+"""Records that some methods add to the header."""
 RULE: dict[str, Check] = {
     "fit_split": _or_none(_is_text),
     "holdout": _is_number,
@@ -287,11 +306,10 @@ def checked_header(path: str, text: str) -> dict[str, Any]:
     _require(path, "header", header, FIELDS)
     if header["schema"] == SCHEMA or "eraser" in header:
         _require(path, "header", header, FIELDS_2)
-    _require(path, "record of fitted rows", header["rows"], ROWS)
-    if "group_column" in header["rows"]:
-        _require(path, "record of fitted rows", header["rows"], GROUPS)
+    _require(path, "record of fitted rows", header["rows"], ROWS | (GROUPS if "group_column" in header["rows"] else {}))
     _require_rule(path, header["rows"]["rule"])
     _require_attributes(path, header["attributes"])
+    _require_found(path, header)
     if "kernel" in header:
         if not _is_record(header["kernel"]) or not _is_record(header.get("landmarks")):
             raise FormatError(f"{path}: damaged artifact: its kernel is not understood")
@@ -300,6 +318,13 @@ def checked_header(path: str, text: str) -> dict[str, Any]:
         used = PARAMETERS.get(header["kernel"]["name"], ())
         _require(path, "kernel", header["kernel"], {name: KERNEL_VALUES[name] for name in used})
     return header
+
+
+def _require_found(path: str, header: dict[str, Any]) -> None:
+    for name in (name for name in FOUND if name in header):
+        if not _is_record(header[name]):
+            raise FormatError(f"{path}: damaged artifact: its {name} is not understood")
+        _require(path, name, header[name], FOUND[name])
 
 
 def _require_rule(path: str, rule: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from salcli.evaluation.geometry import GEOMETRY, ClassPair, pair_name
 from salcli.evaluation.report import LearningCurve, RepeatedFigure, Report
 from salcli.evaluation.scatter import SCATTER, Classes, Scatter, class_centres, coordinate
 from salcli.evaluation.similarity import SIMILARITY
@@ -34,7 +35,7 @@ def pictures(report: Report) -> dict[str, tuple[Picture, ...]]:
         "attackers": _accuracy_pictures(report),
         "similarity": _similarity_pictures(report),
         "task": _gap_pictures(report),
-        "geometry": _scatter_pictures(report),
+        "geometry": (*_cluster_pictures(report), *_scatter_pictures(report)),
         "sweep": _sweep_pictures(report),
         "repeats": _repeats_pictures(report),
     }
@@ -113,6 +114,30 @@ def _gaps_in_words(of: ClassRates, groups: tuple[str, ...]) -> str:
     gaps = {stage: of.gap(stage, groups) for stage in ("before", "after")}
     words = ", ".join(f"{decimal(gap)} {stage}" for stage, gap in gaps.items() if gap is not None)
     return f"{shortened(of.name, 60)}: {words}"
+
+
+def _cluster_pictures(report: Report) -> Iterator[Picture]:
+    geometry = report.of(GEOMETRY)
+    if geometry is None:
+        return
+    for attribute in dict.fromkeys(cluster.attribute for cluster in geometry.clusters):
+        rows = [
+            ("" if of.task_class is None else f"{visible(of.task_class)}: ", pair)
+            for of in geometry.clusters
+            if of.attribute == attribute
+            for pair in of.pairs
+        ]
+        named = [(start + pair_name(pair.classes), pair) for start, pair in rows]
+        if named:
+            words = [
+                f"{shortened(name, 60)}: {decimal(of.before)} before, {decimal(of.after)} after" for name, of in named
+            ]
+            title = f"Mean cosine ρ of pairs of rows, by {shortened(attribute, 60)}{_first(plots.MOST_ROWS, named)}"
+            yield Picture(title, _joined(words), partial(_draw_clusters, named))
+
+
+def _draw_clusters(rows: Sequence[tuple[str, ClassPair]], salt: str) -> str:
+    return plots.cluster_plot(rows, salt=salt)
 
 
 def _scatter_pictures(report: Report) -> Iterator[Picture]:

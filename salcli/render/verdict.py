@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 from salcli.evaluation.measures import recorded
 from salcli.evaluation.report import Gate, Report, Status
-from salcli.evaluation.section import Fact, Section, Table, names, numbers
+from salcli.evaluation.section import Column, Fact, Row, Section, Table, names, numbers
 from salcli.evaluation.text import ABSENT, beside, decimal, general, listed, percent, shortened, visible
 from salcli.render.attackers import FRESH, ProbePair, best_attacker, by_attribute, probe_pairs, worst_leak
 
 STATUSES = {"passed": "passed", "failed": "FAILED", "undecided": "UNDECIDED"}
+VERDICTS = {"pass": "passed", "fail": "FAILED", "undecided": "UNDECIDED", "none": ""}
 TONES = {"passed": "pass", "failed": "fail", "undecided": "undecided"}
 OF_ATTACKERS = ("max-accuracy", "max-gain", "max-leak")
 MAX_NAMED = 3
@@ -196,8 +197,22 @@ def gates_section(report: Report) -> Section | None:
     """Return the section with the table of the gates of `report`; None without any."""
     if not report.gates:
         return None
-    rows = tuple(
+    table = gates_table("Limits, and whether they were kept", [((), gate) for gate in report.gates])
+    return Section("gates", "Gates", (), (table,))
+
+
+def gates_table(caption: str, gates: Sequence[tuple[Row, Gate]], before: tuple[Column, ...] = ()) -> Table:
+    """Return a table of gates, one a row.
+
+    Parameters
+    ----------
+    caption : of the table
+    gates : each with the cells that stand before it
+    before : columns of those cells
+    """
+    rows = [
         (
+            *cells,
             gate.name,
             STATUSES[gate.status],
             "nothing valid" if gate.value is None else beside(gate.value, gate.limit),
@@ -205,10 +220,10 @@ def gates_section(report: Report) -> Section | None:
             visible(gate.decided_by or ""),
             visible(gate.reason),
         )
-        for gate in report.gates
-    )
-    tones = tuple(TONES[gate.status] for gate in report.gates)
-    columns = (*names("gate", "result"), *numbers("value", "limit"), *names("decided by", "reason"))
+        for cells, gate in gates
+    ]
+    tones = tuple(TONES[gate.status] for _, gate in gates)
+    columns = (*before, *names("gate", "result"), *numbers("value", "limit"), *names("decided by", "reason"))
     used = [i for i, column in enumerate(columns) if column.name != "reason" or any(row[i] for row in rows)]
-    columns, shown = tuple(columns[i] for i in used), tuple(tuple(row[i] for i in used) for row in rows)
-    return Section("gates", "Gates", (), (Table("Limits, and whether they were kept", columns, shown, tones),))
+    shown = tuple(tuple(row[i] for i in used) for row in rows)
+    return Table(caption, tuple(columns[i] for i in used), shown, tones)

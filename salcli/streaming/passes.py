@@ -4,7 +4,7 @@ import itertools
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from salcli.formats.csv_records import LEAST_BYTES
 from salcli.formats.keys import KeyCensus
 from salcli.formats.label_table import read_labels
 from salcli.linalg.class_sums import Grouping
-from salcli.linalg.kernels import NystromMap
 from salcli.linalg.label_matrix import LabelMatrix
 from salcli.linalg.moments import Statistics
 from salcli.options import LabelOptions, block_rows
@@ -119,6 +118,10 @@ class LabelledSource:
         rows[as_subscript(self.rows.index)] = as_index(self.rows.rows)
         return rows
 
+    def restricted_to(self, index: Index) -> Self:
+        """Return the rows of the labels at `index` `[n]`."""
+        return self.of(self.source, self.labels.restricted_to(index), self.row_of_label[index])
+
     def standardized(self, *, is_centred: bool) -> Self:
         """Return the same rows with numeric labels in standard deviations (see `Attribute.standardized`)."""
         return replace(self, labels=self.labels.standardized(is_centred=is_centred))
@@ -126,6 +129,17 @@ class LabelledSource:
     def label_matrix(self, index: Selection) -> LabelMatrix:
         """Return Z of the labels at `index` `[n]` by its entries."""
         return LabelMatrix(*self.labels.entries(index), self.labels.n_columns, self.labels.n_one_hot)
+
+
+class Features(Protocol):
+    """A map of rows to features, which are added up instead; can be pickled."""
+
+    @property
+    def width(self) -> int:
+        """Width of the mapped rows."""
+
+    def __call__(self, x: NDArray[Any]) -> NDArray[np.float64]:
+        """Return mapped rows `[n, width]` of rows `x` `[n, d]`."""
 
 
 S = TypeVar("S", bound=Statistics)
@@ -136,7 +150,7 @@ def fold(
     statistics: type[S],
     engine: Engine,
     progress: Progress,
-    features: NystromMap | None = None,
+    features: Features | None = None,
     *,
     is_centred: bool = True,
     grouping: Grouping = GROUPING,
@@ -174,7 +188,7 @@ def _folded(
     statistics: type[S],
     engine: Engine,
     progress: Progress,
-    features: NystromMap | None,
+    features: Features | None,
     grouping: Grouping | None,
     joining: int,
 ) -> S:
@@ -214,7 +228,7 @@ def _labelled_batches(rows: LabelledSource, chunks: list[Chunk], n: int) -> Iter
 
 
 def _features_of(
-    rows: LabelledSource, chunks: list[Chunk], features: NystromMap
+    rows: LabelledSource, chunks: list[Chunk], features: Features
 ) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
     """Map rows in blocks that depend on the file only: products of other shapes round differently."""
     parts = [rows.rows.within(chunk.read()) for chunk in chunks]

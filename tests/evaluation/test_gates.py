@@ -11,7 +11,8 @@ from salcli.evaluation import gates
 from salcli.evaluation.attackers.scores import Areas
 from salcli.evaluation.gaps import GapTest, mean
 from salcli.evaluation.gates import Asked, Judge
-from salcli.evaluation.main_task import Accuracy, Gap, GroupRates, Task
+from salcli.evaluation.group_rates import Gap, GroupRates
+from salcli.evaluation.main_task import Accuracy, Task
 from salcli.evaluation.neighbors import Neighbors
 from salcli.evaluation.report import Gate, ProbeResult, to_json
 from tests.render.reports import similarity

@@ -108,3 +108,14 @@ def test_a_kernels_own_products_are_those_of_the_report() -> None:
         found, lambda each, n: [accuracy_gate(0.6, None, asked, each.probes, "after", Judge(n_settings=n))]
     )
     assert gate.status == "passed"
+
+
+def test_forms_that_are_not_attacked_again_are_those_of_the_report() -> None:
+    unit = result(0.5, form="unit", n_test=4_000)
+    found = report(measured(0.5), measured(0.52))
+    found = replace(found, probes=(*found.probes, unit))
+    asked = Asked(ASKED.attackers, forms={"linear": ("raw", "unit")})
+    (gate,) = worst_gates(
+        found, lambda each, n: [accuracy_gate(0.6, None, asked, each.probes, "after", Judge(n_settings=n))]
+    )
+    assert (gate.status, gate.decided_by) == ("passed", "g, linear, fresh, repeat 2 of 2")

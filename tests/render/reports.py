@@ -13,9 +13,10 @@ from salcli.data.hashes import HASH_ALGORITHMS, FileHash
 from salcli.evaluation.bias import BiasChange, BiasFigure
 from salcli.evaluation.deviation import Deviation
 from salcli.evaluation.forms import Scale
-from salcli.evaluation.geometry import Change, Cluster, Geometry
+from salcli.evaluation.geometry import Change, ClassPair, Cluster, Geometry
+from salcli.evaluation.group_rates import Cell, FalseRate, Gap, GroupRates, Rate, Ratio
 from salcli.evaluation.kept import Kept, KeptRows, Vote
-from salcli.evaluation.main_task import Accuracy, Cell, Gap, GroupRates, Rate, Task
+from salcli.evaluation.main_task import Accuracy, Task
 from salcli.evaluation.neighbors import Neighbor, Neighbors, WordNeighbors
 from salcli.evaluation.report import (
     ErasedFile,
@@ -136,7 +137,10 @@ def tasks(draw: st.DrawFn) -> Task:
         gap = perhaps(st.builds(Gap, numbers(), perhaps(numbers()), perhaps(intervals())))
         excluded = tuple(Cell(name, group) for _, name, group in cells if (_, name, group) not in shown)
         tpr = tuple(Rate(*cell, draw(st.floats(0, 1)), draw(counts())) for cell in shown)
-        return GroupRates(draw(strings()), tuple(groups), tpr, draw(gap), draw(gap), excluded)
+        fpr = tuple(FalseRate(*cell, draw(st.floats(0, 1)), draw(counts())) for cell in shown[:3])
+        ratio = perhaps(st.builds(Ratio, numbers(), perhaps(numbers()), perhaps(intervals())))
+        more = draw(gap), draw(gap), draw(ratio), draw(ratio)
+        return GroupRates(draw(strings()), tuple(groups), tpr, draw(gap), draw(gap), excluded, fpr, *more)
 
     groups = st.lists(strings(), max_size=3, unique=True)
     first, *others = (rates(draw(groups)) for _ in range(draw(st.integers(1, 2))))
@@ -174,7 +178,10 @@ def measures() -> st.SearchStrategy[dict[str, Any]]:
     word = st.builds(WordNeighbors, strings(), near, near, perhaps(numbers()))
     cosines = perhaps(st.floats(-1, 1).map(lambda value: round(value, 12)))
     change = st.builds(Change, cosines, cosines)
-    cluster = st.builds(Cluster, strings(), perhaps(strings()), change, change)
+    rho = st.floats(-1, 1).map(lambda value: round(value, 12))
+    bounds = st.dictionaries(st.sampled_from(["before", "after"]), intervals(), max_size=2)
+    pair = st.builds(ClassPair, st.tuples(strings(), strings()), counts(), rho, rho, bounds)
+    cluster = st.builds(Cluster, strings(), perhaps(strings()), change, change, many(pair))
     return st.fixed_dictionaries(
         {
             "similarity": similarities(),
@@ -360,9 +367,13 @@ def _task(draw: random.Random, k: float) -> Task:
         for group, sign in (("female", 0.5), ("male", -0.5))
         if Cell(name, group) not in excluded
     )
+    false = tuple(FalseRate(rate.stage, rate.class_name, rate.group, rate.tpr / 40, 11_000) for rate in rates)
     rms = Gap(0.163, 0.163 * math.exp(-k / 2), (0.051, 0.074))
+    ratio = Ratio(0.71, 1 - 0.29 * math.exp(-k / 2), (0.82, 0.91), {"after": 0.97}, {"after": 0.001})
     accuracy = Accuracy(0.784, 0.784 * math.exp(-k / 400), 0.771)
-    by_gender = GroupRates("gender", ("female", "male"), rates, None, rms, excluded)
+    by_gender = GroupRates(
+        "gender", ("female", "male"), rates, None, rms, excluded, false, None, Gap(0.01, 0.004, None), ratio, ratio
+    )
     return Task("profession", PROFESSIONS, 0.301, 23_785, 11_893, accuracy, True, by_gender, ())
 
 
@@ -411,7 +422,16 @@ def _neighbours(word: str) -> WordNeighbors:
 
 def _clusters(draw: random.Random) -> tuple[Cluster, ...]:
     return tuple(
-        Cluster(attribute, task_class, Change(draw.uniform(0.8, 1), 0.97), Change(draw.uniform(0.8, 1), 0.97))
+        Cluster(
+            attribute,
+            task_class,
+            Change(draw.uniform(0.8, 1), 0.97),
+            Change(draw.uniform(0.8, 1), 0.97),
+            tuple(
+                ClassPair(classes, 900, rho := draw.uniform(0.8, 1), 0.97, {"before": (rho - 0.01, rho + 0.01)})
+                for classes in (("female", "female"), ("female", "male"), ("male", "male"))
+            ),
+        )
         for attribute in ATTRIBUTES
         for task_class in (None, "nurse", "surgeon")
     )

@@ -3,7 +3,8 @@ import dataclasses
 import pytest
 
 from salcli.data.hashes import FileHash
-from salcli.evaluation.main_task import Accuracy, Gap, GroupRates, Task
+from salcli.evaluation.group_rates import Gap, GroupRates
+from salcli.evaluation.main_task import Accuracy, Task
 from salcli.evaluation.report import ErasedFile, Gate, ProbeResult, Report
 from salcli.render.attackers import attackers_section
 from salcli.render.verdict import facts, findings, tone_of, verdict_sentence
