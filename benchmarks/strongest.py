@@ -161,7 +161,9 @@ def table_rows(given: list[str], n_rows: int) -> Iterator[str]:
         has_split = "split" in next(csv.reader(handle))
     columns = LabelOptions(attributes=(attribute,), by_row=not keys)
     read = ReadOptions(keys_file=keys[0] if keys else None)
-    options = EvaluateOptions(read=read, labels=columns, attacker_rows=n_rows, learning_curve=False)
+    options = EvaluateOptions(
+        read=read, labels=columns, attacker_rows=n_rows, forms=("raw",), learning_curve=False, kept=False
+    )
     with tempfile.TemporaryDirectory() as scratch:
         eraser = str(Path(scratch) / "eraser.npz")
         fit(embeddings, labels, eraser, FitOptions(labels=columns, read=read, holdout=0.0 if has_split else 0.5))

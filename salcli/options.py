@@ -604,7 +604,7 @@ class EvaluateOptions(Record):
     probes: tuple[str, ...] | None = option(
         None,
         help="linear, poly, rbf, quadratic and, of a kernel's eraser, same-kernel (default); knn, mlp, boosting; "
-        "or all.",
+        "of numeric attributes ridge, kernel-ridge, boosting (default); or all.",
         metavar="P,…",
         parse=_listed,
     )
@@ -630,6 +630,12 @@ class EvaluateOptions(Record):
         "--learning-curve",
         off="--no-learning-curve",
         help="Train the strongest attacker on fewer rows too, and extrapolate its accuracy to ten times as many.",
+    )
+    intersections: bool = option(
+        True,
+        "--intersections",
+        off="--no-intersections",
+        help="Of several guarded attributes of classes, attack each pair, and all together, as one attribute more.",
     )
     quick: bool = option(
         False,
@@ -691,6 +697,14 @@ class EvaluateOptions(Record):
     max_leak: tuple[Limit, ...] = _limits(
         "Gate: exit 1 if any attacker's leak (0: nothing is read, 1: all, by accuracy, balanced accuracy and AUC) is "
         "more (repeatable)."
+    )
+    max_r2: tuple[Limit, ...] = option(
+        (),
+        help="Gate: exit 1 if any attacker of a numeric attribute explains more than this share of its variance, R² "
+        "(repeatable).",
+        metavar="[PROBE=]X",
+        repeatable=True,
+        parse=Limit.parse,
     )
     baseline: str | None = option(
         None, help="JSON report of the release that leaks are compared with.", metavar="REPORT.json"
@@ -867,7 +881,7 @@ class CompareOptions(Record):
         help="Measure how many of the ten nearest rows stay; it takes the whole file into memory.",
     )
     evaluation: EvaluateOptions = field(
-        default_factory=EvaluateOptions, metadata={WITHOUT: ("against", "sweep", "repeats", "sample")}
+        default_factory=EvaluateOptions, metadata={WITHOUT: ("against", "sweep", "repeats", "sample", "folds")}
     )
 
     def __post_init__(self) -> None:

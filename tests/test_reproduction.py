@@ -50,7 +50,7 @@ def test_words_are_reproduced_from_a_text_file_as_downloaded(
     printed = tables(reproduce_words.main, capsys, monkeypatch, glove, "--top", 100)
     assert "words: 5,000; split" in printed
     rows = rows_of(printed)
-    assert len(rows) == 3 + 2 * 3 + 2
+    assert len(rows) == 3 + 2 * 4 + 2
     assert [row[0] for row in rows[-2:]] == ["simlex999", "wordsim353"]
     assert re.search(r"SAL itself, moments and SVD: \d+\.\d ms", printed)
 

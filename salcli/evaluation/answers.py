@@ -10,7 +10,6 @@ from salcli.data.labels import GuardedLabels, Index
 from salcli.evaluation.attackers.base import Array
 from salcli.evaluation.attackers.scores import (
     balanced_accuracy,
-    class_counts,
     errors,
     majority_rate,
     pooled_areas,
@@ -52,8 +51,7 @@ def pooled(
     codes = np.unique(true, return_inverse=True)[1]
     residual = is_right - shares[codes]
     trained = np.unique(np.concatenate([each.classes for each in every]))
-    attribute = next(each for each in labels.attributes if each.name == first.attribute)
-    unrated = {} if len(trained) == 2 else class_counts(attribute, true[~np.isin(true, rated_classes(true))])
+    unrated = [] if len(trained) == 2 else np.unique(true[~np.isin(true, rated_classes(true))]).tolist()
     return replace(
         first,
         accuracy=n_right / n,
@@ -72,8 +70,12 @@ def pooled(
         accuracy_error=error * float(np.sqrt(effect_on(residual))),
         balanced_error=balanced_error * float(np.sqrt(effect_on(residual / counts[codes]))),
         areas=pooled_areas([(each.scores, each.true, each.classes) for each in every], effect_on),
-        unrated_classes=tuple(unrated),
+        unrated_classes=tuple(every[0].names[code] for code in unrated),
         answers=None,
+        recalls={
+            every[0].names[code]: (share, int(count))
+            for code, share, count in zip(np.unique(true).tolist(), shares.tolist(), counts.tolist(), strict=True)
+        },
         n_effective=n_effective if n_effective < n else None,
         by_turn=tuple(result.accuracy for result in results) if len(results) > 1 else (),
     )

@@ -110,7 +110,7 @@ def read_before(
     AlignmentError, LabelError : labels and rows do not meet
     """
     join = join_labels(source, labels, progress)
-    row_of_label, matched = as_index(join.row_of_label), as_index(join.matched(labels))
+    row_of_label, matched = as_index(join.row_of_label), as_index(join.matched(labels, by_any=True))
     plan, copies = without_copies(source, labels, row_of_label, split(matched), progress)
     needed = np.union1d(plan.needed, scale_rows(labels, plan, options))
     x, kept = gather_rows(source, row_of_label[needed], progress)

@@ -120,7 +120,7 @@ def candidates_table(comparison: Comparison, *, with_seconds: bool = False) -> T
 
 def _column(heading: str) -> Column:
     is_text = heading in ("candidate", "read most by", "front", "result")
-    return Column(heading, is_number=not is_text, is_spare=heading in ("bytes", "seconds"))
+    return Column(heading, is_number=not is_text, is_spare=heading == "bytes")
 
 
 def _cells(name: str, report: Report, stage: str) -> dict[str, str]:
@@ -138,7 +138,7 @@ def _cells(name: str, report: Report, stage: str) -> dict[str, str]:
         cells[visible(change.name)] = decimal(change.before if stage == "before" else change.after)
     found = report.of(NEIGHBORS)
     if found is not None and stage == "after":
-        cells["neighbours kept"] = decimal(found.mean_overlap_at_10)
+        cells["neighbours"] = decimal(found.mean_overlap_at_10)
     return cells
 
 

@@ -133,6 +133,19 @@ def test_groups_stay_whole_and_widen_the_intervals(small: Files) -> None:
     assert all(p["n_effective"] < N for p in found["probes"])
 
 
+def test_several_attributes_take_turns_together(small: Files) -> None:
+    """Two of classes and a number, of which the eraser was fitted for one."""
+    rows = [[*line.split(",")[:2], f"{x:.3f}"] for line, x in zip(
+        Path(small.labels).read_text().splitlines()[1:], small.x[:, 2], strict=True)]  # fmt: skip
+    write_csv(small.folder / "three.csv", ["y", "job", "age"], rows)
+    asked = EvaluateOptions(quick=True, probes=("linear",), folds=5, labels=LabelOptions(("y", "job"), ("age",)))
+    found = to_json(evaluate(small.embeddings, small.path("three.csv"), small.path("e.npz"), asked))
+    after = {p["attribute"]: p for p in found["probes"] if (p["stage"], p["adversary"]) == ("after", FRESH)}
+    assert {"y", "job"} <= set(after)
+    assert all(p["n_test"] == N for p in after.values())
+    assert after["job"]["accuracy"] > 0.7 > after["y"]["accuracy"]
+
+
 def test_gates_judge_the_pooled_figures(small: Files) -> None:
     asked = EvaluateOptions(probes=("linear",), folds=5, max_accuracy=(Limit(0.9), Limit(0.4)))
     asked = replace(asked, labels=LabelOptions(("y",)))

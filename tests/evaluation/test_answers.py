@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, roc_auc_score
 
+from benchmarks import fold_intervals
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.evaluation.answers import cluster_effect, pooled
 from salcli.evaluation.attackers.scores import Answers, areas, errors, wilson
@@ -31,7 +32,7 @@ def turn(of: GuardedLabels, index: np.ndarray, rng: np.random.Generator, scale: 
     scores = rng.normal(size=(len(index), n_classes)) + 1.2 * np.eye(n_classes)[true]
     predicted = scores[:, np.unique(true)].argmax(axis=1)  # classes come first to last
     decision = scale * (scores[:, 1] - scores[:, 0]) + scale if n_classes == 2 else scale * scores
-    answers = Answers(index, true, predicted, decision, np.arange(n_classes))
+    answers = Answers(index, true, predicted, decision, np.arange(n_classes), tuple("abc"[:n_classes]))
     error, balanced = errors(predicted, true)
     return ProbeResult(
         "g", "linear", "fresh", "after", float(np.mean(predicted == true)),
@@ -88,7 +89,9 @@ def test_a_class_that_one_turn_lacks_has_the_pairs_of_the_others() -> None:
     turns = [turn(of, part, rng) for part in parts]
     first = turns[0].answers
     assert first is not None
-    two = Answers(first.labels, first.true, first.predicted, first.scores[:, 1] - first.scores[:, 0], np.arange(2))
+    two = Answers(
+        first.labels, first.true, first.predicted, first.scores[:, 1] - first.scores[:, 0], np.arange(2), first.names
+    )
     object.__setattr__(turns[0], "answers", two)
     found = pooled(turns, of)
     every = [
@@ -151,6 +154,18 @@ def test_intervals_of_grouped_rows_hold_the_truth_as_often_as_stated() -> None:
         naive += low <= 0.6 <= high
     assert hits / 600 >= 0.93
     assert naive / 600 < 0.85
+
+
+@pytest.mark.slow
+def test_the_simulation_of_folds_runs() -> None:
+    for kind in fold_intervals.KINDS:
+        for (adversary, probe), drawn in fold_intervals.figures(kind, 60, 5, 0):
+            assert (adversary in fold_intervals.ADVERSARIES, probe.split("-")[0] in fold_intervals.PROBES) == (
+                True,
+                True,
+            )
+            assert 0 <= drawn.low <= drawn.accuracy <= drawn.high <= 1
+            assert 0.2 < drawn.unseen < 1
 
 
 @given(st.lists(st.integers(0, 5), min_size=12, max_size=60), st.integers(0, 9))
