@@ -60,7 +60,8 @@ def report(done: Done) -> dict[str, Any]:
 
 
 def result(report: dict[str, Any], adversary: str, stage: str) -> dict[str, Any]:
-    (found,) = [p for p in report["probes"] if (p["probe"], p["adversary"], p["stage"]) == ("linear", adversary, stage)]
+    asked = ("linear", adversary, stage, "raw")
+    (found,) = [p for p in report["probes"] if (p["probe"], p["adversary"], p["stage"], p["as"]) == asked]
     return found
 
 
