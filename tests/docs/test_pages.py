@@ -125,7 +125,7 @@ def keys_of(value: Any) -> set[str]:
 def test_every_key_of_a_report_and_of_an_artifact_is_documented(tmp_path: Path) -> None:
     session, bios = Session(tmp_path), "sample_data/bios-sample.npy sample_data/bios-sample.csv --attribute gender"
     words = "sample_data/glove-sample.txt sample_data/glove-sample-labels.csv"
-    kept = "--similarity simlex999 --neighbors king"
+    kept = "--similarity simlex999 --neighbors king --bias rnd,weat6 --as raw,int8"
     asked = "--task profession --sweep k=0:1 --repeats 2 --sample 100 --max-accuracy 0.1"
     for command in (
         f"salcli fit {bios} -o e.npz",
