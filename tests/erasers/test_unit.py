@@ -281,3 +281,13 @@ def test_a_damaged_artifact_is_refused(paths: tuple[str, str, Path]) -> None:
     with pytest.raises((FormatError, UsageError), match="gaps"):
         write_file(write_path, damaged, arrays)
     assert inspect(str(folder / "e.npz"), InspectOptions())["unit"] == header["unit"]
+
+
+@pytest.mark.parametrize("method", OPTIONS)
+def test_the_artifact_is_the_same_for_any_batches(method: str, paths: tuple[str, str, Path]) -> None:
+    x, y, folder = paths
+    for name, rows in (("one", None), ("other", 7)):
+        read, labels = ReadOptions(batch_rows=rows), LabelOptions(("g",))
+        options = FitOptions(method=method, parameters=OPTIONS[method], labels=labels, read=read)
+        fit(x, y, str(folder / f"{name}.npz"), options)
+    assert (folder / "one.npz").read_bytes() == (folder / "other.npz").read_bytes()
