@@ -168,6 +168,7 @@ def print_fit(output: str, header: dict[str, Any], singular_values: list[float])
         "eraser": output,
         "method": f"{header['method']}, {'centred' if header['is_centred'] else 'not centred'}{kept}",
         **_kernel_fields(header),
+        **_transport_fields(header),
         "removes": f"{header['k']} of {_n_dimensions(header)} dimensions ({how}; rank {header['rank']})",
         "singular values": _spectrum(singular_values, header["rank"]),
         "fitted rows": f"{header['rows']['n_fitted']:,}",
@@ -194,6 +195,30 @@ def _kernel_fields(header: dict[str, Any]) -> dict[str, str]:
         "kernel": f"{kernel['name']}{values and ', ' + values}",
         "landmarks": f"{landmarks['n']:,} rows of {header['d']} dimensions{exact}",
         "size": f"{header['n_bytes'] / 1e6:.3g} MB, training vectors included",
+    }
+
+
+def _transport_fields(header: dict[str, Any]) -> dict[str, str]:
+    """Say how far covariances are shrunk, what readers read of held-out rows for it, and what the map does not do."""
+    if "transport" not in header:
+        return {}
+    about = header["transport"]
+    chosen = {name: about[name] for name in ("shrinkage", "towards")}
+    found = {}
+    for trial in about["tried"]:
+        read = ", ".join(f"{name} {value:.3f}" for name, value in trial.items() if name not in chosen)
+        if trial.items() >= chosen.items():
+            found["held-out rows"] = (
+                f"{read} (balanced accuracy on {about['n_held_out']:,} fitted rows; 1 / classes: chance)"
+            )
+        elif trial.get("shrinkage") == 1:
+            found["means alone"] = read
+    shrunk = f"covariances shrunk {about['shrinkage']:g} towards {about['towards']}"
+    how = "chosen on held-out fitted rows" if about["tried"] else "as requested"
+    return {
+        "transport": f"{about['n_classes']} classes, {shrunk}, {how}",
+        **found,
+        "limits": "rows unlike the labelled ones hardly move; near neighbours still tell a class (evaluate's knn)",
     }
 
 

@@ -73,7 +73,8 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
     artifact = read_artifact(path)
     if options.projection is not None:
         if not isinstance(artifact.eraser, LinearEraser):
-            raise UsageError(f"`projection`: {path} erases features of a kernel: no d×d matrix does it")
+            what = "is a map for each class" if artifact.eraser.keeps_space else "erases features of a kernel"
+            raise UsageError(f"`projection`: {path} {what}: no d×d matrix does it")
         write_projection(options.projection, artifact.eraser)
     header = artifact.header
     return {
@@ -91,7 +92,7 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
             a["name"]: None if a["classes"] is None else dict(zip(a["classes"], a["counts"], strict=True))
             for a in header["attributes"]
         },
-        **{name: header[name] for name in ("kernel", "landmarks") if name in header},
+        **{name: header[name] for name in ("kernel", "landmarks", "transport") if name in header},
         "n_bytes": artifact.n_bytes,
         "fit": {name: header[name] for name in ("rows", "inputs", "versions")},
     }

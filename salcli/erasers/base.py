@@ -247,6 +247,7 @@ METHODS: Registry[Method] = Registry(
         "sal": "salcli.erasers.sal:METHOD",
         "leace": "salcli.erasers.leace:METHOD",
         "ksal": "salcli.erasers.ksal:METHOD",
+        "transport": "salcli.erasers.transport.method:METHOD",
     }
 )
 
@@ -268,6 +269,7 @@ ERASERS: Registry[type[Eraser]] = Registry(
         "linear": "salcli.erasers.linear:LinearEraser",
         "features": "salcli.erasers.kernel:FeatureEraser",
         "inner products": "salcli.erasers.kernel:KernelEraser",
+        "transport": "salcli.erasers.transport.eraser:TransportEraser",
     }
 )
 

@@ -82,8 +82,7 @@ class LinearEraser(Eraser):
     @property
     def rows_at_once(self) -> int | None:
         """Batches of how many rows are best: large beside what Python does for each, and in the cache when written."""
-        rows = _rows_of_block(self.d)
-        return max(1, BATCH_ELEMENTS // (rows * self.d)) * rows
+        return rows_at_once(self.d)
 
     @property
     def k(self) -> int:
@@ -137,7 +136,7 @@ class LinearEraser(Eraser):
             subtract_product(block, coordinates, left_t, times=strength)
             return block
 
-        return self._in_blocks(x, change, self._result(x, self.d, dtype, out))
+        return in_blocks(x, change, result_for(x, self.d, dtype, out))
 
     def reduce(
         self, x: NDArray[Any], *, dtype: DTypeLike | None = None, out: NDArray[Any] | None = None
@@ -171,7 +170,8 @@ class LinearEraser(Eraser):
             rest: Array = centred[:, self.k :] - tiled_product(centred, vt) @ rest_t
             return rest
 
-        return self._in_blocks(x, change, self._result(x, self.d - self.k, dtype, out))
+        require_rows(x, self.d)
+        return in_blocks(x, change, result_for(x, self.d - self.k, dtype, out))
 
     @cached_property
     def _factors(self) -> tuple[Array, Array, Array]:
@@ -239,35 +239,59 @@ class LinearEraser(Eraser):
         along = np.sqrt(np.mean(((rounded - self.mean) @ self.right) ** 2, axis=0)).max()
         return float(max(along, np.sqrt(np.mean((rounded - self(x, dtype=np.float64)) ** 2))))
 
-    def _result(self, x: NDArray[Any], width: int, dtype: DTypeLike | None, out: NDArray[Any] | None) -> NDArray[Any]:
-        require_rows(x, self.d)
-        kind = x.dtype if dtype is None else np.dtype(dtype)
-        if out is not None and out.dtype == kind and len(out) >= len(x) and out.shape[1:] == (width,):
-            return out[: len(x)]
-        # A long double has six bytes that no number is written to: what was in memory must not go into files.
-        return (np.zeros if kind.itemsize > 8 else np.empty)((len(x), width), kind)
 
-    def _in_blocks(self, x: NDArray[Any], change: Change, result: NDArray[Any]) -> NDArray[Any]:
-        """Return `result`, filled with rows changed block by block, all blocks of one size.
+def result_for(x: NDArray[Any], width: int, dtype: DTypeLike | None, out: NDArray[Any] | None) -> NDArray[Any]:
+    """Return memory `[n, width]` for the result of changing rows: that of `out` if it suffices.
 
-        So no row's digits depend on its batch.
-        """
-        rows = _rows_of_block(self.d)
-        block, spare = _scratch(rows, self.d)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for start in range(0, len(x), rows):
-                part, target = x[start : start + rows], result[start : start + rows]
-                np.copyto(block[: len(part)], part, casting="same_kind")
-                changed = change(block, spare)[: len(part)]
-                target[:] = changed
-                if not all_finite(target):
-                    row, column = (int(i) for i in np.argwhere(~np.isfinite(target))[0])
-                    value = changed[row, column]
-                    hint = "choose a wider `dtype`" if np.isfinite(value) else "scale the embeddings down"
-                    raise RowRangeError(
-                        start + row, f"dimension {column}: {value:.6g} does not fit {result.dtype}: {hint}"
-                    )
-        return result
+    Parameters
+    ----------
+    x : `[n, d]` the rows
+    width : of the result
+    dtype : of the result, default: x's
+    out : an earlier result, or x itself, that may be overwritten
+    """
+    kind = x.dtype if dtype is None else np.dtype(dtype)
+    if out is not None and out.dtype == kind and len(out) >= len(x) and out.shape[1:] == (width,):
+        return out[: len(x)]
+    # A long double has six bytes that no number is written to: what was in memory must not go into files.
+    return (np.zeros if kind.itemsize > 8 else np.empty)((len(x), width), kind)
+
+
+def in_blocks(x: NDArray[Any], change: Change, result: NDArray[Any]) -> NDArray[Any]:
+    """Return `result`, filled with rows changed block by block, all blocks of one size.
+
+    So no row's digits depend on its batch.
+
+    Parameters
+    ----------
+    x : `[n, d]`
+    change : of a block, with another one to work in; both are overwritten
+    result : memory `[n, d']`
+
+    Raises
+    ------
+    RowRangeError : a result that its dtype cannot hold, also of rows that hold NaN or Inf
+    """
+    rows, d = _rows_of_block(x.shape[1]), x.shape[1]
+    block, spare = _scratch(rows, d)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, len(x), rows):
+            part, target = x[start : start + rows], result[start : start + rows]
+            np.copyto(block[: len(part)], part, casting="same_kind")
+            changed = change(block, spare)[: len(part)]
+            target[:] = changed
+            if not all_finite(target):
+                row, column = (int(i) for i in np.argwhere(~np.isfinite(target))[0])
+                value = changed[row, column]
+                hint = "choose a wider `dtype`" if np.isfinite(value) else "scale the embeddings down"
+                raise RowRangeError(start + row, f"dimension {column}: {value:.6g} does not fit {result.dtype}: {hint}")
+    return result
+
+
+def rows_at_once(d: int) -> int:
+    """Return the rows of the best batches: large beside what Python does for each, and in the cache when written."""
+    rows = _rows_of_block(d)
+    return max(1, BATCH_ELEMENTS // (rows * d)) * rows
 
 
 def _rows_of_block(d: int) -> int:

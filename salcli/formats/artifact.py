@@ -252,6 +252,15 @@ ATTRIBUTE: dict[str, Check] = {
 }
 KERNEL: dict[str, Check] = {"name": lambda value: isinstance(value, str) and len(value) <= 40}
 KERNEL_VALUES: dict[str, Check] = {"gamma": _is_number, "degree": _is_count, "coef0": _is_number}
+TRANSPORT: dict[str, Check] = {
+    "shrinkage": _is_number,
+    "towards": _is_text,
+    "n_classes": _is_count,
+    "n_held_out": _is_count,
+    "tried": _is_list(
+        lambda trial: isinstance(trial, dict) and all(_is_number(v) or _is_text(v) for v in trial.values())
+    ),
+}
 LANDMARKS: dict[str, Check] = {"n": _is_count, "rule": _is_text}
 
 
@@ -295,6 +304,10 @@ def checked_header(path: str, text: str) -> dict[str, Any]:
         _require(path, "kernel", header["kernel"], KERNEL)
         used = PARAMETERS.get(header["kernel"]["name"], ())
         _require(path, "kernel", header["kernel"], {name: KERNEL_VALUES[name] for name in used})
+    if "transport" in header:
+        if not _is_record(header["transport"]):
+            raise FormatError(f"{path}: damaged artifact: its transport is not understood")
+        _require(path, "transport", header["transport"], TRANSPORT)
     return header
 
 
