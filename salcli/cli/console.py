@@ -218,6 +218,7 @@ def _transport_fields(header: dict[str, Any]) -> dict[str, str]:
     return {
         "transport": f"{about['n_classes']} classes, {shrunk}, {how}",
         **found,
+        **({"noise": f"{about['noise']:g}; apply needs --noise-key FILE"} if about["noise"] else {}),
         "limits": "rows unlike the labelled ones hardly move; near neighbours still tell a class (evaluate's knn)",
     }
 

@@ -30,6 +30,8 @@ class Eraser(Protocol):
     """The arrays that an artifact holds of it."""
     keeps_space: ClassVar[bool] = True
     """Whether rows stay in their own space: with strength 0 they do not change."""
+    needs_secret: ClassVar[bool] = False
+    """Whether it erases with a secret only, which is in no artifact (see `keyed`)."""
     least_dtype: ClassVar[type[np.floating[Any]]] = np.float16
     """The narrowest dtype that holds its rows well."""
 
@@ -136,6 +138,15 @@ class Eraser(Protocol):
         remedy : what needs less memory, as the message ends
         """
         return self
+
+    def keyed(self, secret: bytes) -> "Eraser":  # noqa: ARG002 (members use it)
+        """Return the eraser with the `secret` that it needs.
+
+        Raises
+        ------
+        UsageError : it needs none
+        """
+        raise UsageError("this eraser needs no secret")
 
     def by_inner_products(self) -> Any:
         """Return the same eraser by inner products (`KernelEraser`), or None without a kernel."""
@@ -270,6 +281,7 @@ ERASERS: Registry[type[Eraser]] = Registry(
         "features": "salcli.erasers.kernel:FeatureEraser",
         "inner products": "salcli.erasers.kernel:KernelEraser",
         "transport": "salcli.erasers.transport.eraser:TransportEraser",
+        "noisy transport": "salcli.erasers.transport.noise:NoisyTransportEraser",
     }
 )
 

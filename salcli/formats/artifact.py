@@ -255,6 +255,7 @@ KERNEL_VALUES: dict[str, Check] = {"gamma": _is_number, "degree": _is_count, "co
 TRANSPORT: dict[str, Check] = {
     "shrinkage": _is_number,
     "towards": _is_text,
+    "noise": _is_number,
     "n_classes": _is_count,
     "n_held_out": _is_count,
     "tried": _is_list(

@@ -190,3 +190,34 @@ def test_a_damaged_record_is_refused(folder: Path, tmp_path: Path, damage: Calla
 
     with pytest.raises(FormatError, match="transport"):
         checked_header("e.npz", json.dumps({**header, "transport": damage(header["transport"])}))
+
+
+def test_noise_is_the_same_for_the_same_row_and_the_secret_is_nowhere_else(folder: Path, tmp_path: Path) -> None:
+    eraser, key = fitted(folder, "noisy.npz", shrinkage=0.1, noise=0.4), tmp_path / "key"
+    x, paths = np.load(folder / "x.npy"), [tmp_path / f"{name}.npy" for name in "abc"]
+    with pytest.raises(UsageError, match="adds noise by a secret: give `noise_key=FILE`"):
+        apply(eraser, str(folder / "x.npy"), str(paths[0]), ApplyOptions())
+    with pytest.raises(UsageError, match="evaluate what that writes with `against=OUT`"):
+        read_by(folder, eraser)
+    assert not key.exists()
+    with pytest.warns(SalcliWarning, match="made a new secret"):
+        apply(eraser, str(folder / "x.npy"), str(paths[0]), ApplyOptions(noise_key=str(key)))
+    np.save(tmp_path / "part.npy", x[500:900].astype(np.float64))
+    read = ReadOptions(batch_rows=33)
+    apply(
+        eraser, str(tmp_path / "part.npy"), str(paths[1]), ApplyOptions(noise_key=str(key), read=read, dtype="float32")
+    )
+    first = np.load(paths[0])
+    np.testing.assert_array_equal(np.load(paths[1]), first[500:900])
+    with pytest.warns(SalcliWarning, match="made a new secret"):
+        apply(eraser, str(folder / "x.npy"), str(paths[2]), ApplyOptions(noise_key=str(tmp_path / "other")))
+    assert np.abs(np.load(paths[2]) - first).max() > 0.1
+    secret = bytes.fromhex(key.read_text())
+    for path in (*paths, Path(eraser)):
+        assert secret not in path.read_bytes()
+        assert secret.hex().encode() not in path.read_bytes()
+    with pytest.raises(UsageError, match="adds no noise: leave out `noise_key=FILE`"):
+        plain = fitted(folder, shrinkage=0.1)
+        apply(plain, str(folder / "x.npy"), str(tmp_path / "d.npy"), ApplyOptions(noise_key=str(key)))
+    with pytest.raises(UsageError, match="input"):
+        apply(eraser, str(folder / "x.npy"), str(key), ApplyOptions(noise_key=str(key)))

@@ -17,7 +17,7 @@ from salcli.streaming.engine import map_in_threads
 from salcli.streaming.progress import Progress
 
 CANDIDATES = (
-    *(Shrinkage(share, POOLED) for share in (1.0, 0.8, 0.6, 0.45, 0.3, 0.15)),
+    *(Shrinkage(share, POOLED) for share in (1.0, 0.6, 0.3)),
     *(Shrinkage(share, IDENTITY) for share in (0.6, 0.4, 0.2, 0.1, 0.05)),
 )
 """Gentle ones first, the first of which moves class means alone: of equals the first is taken."""

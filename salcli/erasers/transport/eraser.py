@@ -177,7 +177,9 @@ class TransportEraser(Eraser):
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what an artifact holds."""
         posterior = (self.posterior.weights, self.posterior.bias, np.array(self.posterior.certain))
-        return dict(zip(self.names, (self.mean, self.directions, self.centre, self.maps, *posterior), strict=True))
+        return dict(
+            zip(TransportEraser.names, (self.mean, self.directions, self.centre, self.maps, *posterior), strict=True)
+        )
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> Self:  # noqa: ARG003 (others use it)

@@ -20,6 +20,7 @@ from salcli.erasers.transport.gaussians import (
     posterior_of,
     transport_of,
 )
+from salcli.erasers.transport.noise import noisy
 from salcli.errors import LabelError, UsageError
 from salcli.linalg.class_moments import ClassMoments
 from salcli.options import Record, option
@@ -52,6 +53,13 @@ class TransportParameters(Record):
         metavar="T",
         help="pooled (the covariance within classes; default with `shrinkage`) or identity.",
         choices=(POOLED, IDENTITY),
+    )
+    noise: float = option(
+        0.0,
+        metavar="ν",
+        help="Share of the variance of moved rows that becomes noise by a secret (`noise_key` of apply), half of it in "
+        "all but 25 leading components; dear: it costs neighbours and the main task.",
+        bounds=(0, 1),
     )
     keep_mean: bool = option(
         False,
@@ -111,8 +119,11 @@ class TransportMethod:
         moments = moments.add(x, attribute.design(held))
         mean_step = fit_sal(moments.cross, keep_mean=parameters.keep_mean)
         eraser = _eraser(moments, x, codes, chosen, keep_mean=parameters.keep_mean)
+        if parameters.noise:
+            eraser = noisy(eraser, moments, parameters.noise)
         about = {
             **chosen.to_dict(),
+            "noise": parameters.noise,
             "n_classes": len(classes),
             "least_rows": int(moments.counts.min()),
             "gate": eraser.posterior.certain,
