@@ -18,10 +18,10 @@ from salcli.erasers.transport.eraser import Posterior, TransportEraser
 from salcli.erasers.transport.gaussians import (
     IDENTITY,
     LEAST_RIDGE,
+    ClassGaussians,
     Shrinkage,
     certain_lead,
     posterior_of,
-    transport_of,
 )
 from salcli.erasers.transport.readers import readings
 from salcli.errors import LabelError, ParameterError, RankError, RowRangeError, ShapeError, UsageError
@@ -42,10 +42,10 @@ def gaussians(n: int, d: int, c: int, seed: int = 0, shift: float = 1.0) -> tupl
 
 
 def fitted(x: Array, codes: Codes, share: float = 0.0, keep_mean: bool = False) -> TransportEraser:
+    """Fit without a gate."""
     moments = ClassMoments.of(x, np.eye(codes.max() + 1)[codes])
-    return transport_of(
-        moments, fit_sal(moments.cross, keep_mean=keep_mean).eraser, posterior_of(moments), Shrinkage(share)
-    )
+    found = ClassGaussians.of(moments, x, codes, keep_mean=keep_mean).transport(Shrinkage(share))
+    return replace(found, posterior=replace(found.posterior, certain=0.0))
 
 
 def exactly_known(eraser: TransportEraser, code: int) -> TransportEraser:
@@ -144,7 +144,8 @@ def test_the_gate_lets_rows_between_the_classes_stay() -> None:
     edge = (logits[:, 1] - logits[:, 0]) / lead
     assert_allclose(gated(x).sum(1), np.minimum(np.abs(edge), 1))
     middle = x.mean(0, keepdims=True)
-    eraser = transport_of(moments, fit_sal(moments.cross).eraser, gated, Shrinkage(0.0))
+    eraser = ClassGaussians.of(moments, x, codes).transport(Shrinkage(0.0))
+    assert eraser.posterior.certain == pytest.approx(lead)
     assert_allclose(eraser(middle), middle, atol=1e-2)
     assert certain_lead(posterior, x, 1 - codes) == 0  # where classes overlap, all rows move
     assert_allclose(posterior(x).sum(1), 1)
@@ -155,7 +156,8 @@ def test_shrunk_wholly_the_map_is_sal() -> None:
     moments = ClassMoments.of(x, np.eye(3)[codes])
     ridge_only = fitted(x, codes, share=1.0)
     scaled = ClassMoments(moments.cross, moments.scatters * 0 + moments.counts[:, None, None] * np.eye(5))
-    exact = transport_of(scaled, fit_sal(moments.cross).eraser, posterior_of(moments), Shrinkage(1.0, IDENTITY))
+    exact = ClassGaussians.of(scaled, x, codes).transport(Shrinkage(1.0, IDENTITY))
+    exact = replace(exact, posterior=posterior_of(moments))
     assert_allclose(exact(x), fit_sal(moments.cross).eraser(x), atol=1e-10)
     assert_allclose(ridge_only(x), fit_sal(moments.cross).eraser(x), atol=0.1)
 

@@ -1,12 +1,13 @@
 """From the moments of classes to a transport: mean step, shrunk covariances, their barycentre, and the posterior."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from salcli.erasers.linear import LinearEraser
+from salcli.erasers.sal import fit_sal
 from salcli.erasers.transport.eraser import Posterior, TransportEraser
 from salcli.errors import RankError
 from salcli.linalg.class_moments import ClassMoments
@@ -92,35 +93,61 @@ def certain_lead(posterior: Posterior, x: Array, codes: NDArray[np.int64]) -> fl
     return max(0.0, float(np.quantile(own - logits.max(axis=1), LEAST_CERTAIN)))
 
 
-def transport_of(
-    moments: ClassMoments, mean_step: LinearEraser, posterior: Posterior, shrinkage: Shrinkage
-) -> TransportEraser:
-    """Return the transport of class Gaussians to their barycentre, weighted by the shares of classes.
+@dataclass(frozen=True, eq=False)
+class ClassGaussians:
+    """What a transport is made of, but for shrinkage."""
 
-    Parameters
-    ----------
-    moments : of the fitted rows by class
-    mean_step : SAL of the same rows, which removes all differences of class means
-    posterior : of the classes
-    shrinkage : of their covariances
+    mean_step: LinearEraser
+    """SAL of the fitted rows, which removes all differences of class means."""
+    posterior: Posterior
+    rest: Array
+    """`[d, d − k]` orthonormal basis of what the mean step leaves."""
+    covariances: Array
+    """`[c, d − k, d − k]` of the classes there, of mean variance 1."""
+    shares: Array
+    """`[c]` of the rows, by class."""
+    centre: Array
+    """`[d]` mean of every class after the mean step."""
 
-    Raises
-    ------
-    RankError : covariances without an inverse
-    """
-    directions = mean_step.left
-    rest = np.linalg.qr(directions, mode="complete")[0][:, directions.shape[1] :]
-    shares = moments.counts / moments.n
-    maps = np.broadcast_to(np.eye(len(directions)), moments.scatters.shape).copy()
-    if rest.shape[1]:
-        covariances = rest.T @ moments.covariances() @ rest
-        size = float(np.trace(covariances, axis1=1, axis2=2).mean()) or 1.0
-        try:
-            inner, _ = maps_to_barycentre(shrinkage(covariances / size, shares), shares)
-        except np.linalg.LinAlgError as error:
-            raise RankError("covariances of classes have no inverse: give a larger `shrinkage`") from error
-        maps += rest @ (inner - np.eye(rest.shape[1])) @ rest.T
-    maps = (maps + maps.transpose(0, 2, 1)) / 2
-    middle = moments.cross.mean_x
-    centre = middle - directions @ (directions.T @ (middle - mean_step.mean))
-    return TransportEraser(mean_step.mean, directions, centre, maps, posterior)
+    @classmethod
+    def of(cls, moments: ClassMoments, x: NDArray[Any], codes: NDArray[np.int64], *, keep_mean: bool = False) -> Self:
+        """Return the Gaussians of some moments, and the posterior with its gate.
+
+        Parameters
+        ----------
+        moments : of the fitted rows by class
+        x : `[n, d]` labelled rows, by which the gate is set
+        codes : `[n]` class of each
+        keep_mean : see `fit_sal`
+
+        Raises
+        ------
+        RankError : rows do not covary with the labels, or do not vary within classes
+        """
+        mean_step, posterior = fit_sal(moments.cross, keep_mean=keep_mean).eraser, posterior_of(moments)
+        posterior = replace(posterior, certain=certain_lead(posterior, x.astype(np.float64), codes))
+        v, middle = mean_step.left, moments.cross.mean_x
+        rest = np.linalg.qr(v, mode="complete")[0][:, v.shape[1] :]
+        covariances = np.asarray(rest.T @ moments.covariances() @ rest, np.float64)
+        if rest.shape[1]:
+            covariances /= float(np.trace(covariances, axis1=1, axis2=2).mean() / rest.shape[1]) or 1.0
+        centre = middle - v @ (v.T @ (middle - mean_step.mean))
+        return cls(mean_step, posterior, rest, covariances, moments.counts / moments.n, centre)
+
+    def transport(self, shrinkage: Shrinkage) -> TransportEraser:
+        """Return the transport of the classes to their barycentre, with shrunk covariances.
+
+        Raises
+        ------
+        RankError : covariances without an inverse
+        """
+        rest, (c, d) = self.rest, (len(self.shares), len(self.centre))
+        maps = np.broadcast_to(np.eye(d), (c, d, d)).copy()
+        if rest.shape[1]:
+            try:
+                inner, _ = maps_to_barycentre(shrinkage(self.covariances, self.shares), self.shares)
+            except np.linalg.LinAlgError as error:
+                raise RankError("covariances of classes have no inverse: give a larger `shrinkage`") from error
+            maps += rest @ (inner - np.eye(rest.shape[1])) @ rest.T
+        maps = (maps + maps.transpose(0, 2, 1)) / 2
+        return TransportEraser(self.mean_step.mean, self.mean_step.left, self.centre, maps, self.posterior)

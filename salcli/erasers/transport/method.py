@@ -12,14 +12,7 @@ from salcli.erasers.base import Fit
 from salcli.erasers.sal import fit_sal
 from salcli.erasers.transport.choice import Trial, best_of, try_all
 from salcli.erasers.transport.eraser import TransportEraser
-from salcli.erasers.transport.gaussians import (
-    IDENTITY,
-    POOLED,
-    Shrinkage,
-    certain_lead,
-    posterior_of,
-    transport_of,
-)
+from salcli.erasers.transport.gaussians import IDENTITY, POOLED, ClassGaussians, Shrinkage
 from salcli.erasers.transport.noise import noisy
 from salcli.errors import LabelError, UsageError
 from salcli.linalg.class_moments import ClassMoments
@@ -31,7 +24,7 @@ from salcli.streaming.progress import Progress
 
 MOST_CLASSES = 64  # of several attributes together
 LEAST_ROWS = 0.1  # of a class, a dimension
-HELD_OUT, MOST_HELD_OUT = 1 / 3, 5_000  # rows by which shrinkage is chosen
+HELD_OUT, MOST_HELD_OUT = 1 / 3, 2_400  # rows by which shrinkage is chosen
 FEW_ROWS = 50  # a dimension: with fewer, estimation error leaves much to be read
 MATRICES = 5  # of [d, d] a class that are in memory at once
 JOINING = 32  # partitions are so large that few sums wait for `+`
@@ -117,8 +110,8 @@ class TransportMethod:
         else:
             chosen = Shrinkage(parameters.shrinkage, parameters.towards or POOLED)
         moments = moments.add(x, attribute.design(held))
-        mean_step = fit_sal(moments.cross, keep_mean=parameters.keep_mean)
-        eraser = _eraser(moments, x, codes, chosen, keep_mean=parameters.keep_mean)
+        mean_step = fit_sal(moments.cross)
+        eraser = ClassGaussians.of(moments, x, codes, keep_mean=parameters.keep_mean).transport(chosen)
         if parameters.noise:
             eraser = noisy(eraser, moments, parameters.noise)
         about = {
@@ -142,19 +135,11 @@ class TransportMethod:
 METHOD = TransportMethod()
 
 
-def _eraser(
-    moments: ClassMoments, x: NDArray[Any], codes: Index, shrinkage: Shrinkage, *, keep_mean: bool = False
-) -> TransportEraser:
-    """Return the map of some moments, gated by what the posterior says of labelled rows `x` `[n, d]`."""
-    posterior = posterior_of(moments)
-    posterior = replace(posterior, certain=certain_lead(posterior, x.astype(np.float64), codes))
-    return transport_of(moments, fit_sal(moments.cross, keep_mean=keep_mean).eraser, posterior, shrinkage)
-
-
 def _trials(moments: ClassMoments, x: NDArray[Any], codes: Index, progress: Progress) -> tuple[Trial, ...]:
     order = np.random.default_rng(0).permutation(len(x))
     x, codes = x[order], codes[order]
-    return try_all(lambda shrinkage: _eraser(moments, x, codes, shrinkage), x, codes, len(moments.counts), progress)
+    gaussians = ClassGaussians.of(moments, x, codes)
+    return try_all(gaussians.transport, x, codes, len(moments.counts), progress)
 
 
 def _with_one_attribute(labels: GuardedLabels) -> GuardedLabels:

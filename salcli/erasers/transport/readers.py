@@ -5,6 +5,8 @@ both halves of the rows are read by readers that were trained on the other half.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +14,28 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 Scores = Iterator[Array]
-GAMMAS, RIDGES = (0.25, 1.0, 4.0), (0.1, 1.0, 10.0)  # in units of 1 / d
-POOLED, IDENTITY = (0.0, 0.5), (0.01, 0.1, 0.3)
+GAMMAS, RIDGES = (0.25, 1.0, 4.0), (0.3, 3.0)  # γ in units of 1 / d
+POOLED, IDENTITY = (0.0, 0.5), (0.03, 0.2)
 NEIGHBOURS = (1, 7, 31)
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """Rows that a reader is trained on, and others whose class it reads."""
+
+    x: Array
+    """`[n, d]`"""
+    codes: Codes
+    n_classes: int
+    new: Array
+    """`[m, d]`"""
+    across: Array
+    """`[m, n]` squared distances of the new rows to the others."""
+
+    @cached_property
+    def shares(self) -> Array:
+        """`[c]` of the classes; scores are in units of them, so that classes weigh the same."""
+        return np.bincount(self.codes, minlength=self.n_classes) / len(self.codes)
 
 
 def readings(x: Array, codes: Codes, n_classes: int) -> dict[str, float]:
@@ -28,14 +49,14 @@ def readings(x: Array, codes: Codes, n_classes: int) -> dict[str, float]:
     """
     x = x - x.mean(axis=0)
     x *= np.sqrt(x.shape[1] / max(float(np.mean(np.einsum("ij,ij->i", x, x))), np.finfo(np.float64).tiny))
-    halves = [np.arange(start, len(x), 2) for start in (0, 1)]
+    half = len(x) // 2
+    x1, x2, codes1, codes2 = x[:half], x[half:], codes[:half], codes[half:]
+    across = _distances(x1, x2)
+    both = (Reading(x2, codes2, n_classes, x1, across), codes1), (Reading(x1, codes1, n_classes, x2, across.T), codes2)
     found = {}
     for name, read in READERS.items():
-        both = [
-            [_balanced(scores, codes[test]) for scores in read(x[train], codes[train], x[test], n_classes)]
-            for train, test in (halves, halves[::-1])
-        ]
-        found[name] = float(np.mean(both, axis=0).max())
+        right = [[_balanced(scores, true) for scores in read(reading)] for reading, true in both]
+        found[name] = float(np.mean(right, axis=0).max())
     return found
 
 
@@ -44,55 +65,59 @@ def _balanced(scores: Array, codes: Codes) -> float:
     return float(np.mean([is_right[codes == code].mean() for code in np.unique(codes)]))
 
 
-def _rbf(x: Array, codes: Codes, new: Array, n_classes: int) -> Scores:
+def _rbf(rows: Reading) -> Scores:
     """Yield the scores `[m, c]` of kernel ridge regressions on the classes, one a setting."""
-    targets = np.eye(n_classes)[codes]
-    shares = targets.mean(axis=0)
-    among, across = _distances(x, x), _distances(new, x)
+    from scipy.linalg import cho_factor, cho_solve
+
+    targets = np.eye(rows.n_classes)[rows.codes] - rows.shares
+    among = _distances(rows.x, rows.x)
     for gamma in GAMMAS:
-        gram, to_new = (np.exp(part * (-gamma / x.shape[1])) for part in (among, across))
+        gram, to_new = (np.exp(part * (-gamma / rows.x.shape[1])) for part in (among, rows.across))
         for ridge in RIDGES:
             gram.flat[:: len(gram) + 1] = 1 + ridge
-            yield (to_new @ np.linalg.solve(gram, targets - shares)) / shares + 1
+            factor = cho_factor(gram, lower=True, check_finite=False)
+            yield (to_new @ cho_solve(factor, targets, check_finite=False)) / rows.shares + 1
 
 
-def _quadratic(x: Array, codes: Codes, new: Array, n_classes: int) -> Scores:
+def _quadratic(rows: Reading) -> Scores:
     """Yield the log densities `[m, c]` of class Gaussians with shrunk covariances, one a setting."""
-    d = x.shape[1]
-    means = np.stack([x[codes == code].mean(axis=0) for code in range(n_classes)])
-    away = [x[codes == code] - mean for code, mean in enumerate(means)]
+    from scipy.linalg import solve_triangular
+
+    d = rows.x.shape[1]
+    means = np.stack([rows.x[rows.codes == code].mean(axis=0) for code in range(rows.n_classes)])
+    away = [rows.x[rows.codes == code] - mean for code, mean in enumerate(means)]
     covariances = np.stack([part.T @ part / len(part) for part in away])
-    pooled = np.tensordot(np.bincount(codes, minlength=n_classes) / len(codes), covariances, 1)
+    pooled = np.tensordot(rows.shares, covariances, 1)
     for share in POOLED:
         for ridge in IDENTITY:
-            scores = np.empty((len(new), n_classes))
+            scores = np.empty((len(rows.new), rows.n_classes))
             for code, covariance in enumerate(covariances):
                 shrunk = (1 - ridge) * ((1 - share) * covariance + share * pooled)
                 shrunk.flat[:: d + 1] += ridge * (float(np.trace(covariance)) / d or 1.0)
                 lower = np.linalg.cholesky(shrunk)
-                white = np.linalg.solve(lower, (new - means[code]).T)
+                white = solve_triangular(lower, (rows.new - means[code]).T, lower=True, check_finite=False)
                 scores[:, code] = -0.5 * np.einsum("ij,ij->j", white, white) - np.log(np.diag(lower)).sum()
             yield scores
 
 
-def _knn(x: Array, codes: Codes, new: Array, n_classes: int) -> Scores:
-    """Yield the votes `[m, c]` of the nearest rows, each class in units of its share, one a number of neighbours."""
-    distances = _distances(new, x)
-    most = min(max(NEIGHBOURS), len(x))
-    nearest = np.argpartition(distances, most - 1, axis=1)[:, :most]
-    order = np.argsort(np.take_along_axis(distances, nearest, axis=1), axis=1)
-    votes = np.eye(n_classes)[codes[np.take_along_axis(nearest, order, axis=1)]]
-    shares = np.bincount(codes, minlength=n_classes) / len(codes)
+def _knn(rows: Reading) -> Scores:
+    """Yield the votes `[m, c]` of the nearest rows, one a number of neighbours."""
+    most = min(max(NEIGHBOURS), len(rows.x))
+    nearest = np.argpartition(rows.across, most - 1, axis=1)[:, :most]
+    order = np.argsort(np.take_along_axis(rows.across, nearest, axis=1), axis=1)
+    votes = np.eye(rows.n_classes)[rows.codes[np.take_along_axis(nearest, order, axis=1)]]
     for k in NEIGHBOURS:
-        yield votes[:, :k].sum(axis=1) / shares
+        yield votes[:, :k].sum(axis=1) / rows.shares
 
 
 def _distances(x: Array, y: Array) -> Array:
     """Return the squared distances `[n, m]` of rows `x` `[n, d]` and `y` `[m, d]`."""
-    squares = np.einsum("ij,ij->i", x, x)[:, None] + np.einsum("ij,ij->i", y, y)
-    squares -= 2 * (x @ y.T)
-    distances: Array = np.maximum(squares, 0)
+    distances: Array = x @ y.T
+    distances *= -2
+    distances += np.einsum("ij,ij->i", x, x)[:, None]
+    distances += np.einsum("ij,ij->i", y, y)
+    distances.clip(0, out=distances)
     return distances
 
 
-READERS: dict[str, Callable[[Array, Codes, Array, int], Scores]] = {"rbf": _rbf, "quadratic": _quadratic, "knn": _knn}
+READERS: dict[str, Callable[[Reading], Scores]] = {"rbf": _rbf, "quadratic": _quadratic, "knn": _knn}
