@@ -1,4 +1,4 @@
-"""What a notebook or a pipeline uses: array functions over the same moments and methods as the command line."""
+"""The Python interface: functions of arrays, with the same moments and methods as the command line."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from salcli.data.labels import Attribute, GuardedLabels, smallest_code
 from salcli.data.source import ArrayReader, Source
 from salcli.erasers.artifact import read_artifact
 from salcli.erasers.base import Eraser, Fit, find_method, warn_of_doubts
-from salcli.errors import LabelError, ShapeError
+from salcli.errors import LabelError, ShapeError, UsageError
 from salcli.streaming.engine import current_engine, one_blas_thread
 from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Silent
@@ -21,6 +21,7 @@ def fit(
     *,
     method: str = "sal",
     numeric: bool = False,
+    task: ArrayLike | None = None,
     seed: int = 0,
     **parameters: Any,
 ) -> Fit[Eraser]:
@@ -32,7 +33,8 @@ def fit(
     y : `[n]` the guarded attribute: classes, or numbers if `numeric`; rows where it is None or NaN are not fitted
     method : a name that `salcli methods` lists
     numeric : whether y holds numbers instead of classes
-    seed : of every random choice
+    task : `[n]` classes of the main task, None where there is none, for methods that keep one
+    seed : of the random number generator
     parameters : of the method, as `salcli fit --method NAME --help` lists them
 
     Returns
@@ -44,6 +46,7 @@ def fit(
     ShapeError : x is no matrix of floats, or y has another length
     LabelError : y has one value only
     ParameterError : the method has no such value of a parameter
+    UsageError : the method keeps a main task and there is none, or the reverse
     RankError : the rows do not covary with y
 
     Examples
@@ -66,10 +69,12 @@ def fit(
     labels = GuardedLabels("y", (_attribute(values[is_labelled], is_numeric=numeric),), None)
     labels.require_variety()
     rows = LabelledSource.of(Source([ArrayReader(x)]), labels, np.flatnonzero(is_labelled))
+    of_task = None if task is None else _task(np.asarray(task, object), is_labelled)
+    if of_task is not None and not hasattr(found.Parameters(), "task"):
+        raise UsageError(f"`task`: method {method} keeps no main task")
+    known = found.Parameters(**parameters, **({} if of_task is None else {"task": of_task.name}))
     with one_blas_thread():
-        result = found.fit(
-            rows, found.Parameters(**parameters), task=None, seed=seed, engine=current_engine(), progress=Silent()
-        )
+        result = found.fit(rows, known, task=of_task, seed=seed, engine=current_engine(), progress=Silent())
     warn_of_doubts(result)
     return result
 
@@ -82,6 +87,18 @@ def load(path: str) -> Eraser:
     FormatError : it is no artifact, of another schema, or damaged
     """
     return read_artifact(path).eraser
+
+
+def _task(values: NDArray[Any], is_labelled: NDArray[np.bool_]) -> Attribute:
+    """Return the classes of the main task at the labelled rows; rows without one have the code −1."""
+    if values.shape != is_labelled.shape:
+        raise ShapeError(f"task {values.shape} is not [n] = [{len(is_labelled)}]")
+    chosen = values[is_labelled]
+    is_there = np.array([value is not None and value == value for value in chosen.tolist()], np.bool_)
+    names, codes = np.unique(chosen[is_there].astype(str), return_inverse=True)
+    found = np.full(len(chosen), -1, smallest_code(len(names)))
+    found[is_there] = codes
+    return Attribute("task", found, tuple(names.tolist()))
 
 
 def _attribute(values: NDArray[Any], *, is_numeric: bool) -> Attribute:

@@ -1,4 +1,4 @@
-"""The one family of errors a user can put right, their exit codes, and the one kind of warning.
+"""All errors that a user can correct, their exit codes, and the one kind of warning.
 
 Messages name parameters as Python writes them, in backquotes: `keys_file=FILE`, `by_row`. The command line shows the
 flags instead.
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 
 class SalcliError(Exception):
-    """Anything the user can put right. Shown as one line, never as a traceback."""
+    """An error that the user can correct. Shown as one line, without a traceback."""
 
     exit_code = 3  # 1 is kept for a failed gate, 2 for usage
 
@@ -49,15 +49,15 @@ class FormatError(SalcliError):
 
 
 class AlignmentError(SalcliError):
-    """Keys and labels do not meet: counts and the first three misses."""
+    """Labels and rows do not match: counts and the first three misses."""
 
 
 class LabelError(SalcliError):
-    """Labels that cannot guide an eraser: one class, two classes for one key, a missing column."""
+    """Labels that no eraser can be fitted to: one class, two classes for one key, a missing column."""
 
 
 class RankError(SalcliError):
-    """The cross-covariance does not carry the directions that were requested."""
+    """The rank of the cross-covariance is less than the number of directions that were requested."""
 
 
 class RangeError(SalcliError):
@@ -78,13 +78,13 @@ class NotEnoughMemory(SalcliError):  # noqa: N818 (as in MemoryError, the name s
 
 
 class OutputError(SalcliError):
-    """The output could not be written; what was there before still is."""
+    """The output could not be written; an earlier file in its place is unchanged."""
 
     exit_code = 4
 
 
 class SalcliWarning(UserWarning):
-    """Something the user should know, though the work goes on."""
+    """A warning to the user; the command continues."""
 
 
 def warn(message: str) -> None:
@@ -100,7 +100,7 @@ def first_line(error: BaseException) -> str:
 
 @contextmanager
 def located(path: str) -> Iterator[None]:
-    """Name the file `path` in errors of the block that have a row of some of its rows, or no place at all.
+    """Add the file `path` to errors in the block that name only a row or nothing.
 
     Raises
     ------

@@ -24,7 +24,7 @@ DEFAULT_FIT_SPLIT = "train"
 JUDGES = ("bounds", "point")
 DTYPES = ("float16", "float32", "float64")
 FORMAT_HELP = "npy, npz, h5, word2vec-text, glove or word2vec-bin"
-CHUNK_BYTES = 8 << 20  # big enough to hide what Python takes for each, small enough for a few on every thread
+CHUNK_BYTES = 8 << 20  # large beside Python's overhead for each chunk, small enough for a few on every thread
 WIDENED_CHUNK_BYTES = 16 << 20
 STREAMED_CHUNK_BYTES = 32 << 20  # of rows that are read in batches, through a small buffer
 BLOCK_ELEMENTS = 1 << 21  # in memory at once in a pass
@@ -40,7 +40,7 @@ class Option:
     """One sentence, with the unit."""
     metavar: str | None = None
     off: str | None = None
-    """The flag that says no, for a field that is true or false."""
+    """The flag that sets a bool field to False."""
     choices: tuple[str, ...] = ()
     bounds: tuple[float | None, float | None] = (None, None)
     """Least and greatest value, both allowed; None: no bound."""
@@ -56,7 +56,12 @@ class Option:
         return self.flags or ("--" + name.replace("_", "-"),)
 
     def read(self, name: str, text: Any) -> Any:
-        """Return the value of the field `name` for what the command line was given.
+        """Return the value of a field from the command line.
+
+        Parameters
+        ----------
+        name : of the field
+        text : as the command line has it; a list of texts if the option is repeatable
 
         Raises
         ------
@@ -75,11 +80,16 @@ class Option:
             raise ParameterError(name, text, str(error)) from None
 
     def check(self, name: str, value: Any) -> None:
-        """Check the value of the field `name`.
+        """Check the value of a field.
+
+        Parameters
+        ----------
+        name : of the field
+        value : of any type; of a tuple, every element is checked
 
         Raises
         ------
-        ParameterError : it is none of the choices, or out of bounds
+        ParameterError : it is not one of the choices, or out of bounds
         """
         least, most = self.bounds
         for one in value if isinstance(value, tuple) else () if value is None else (value,):
@@ -130,7 +140,7 @@ class Record:
 
 
 def _is_of(value: Any, hint: Any) -> bool:
-    """Return whether a value has the type of a field; an int is a float too, a bool is neither."""
+    """Return whether a value has the type of a field; an int is accepted for a float, a bool for neither."""
     if isinstance(hint, UnionType):
         return any(_is_of(value, one) for one in get_args(hint))
     if hint in (int, float):
@@ -143,13 +153,18 @@ def _seed() -> Any:
     return option(0, help="Of every random choice.", metavar="N", bounds=(0, 2**32 - 1))
 
 
+def _limits(help: str) -> Any:
+    """Return the option of a gate on attackers."""
+    return option((), help=help, metavar="[PROBE=]X", repeatable=True, parse=Limit.parse)
+
+
 def _listed(text: str) -> tuple[str, ...]:
     """Read names with commas between."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def block_rows(d: int, elements: int = BLOCK_ELEMENTS) -> int:
-    """Return the rows of a block of about `elements` numbers."""
+    """Return the number of rows of width `d` in a block of about `elements` numbers, at least 1."""
     return int(max(1, elements // max(1, d)))
 
 
@@ -161,7 +176,7 @@ def _float32() -> "np.dtype[Any]":
 
 @dataclass(frozen=True)
 class ReadOptions(Record):
-    """How to read an embedding file. The defaults find out everything."""
+    """How to read an embedding file. By default everything is detected."""
 
     format: str | None = option(
         None, help=f"Force the input's format: {FORMAT_HELP}; default: by content.", metavar="F"
@@ -188,15 +203,17 @@ class ReadOptions(Record):
     text_dtype: "np.dtype[Any]" = field(default_factory=_float32)
     """What text is parsed to (the parser reads float64 and rounds once, as gensim does)."""
     widened_bytes: int = 0
-    """Bytes that a row grows to on its way, if those are more than it has in the file."""
+    """Bytes of a row in memory, if they are more than in the file."""
     streamed_bytes: int = STREAMED_CHUNK_BYTES
     """Of a chunk whose rows can be read in batches, through a small buffer."""
     partition_elements: int | None = None
-    """Most numbers of a partition, which the last bits of a sum depend on; None: as `partition_rows` has it."""
+    """Most numbers of a partition, which the last bits of a sum depend on; None: see `partition_rows`."""
+    survey_bytes: int | None = None
+    """Bytes that are read at once to find rows of no fixed length; None: as the format has it."""
 
     @property
     def most_rows(self) -> int | None:
-        """Rows of a chunk as far as they do not depend on the file."""
+        """Largest number of rows of a chunk that is independent of the file; None: no limit."""
         if self.batch_rows is not None or not self.widened_bytes:
             return self.batch_rows
         return max(1, WIDENED_CHUNK_BYTES // self.widened_bytes)
@@ -204,7 +221,15 @@ class ReadOptions(Record):
     def rows_per_chunk(
         self, row_bytes: int, partition: int, multiple_of: int = 1, *, fills_buffers: bool = False
     ) -> int:
-        """Return the rows of a chunk: equal parts of a partition where possible; more where batches are cheap."""
+        """Return the number of rows of a chunk: a partition in equal parts where possible.
+
+        Parameters
+        ----------
+        row_bytes : bytes of a row in the file
+        partition : rows of a partition
+        multiple_of : the result is a multiple of it, except for `batch_rows`
+        fills_buffers : whether rows can be read in batches through a small buffer, so that chunks may be larger
+        """
         if self.batch_rows is not None:
             return self.batch_rows
         rows = max(1, (self.streamed_bytes if fills_buffers else CHUNK_BYTES) // max(1, row_bytes))
@@ -214,7 +239,7 @@ class ReadOptions(Record):
 
 @dataclass(frozen=True)
 class LabelOptions(Record):
-    """Which columns of a label CSV mean what. The defaults find out."""
+    """The meaning of the columns of a label CSV. By default it is detected."""
 
     attributes: tuple[str, ...] = option(
         (),
@@ -238,15 +263,22 @@ class LabelOptions(Record):
         text=True,
     )
     no_split: bool = option(False, help="Take no column as the split.")
+    groups: str | None = option(
+        None,
+        help="Column of groups (author, document), each of which lies in one part of a hold-out, of folds or of the "
+        "split.",
+        metavar="COL",
+        text=True,
+    )
     task: str | None = None
-    """A column of classes that is read along and not guarded: the main task."""
+    """A column of classes that is read too and not guarded: the main task."""
     implied_by: str | None = None
-    """The eraser that named those columns which no option did, for messages."""
+    """Path of the eraser that the other columns are taken from, for messages."""
     given: frozenset[str] = frozenset()
-    """The fields that did, if an eraser named others."""
+    """Fields that were set by options, where an eraser set others."""
 
     def named_by(self, name: str) -> str:
-        """Return what named the column of the field `name`: its option, or the eraser that was fitted with it."""
+        """Return where the column of the field `name` comes from, for messages: its option, or the eraser."""
         return f"`{name}`" if self.implied_by is None or name in self.given else f"{self.implied_by} was fitted with it"
 
     def __post_init__(self) -> None:
@@ -257,10 +289,17 @@ class LabelOptions(Record):
             raise UsageError(f"`no_split` and `split_column={self.split_column}` contradict each other: give one")
         if self.task is not None and self.task in (*self.attributes, *self.numeric):
             raise ParameterError("task", self.task, "that column is guarded; a main task is another one")
+        if self.groups is not None and self.groups in (*self.attributes, *self.numeric):
+            raise ParameterError("groups", self.groups, "that column is guarded; groups are in another one")
 
 
 def require_split(fit_split: str | None, *, has_splits: bool) -> None:
-    """Check that a part is named only where there are parts."""
+    """Check that `fit_split` names a part of the split only if the labels have a split column (`has_splits`).
+
+    Raises
+    ------
+    ParameterError : they have none
+    """
     if fit_split is not None and not has_splits:
         raise ParameterError("fit_split", fit_split, "there is no split column (`split_column` names one)")
 
@@ -284,8 +323,8 @@ class FitOptions(Record):
     hash_algorithm: str = option(
         HASH_ALGORITHMS[0],
         "--hash",
-        help="Of the embeddings, recorded in the eraser: by it evaluate tells another file. A large file is fitted "
-        "sooner than it is hashed: blake3 is several times as fast as sha256, none leaves it out.",
+        help="Hash of the embeddings that the eraser records, by which evaluate recognises the file. Hashing a large "
+        "file takes longer than the fit: blake3 is several times as fast as sha256, none leaves it out.",
         metavar="A",
         choices=(*HASH_ALGORITHMS, "none"),
     )
@@ -307,7 +346,16 @@ class FitOptions(Record):
             object.__setattr__(self, "hash_algorithm", meant)
 
     def rule(self, *, has_splits: bool) -> "SplitRule":
-        """Return which rows are fitted, now that it is known whether there is a split column."""
+        """Return the rule for the rows that are fitted.
+
+        Parameters
+        ----------
+        has_splits : whether the labels have a split column
+
+        Raises
+        ------
+        ParameterError : `fit_split` is set, and there is no split column
+        """
         from salcli.data.splits import SplitRule
 
         require_split(self.fit_split, has_splits=has_splits)
@@ -347,12 +395,12 @@ class ApplyOptions(Record):
     )
     drop: tuple[str, ...] = option(
         (),
-        help="What stands beside the matrix in an HDF5 or npz file and is to be left out (repeatable).",
+        help="Dataset beside the matrix in an HDF5 or npz file to leave out (repeatable).",
         metavar="DATASET",
         repeatable=True,
         text=True,
     )
-    only: bool = option(False, help="Leave out all that stands beside the matrix, its keys and --erase-also.")
+    only: bool = option(False, help="Leave out all datasets but the matrix, its keys and --erase-also.")
     read: ReadOptions = field(default_factory=ReadOptions)
 
     def __post_init__(self) -> None:
@@ -378,6 +426,14 @@ class ApplyOptions(Record):
         import numpy as np
 
         return None if self.dtype is None else np.dtype(self.dtype)
+
+
+def _parse_counts(text: str) -> tuple[int, ...]:
+    """Read whole numbers with commas between."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError("expected whole numbers with commas between, such as 1000,1000") from None
 
 
 def _parse_shares(text: str) -> tuple[float, ...]:
@@ -411,6 +467,13 @@ class LabelCommandOptions(Record):
         metavar="T,D,T",
         parse=_parse_shares,
     )
+    bands: tuple[int, ...] = option(
+        (),
+        help="Words behind those at each end, which belong to the parts band1, band2 …: never fitted, but attacked.",
+        metavar="N,…",
+        parse=_parse_counts,
+        bounds=(1, None),
+    )
     name: str = option("label", help="Name of the label column.", metavar="COL", text=True)
     with_scores: bool = option(False, "--scores", help="Add the score as a column.")
     read: ReadOptions = field(default_factory=ReadOptions)
@@ -428,6 +491,8 @@ class LabelCommandOptions(Record):
         ):
             why = "expected three shares, train,dev,test, that add up to more than 0 and at most 1"
             raise ParameterError("split", self.split, why)
+        if self.bands and not self.split:
+            raise UsageError("`bands` are parts of the split column: leave `split=none` out")
         taken = ("word", "key", "id", "token", "split", "score", "")
         if self.name.strip().lower() in taken or set(self.name) & set(",;\t\r\n"):
             raise UsageError(f"`name={self.name!r}`: that column would not be taken for labels: choose another name")
@@ -440,7 +505,7 @@ class LabelCommandOptions(Record):
 
 @dataclass(frozen=True)
 class InspectOptions(Record):
-    """What to look at."""
+    """What `inspect` shows."""
 
     labels: str | None = option(None, help="Also describe its join with a label CSV.", metavar="CSV")
     similarity: str | None = option(
@@ -455,24 +520,27 @@ class InspectOptions(Record):
 
 
 ADVERSARIES, POOLED = ("in-sample", "fresh"), "pooled"
+RAW = "raw"
+FORMS = (RAW, "unit", "float16", "int8", "binary")
+"""How rows are used: as they are, of length 1, rounded, quantized, or their signs."""
 REPORT_SUFFIXES = (".json", ".md", ".html", ".xml")
 MOST_STEPS = 1000
 
 
 @dataclass(frozen=True)
 class Limit:
-    """A gate that judges attackers: of one probe, or of all."""
+    """The limit of a gate on attackers: on one probe, or on all."""
 
     limit: float
     probe: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> "Limit":
-        """Read `X` or `PROBE=X`.
+        """Return the limit of a `text` `X` or `PROBE=X`.
 
         Raises
         ------
-        ValueError : there is no such probe, or X is no share
+        ValueError : X is not a number from 0 to 1
         """
         probe, equals, number = text.rpartition("=")
         try:
@@ -486,7 +554,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Values of one parameter along which everything is measured again."""
+    """Values of one parameter, for each of which everything is measured again."""
 
     parameter: str
     """k or strength."""
@@ -494,7 +562,9 @@ class Sweep:
 
     @classmethod
     def parse(cls, text: str) -> "Sweep":
-        """Read `k=0:30`, `k=0:30:5` or `strength=0:1:0.1`; the last value belongs to it if a step meets it.
+        """Return the sweep of a `text` such as `k=0:30`, `k=0:30:5` or `strength=0:1:0.1`.
+
+        The last value is included if it is a whole number of steps from the first.
 
         Raises
         ------
@@ -543,11 +613,20 @@ class EvaluateOptions(Record):
         metavar="P,…",
         parse=_listed,
     )
+    forms: tuple[str, ...] = option(
+        (RAW, "unit"),
+        "--as",
+        help="Attack the rows as they will be used: raw, unit (of length 1), float16, int8 (each column in "
+        "steps of its own), binary (signs). Gates judge all of them.",
+        metavar="F,…",
+        parse=_listed,
+        choices=FORMS,
+    )
     attacker_rows: int = option(
         10_000,
         "--attacker-rows",
         "--probe-rows",
-        help="Most rows that train an attacker; stated when it bites.",
+        help="Most training rows of an attacker; a note states when there are more.",
         metavar="N",
         bounds=(2, None),
     )
@@ -555,9 +634,12 @@ class EvaluateOptions(Record):
         True,
         "--learning-curve",
         off="--no-learning-curve",
-        help="Train the strongest attacker on fewer rows too, and say what ten times as many might read.",
+        help="Train the strongest attacker on fewer rows too, and extrapolate its accuracy to ten times as many.",
     )
-    quick: bool = option(False, help="One setting for each attacker, untuned: weak, so no gate on attackers passes.")
+    quick: bool = option(
+        False,
+        help="One setting for each attacker, untuned, and one form of the rows: weak, so no gate on attackers passes.",
+    )
     task: str | None = option(None, help="Column of the main task: accuracy and TPR gaps.", metavar="COL", text=True)
     similarity: tuple[str, ...] = option(
         (),
@@ -568,11 +650,29 @@ class EvaluateOptions(Record):
     neighbors: tuple[str, ...] = option(
         (), help="Words whose neighbours are shown before and after.", metavar="W,…", parse=_listed, text=True
     )
+    kept: bool = option(
+        True,
+        "--kept",
+        off="--no-kept",
+        help="Compare labelled rows with others: the nearest rows that stay, cosines, and what neighbours give away.",
+    )
+    bias: tuple[str, ...] = option(
+        (),
+        help="Bias tests before and after: weat1 to weat10, rnd, ripa, or a JSON file of word sets.",
+        metavar="TEST,…",
+        parse=_listed,
+    )
     sweep: Sweep | None = option(  # noqa: RUF009 (a classmethod's name misleads the linter)
         None, help="Measure along k=FROM:TO or strength=FROM:TO:STEP.", metavar="P=A:B[:S]", parse=Sweep.parse
     )
     repeats: int | None = option(None, help="Fit N times on few labels; mean and spread.", metavar="N")
     sample: int | None = option(None, help="Of `repeats`: rows of each fit, stratified.", metavar="M")
+    folds: int | None = option(
+        None,
+        help="Rows take turns as fit, attack and test, in N turns with a fit each: for small label files.",
+        metavar="N",
+        bounds=(3, None),
+    )
     reports: tuple[str, ...] = option(
         (),
         "--report",
@@ -586,28 +686,16 @@ class EvaluateOptions(Record):
         metavar="F",
         choices=tuple(suffix[1:] for suffix in REPORT_SUFFIXES),
     )
-    max_accuracy: tuple[Limit, ...] = option(
-        (),
-        help="Gate: exit 1 if any attacker reads more than this share right (repeatable).",
-        metavar="[PROBE=]X",
-        repeatable=True,
-        parse=Limit.parse,
+    max_accuracy: tuple[Limit, ...] = _limits(
+        "Gate: exit 1 if any attacker reads more than this share right (repeatable)."
     )
-    max_gain: tuple[Limit, ...] = option(
-        (),
-        help="Gate: exit 1 if any attacker reads more than this over the majority rate, or of balanced accuracy over "
-        "chance (repeatable).",
-        metavar="[PROBE=]X",
-        repeatable=True,
-        parse=Limit.parse,
+    max_gain: tuple[Limit, ...] = _limits(
+        "Gate: exit 1 if any attacker reads more than this over the majority rate, or of balanced accuracy over chance "
+        "(repeatable)."
     )
-    max_leak: tuple[Limit, ...] = option(
-        (),
-        help="Gate: exit 1 if any attacker's leak (0: nothing is read, 1: all, by accuracy, balanced accuracy and AUC) "
-        "is more (repeatable).",
-        metavar="[PROBE=]X",
-        repeatable=True,
-        parse=Limit.parse,
+    max_leak: tuple[Limit, ...] = _limits(
+        "Gate: exit 1 if any attacker's leak (0: nothing is read, 1: all, by accuracy, balanced accuracy and AUC) is "
+        "more (repeatable)."
     )
     baseline: str | None = option(
         None, help="JSON report of the release that leaks are compared with.", metavar="REPORT.json"
@@ -665,25 +753,42 @@ class EvaluateOptions(Record):
     )
     read: ReadOptions = field(default_factory=ReadOptions)
     seed: int = _seed()
+    neighbors_kept: bool = False
+    """Whether the share of the ten nearest rows that stay is measured, though neither a word nor a gate asks for it."""
 
     def format_of(self, report: str) -> str | None:
-        """Return the format of a report, json, md, html or xml: by its suffix, else as `report_format` says."""
+        """Return the format of the path `report`, json, md, html or xml: by its suffix, else `report_format`."""
         suffix = Path(report).suffix.lower()
         return suffix[1:] if suffix in REPORT_SUFFIXES else self.report_format
 
     @property
+    def attacked_forms(self) -> tuple[str, ...]:
+        """The forms of the rows that are attacked: the first alone where attackers are not tuned."""
+        return self.forms[:1] if self.quick else self.forms
+
+    @property
     def fits_again(self) -> bool:
-        """Whether erasers are fitted: to samples of the rows, or of another k."""
-        return self.repeats is not None or (self.sweep is not None and self.sweep.parameter == "k")
+        """Whether erasers are fitted again: on samples or folds of the rows, or with another k."""
+        of_k = self.sweep is not None and self.sweep.parameter == "k"
+        return self.repeats is not None or self.folds is not None or of_k
 
     def __post_init__(self) -> None:
-        for name in ("adversaries", "probes", "similarity", "neighbors", "reports"):
+        for name in ("adversaries", "probes", "forms", "similarity", "neighbors", "bias", "reports"):
             if (given := getattr(self, name)) is not None:
                 object.__setattr__(self, name, tuple(dict.fromkeys(given)))
         super().__post_init__()
         if not self.adversaries:
             raise ParameterError("adversaries", (), f"expected {', '.join(ADVERSARIES)} or {POOLED}")
+        if not self.forms:
+            raise ParameterError("forms", (), f"expected some of {', '.join(FORMS)}")
         self._require_companions()
+        self._require_folds()
+
+    def _require_folds(self) -> None:
+        if self.folds is not None and (self.sweep, self.repeats, self.against) != (None, None, None):
+            raise UsageError("`folds` fits an eraser in each turn: leave `sweep`, `repeats` and `against` out")
+        if self.folds is not None and (self.fit_split is not None or self.holdout):
+            raise UsageError("`folds` divides all labelled rows: leave `fit_split` and `holdout` out")
 
     def _require_companions(self) -> None:
         if (self.repeats is None) != (self.sample is None):
@@ -705,22 +810,82 @@ class EvaluateOptions(Record):
             raise UsageError("`min_similarity_kept` judges word similarity: give `similarity=SET`")
 
     def require_inputs(self, *, has_labels: bool, has_eraser: bool) -> None:
-        """Check that the inputs have what the options need.
+        """Check that the inputs suffice for the options.
+
+        Parameters
+        ----------
+        has_labels, has_eraser : whether LABELS and `eraser` were given
 
         Raises
         ------
         UsageError : it names the option and what it needs
         """
         if has_eraser and self.against is not None:
-            raise UsageError("`eraser` and `against` both say what comes after: give one")
-        if not has_labels and not (self.similarity or self.neighbors or self.min_neighbors_kept is not None):
-            raise UsageError("missing LABELS (only `similarity` and `neighbors` do without)")
+            raise UsageError("`eraser` and `against` exclude each other: give one")
+        needs_none = self.similarity or self.bias or self.neighbors or self.min_neighbors_kept is not None
+        if not (has_labels or needs_none):
+            raise UsageError("missing LABELS (only `similarity`, `bias` and `neighbors` do without)")
         if self.neighbors and not has_eraser and self.against is None:
             raise UsageError("`neighbors` compares before with after: give `eraser` or `against`")
         if (self.sweep is not None or self.repeats is not None) and not (has_eraser and has_labels):
             raise UsageError("`sweep` and `repeats` erase again and again: they need `eraser` and LABELS")
+        if self.folds is not None and not (has_eraser and has_labels):
+            raise UsageError("`folds` fits the method of an eraser again: it needs `eraser` and LABELS")
         if self.task is not None and not has_labels:
             raise UsageError("`task` is a column of LABELS: give them")
         for name in ("min_similarity_kept", "min_task_kept", "min_neighbors_kept"):
             if getattr(self, name) is not None and not has_eraser and self.against is None:
                 raise UsageError(f"`{name}` compares before with after: give `eraser` or `against`")
+
+
+WITHOUT = "without"
+"""Key of the metadata of a field that holds a record: names of options in it which the command does not have."""
+
+
+@dataclass(frozen=True)
+class CompareOptions(Record):
+    """What is compared, and how each candidate is evaluated."""
+
+    erasers: tuple[str, ...] = option(
+        (), "--eraser", help="Artifact that `fit` or `kfit` wrote (repeatable).", metavar="ERASER", repeatable=True
+    )
+    against: tuple[str, ...] = option(
+        (), help="A file with the same rows that another tool erased (repeatable).", metavar="OUT", repeatable=True
+    )
+    methods: tuple[str, ...] = option(
+        (),
+        "--method",
+        help="Method that is fitted first, with its default options and on the rows of the first eraser, else by the "
+        "split column or `holdout` (repeatable).",
+        metavar="M",
+        repeatable=True,
+    )
+    require: str = option(
+        "all",
+        help="all: exit 1 unless every candidate keeps all limits; any: unless at least one does.",
+        choices=("all", "any"),
+    )
+    overlap: bool = option(
+        True,
+        "--overlap",
+        off="--no-overlap",
+        help="Measure how many of the ten nearest rows stay; it takes the whole file into memory.",
+    )
+    evaluation: EvaluateOptions = field(
+        default_factory=EvaluateOptions, metadata={WITHOUT: ("against", "sweep", "repeats", "sample")}
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("erasers", "against", "methods"):
+            object.__setattr__(self, name, tuple(dict.fromkeys(getattr(self, name))))
+        super().__post_init__()
+        if len(self.erasers) + len(self.against) + len(self.methods) < 2:
+            raise UsageError(
+                "a comparison takes at least two candidates (`erasers`, `against`, `methods`); "
+                "`salcli evaluate` measures one"
+            )
+
+    @property
+    def seed(self) -> int:
+        """Of every random choice."""
+        return self.evaluation.seed

@@ -24,7 +24,7 @@ def rows(n: int = 500, d: int = 7) -> tuple[np.ndarray, np.ndarray]:
     ]
 
 
-@pytest.mark.parametrize("method", ["sal", "leace", "ksal"])
+@pytest.mark.parametrize("method", ["sal", "leace", "inlp", "ksal"])
 def test_arrays_are_fitted_to_the_same_bits_as_files(method: str, tmp_path: Path) -> None:
     x, y = rows()
     np.save(tmp_path / "x.npy", x)
@@ -58,7 +58,9 @@ def test_what_cannot_be_fitted_is_refused_in_pythons_words() -> None:
         salcli.fit(x, ["a"] * len(x))
     with pytest.raises(ParameterError, match="k = 0: at least one direction"):
         salcli.fit(x, y, k=0)
-    with pytest.raises(ParameterError, match="method = 'tox': expected one of sal, leace, ksal, transport"):
+    with pytest.raises(
+        ParameterError, match="method = 'tox': expected one of sal, leace, splince, inlp, ksal, transport"
+    ):
         salcli.fit(x, y, method="tox")
     with pytest.raises(AttributeError):
         salcli.nothing  # noqa: B018

@@ -15,11 +15,10 @@ from salcli.commands.apply import stream_through
 from salcli.data.join import LabelledRows
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.data.source import Chunk
-from salcli.erasers.base import Fit
-from salcli.erasers.leace import fit_leace
+from salcli.erasers.base import METHODS, Fit
 from salcli.erasers.sal import fit_sal
 from salcli.formats.registry import create, open_source
-from salcli.linalg.moments import CrossMoments, SecondMoments
+from salcli.linalg.moments import CrossMoments
 from salcli.options import ApplyOptions
 from salcli.streaming.engine import LOCAL, one_blas_thread, ordered_map
 from salcli.streaming.passes import LabelledSource, fold
@@ -44,11 +43,12 @@ class FitPass:
         with closing(open_source(str(self._path))) as source:
             return fold(LabelledSource(source, self._labels, self._chosen), CrossMoments, LOCAL, Silent())
 
-    def leace(self) -> Fit[Any]:
-        """Fit LEACE to the file."""
+    def method(self, name: str, task: Attribute | None = None, **parameters: Any) -> Fit[Any]:
+        """Fit a method to the file."""
+        method = METHODS[name]
         with closing(open_source(str(self._path))) as source, one_blas_thread():
-            rows = LabelledSource(source, self._labels, self._chosen)
-            return fit_leace(fold(rows, SecondMoments, LOCAL, Silent()))
+            rows, known = LabelledSource(source, self._labels, self._chosen), method.Parameters(**parameters)
+            return method.fit(rows, known, task=task, seed=0, engine=LOCAL, progress=Silent())
 
 
 def warm_up(path: Path, n: int) -> None:

@@ -14,12 +14,14 @@ from benchmarks.speed.bench import MISSING, Bench
 from benchmarks.speed.ours import FitPass, apply, fit_in_memory
 from benchmarks.speed.results import Row
 from benchmarks.speed.timing import Work, salcli
+from salcli.data.labels import Attribute
 from salcli.erasers.linear import LinearEraser
 from salcli.erasers.sal import fit_sal
 from salcli.streaming.engine import ordered_map
 
 Array = NDArray[Any]
 PAPER_ROWS, PAPER_D, MACHINES = 7_350, 300, 35
+INLP_ROUNDS = 3
 WHOLE_ROWS, WHOLE_D, CLASSES = 200_000, 768, (2, 30)
 COPIES = 4  # of the rows that a peer may hold at once: as they are, widened to float64, and on their way to a file
 AGREEMENT = 1e-5
@@ -75,8 +77,9 @@ def rows(bench: Bench) -> Iterator[Row]:
     for name, n, d, n_classes in shapes:
         yield from _fits(bench, name, *files.separated(n, d, n_classes))
     yield from _from_file(bench)
-    yield _leace(bench)
+    yield from _second_moments(bench)
     yield _inlp(bench)
+    yield _inlp_from_file(bench)
     yield from _applied(bench)
 
 
@@ -128,19 +131,25 @@ def _from_file(bench: Bench) -> Iterator[Row]:
     path.unlink()
 
 
-def _leace(bench: Bench) -> Row:
-    """Measure LEACE from a file against concept-erasure's fitter on the same rows in memory."""
+def _second_moments(bench: Bench) -> Iterator[Row]:
+    """Measure LEACE and SPLINCE from a file against concept-erasure's LEACE on the same rows in memory."""
     n, d = bench.sized(WHOLE_ROWS, 2000), WHOLE_D
     path = files.write_npy(bench.folder / "x.npy", n, d)
-    works: dict[str, Work] = {"ours": FitPass(path, n, 2).leace}
+    task = Attribute("task", np.arange(n) // 2 % 2, ("0", "1"))
+    ours = FitPass(path, n, 2)
+    works: dict[str, Work] = {
+        "LEACE": partial(ours.method, "leace"),
+        "SPLINCE": partial(ours.method, "splince", task, task="task"),
+    }
     if (peer := concept_erasure_leace(np.load(path), np.eye(2, dtype=np.float32)[np.arange(n) % 2])) is not None:
         works["peer"] = peer
     seconds = bench.timed(works, touches=COPIES * path.stat().st_size)
     path.unlink()
     note = "ours: from .npy, float64; the peer: rows in memory, float32, batches of 8,192 rows, threaded BLAS"
-    return Row.times("LEACE fit from .npy", "concept-erasure, LeaceFitter", seconds["ours"], seconds.get("peer"),
-                     section="peers", size=files.size_of(n, d), target=WINS,
-                     note=MISSING if peer is None else note)  # fmt: skip
+    for name, about in (("LEACE", note), ("SPLINCE", f"{note}; it knows no task, so ours does more")):
+        yield Row.times(f"{name} fit from .npy", "concept-erasure, LeaceFitter", seconds[name], seconds.get("peer"),
+                        section="peers", size=files.size_of(n, d), target=WINS,
+                        note=MISSING if peer is None else about)  # fmt: skip
 
 
 def concept_erasure_leace(x: Array, z: Array) -> Work | None:
@@ -180,6 +189,37 @@ def _inlp(bench: Bench) -> Row:
         "SAL fit in memory", f"INLP, {n_machines} linear SVMs", seconds["ours"], seconds["inlp"],
         section="peers", size=files.size_of(n, PAPER_D), target=WINS, note="paper: 0.03 s against 50 s",
     )  # fmt: skip
+
+
+def _inlp_from_file(bench: Bench) -> Row:
+    """Measure INLP from a file against the recipe on the same rows in memory, for as many rounds."""
+    n, d = bench.sized(WHOLE_ROWS, 2000), WHOLE_D
+    path = bench.folder / "x.npy"
+    x, codes = several_rounds(n, d)
+    np.save(path, x)
+    files.settle(path)
+    ours = partial(FitPass(path, n, 2).method, "inlp", rounds=INLP_ROUNDS, training_rows=n)
+    found = ours().header["inlp"]
+    if found["n_rounds"] != INLP_ROUNDS:
+        raise AssertionError(f"inlp ended after {found['n_rounds']} of {INLP_ROUNDS} rounds")
+    works: dict[str, Work] = {"ours": ours, "recipe": partial(inlp, x, codes, INLP_ROUNDS)}
+    seconds = bench.timed(works, touches=COPIES * x.nbytes)
+    path.unlink()
+    return Row.times(
+        "INLP fit from .npy", f"the recipe with scikit-learn's LinearSVC, {INLP_ROUNDS} rounds",
+        seconds["ours"], seconds["recipe"], section="peers", size=files.size_of(n, d), target=WINS,
+        note="ours: trained on three quarters of the rows, judged on the others after every round and at the end",
+    )  # fmt: skip
+
+
+def several_rounds(n: int, d: int) -> tuple[Array, Array]:
+    """Return rows `[n, d]` that a linear classifier reads for several rounds, and their two classes.
+
+    Columns differ in their spread, so that normals are not differences of means.
+    """
+    rng, codes = np.random.default_rng(1), files.codes_of(n, 2)
+    x = rng.standard_normal((n, d), dtype=np.float32) * np.geomspace(0.1, 3, d, dtype=np.float32)
+    return x + codes[:, None] * (0.15 * rng.standard_normal(d, dtype=np.float32)), codes
 
 
 def _applied(bench: Bench) -> Iterator[Row]:

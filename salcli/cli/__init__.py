@@ -1,1 +1,1 @@
-"""The only layer that talks: options in, results on stdout, everything else on stderr."""
+"""The only layer that prints: results on stdout, everything else on stderr."""

@@ -25,7 +25,7 @@ OUR_BUG, INTERRUPTED, TERMINATED, PIPE_CLOSED = 70, 130, 143, 141
 
 
 class ReportingGroup(TyperGroup):
-    """Turns what the user can put right into one line and an exit code, in one place."""
+    """Reports errors that the user can correct as one line and an exit code, in one place."""
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
         """Parse the command line; `--help` and `--version` print here already."""
@@ -38,7 +38,7 @@ class ReportingGroup(TyperGroup):
             raise _refused(error) from error
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command."""
+        """Run the command of `ctx`; an error of the user's becomes one line on stderr and an exit code."""
         from salcli.cli import console
 
         console.show_warnings()
@@ -88,7 +88,7 @@ for command in COMMANDS:
 
 
 def _use_utf8() -> None:
-    """Write UTF-8 whatever the locale, and spell out what cannot be encoded rather than fail."""
+    """Set the encoding of stdout and stderr to UTF-8 in any locale, with escapes for what cannot be encoded."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
@@ -100,9 +100,9 @@ def _close_stdout() -> None:
 
 
 def _refused(error: OSError) -> BaseException:
-    """Say what becomes of a refusal to write: files are spoken of where they are written, so it was stdout that failed.
+    """Return the exit that an OSError leads to: of stdout, as errors of files are reported where they are written.
 
-    The error itself is our bug, if it is none of these.
+    Any other error is our bug and returned itself.
     """
     from salcli.cli import console
 
@@ -116,7 +116,7 @@ def _refused(error: OSError) -> BaseException:
 
 
 def _open_closed_streams() -> None:
-    """Point streams that the caller has closed at nothing: files of ours would get their numbers."""
+    """Open closed standard streams on /dev/null: files opened later would get their descriptors."""
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is None:
             handle = os.open(os.devnull, os.O_RDWR)
@@ -131,7 +131,7 @@ def _terminate(*_: object) -> None:
 
 
 def main() -> None:
-    """Run the command line; what is half written is cleaned up on SIGTERM too."""
+    """Run the command line; SIGTERM raises SystemExit, so that temporary files are removed."""
     _open_closed_streams()
     signal.signal(signal.SIGTERM, _terminate)
     _use_utf8()

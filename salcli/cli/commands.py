@@ -5,57 +5,53 @@ A command imports what it runs when it runs, so that `salcli --help` answers at 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from salcli.cli.help import HELP_FLAGS, GroupedCommand
 from salcli.cli.options import expanded, flags_of, in_flags
 from salcli.errors import UsageError
-from salcli.options import ApplyOptions, EvaluateOptions, FitOptions, InspectOptions, LabelCommandOptions, options_of
+from salcli.options import (
+    ApplyOptions,
+    CompareOptions,
+    EvaluateOptions,
+    FitOptions,
+    InspectOptions,
+    LabelCommandOptions,
+    options_of,
+)
+
+if TYPE_CHECKING:
+    from salcli.evaluation.comparison import Comparison
+    from salcli.evaluation.report import Report
 
 GATE_FAILED = 1
 STDOUT = "-"
 
 
 def _dash_for_stdout(path: str | None) -> str | None:
-    """Return `-` for `/dev/stdout` and what else names stdout."""
+    """Return `-` for `/dev/stdout` and other names of stdout, else the path."""
     from salcli.formats.atomic import is_stdout
 
     return STDOUT if path is not None and is_stdout(path) else path
 
 
+def _output(help: str, metavar: str = "FILE") -> Any:
+    return typer.Option("-o", "--output", metavar=metavar, help=help, show_default=False, callback=_dash_for_stdout)
+
+
 Embeddings = Annotated[str, typer.Argument(metavar="EMBEDDINGS", help="Embedding file; `-`: text vectors on stdin.")]
 Labels = Annotated[str, typer.Argument(metavar="LABELS", help="Label CSV.")]
 Eraser = Annotated[str, typer.Argument(metavar="ERASER", help="Artifact that `fit` or `kfit` wrote.")]
-Output = Annotated[
-    str,
-    typer.Option(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="Written whole or not at all.",
-        show_default=False,
-        callback=_dash_for_stdout,
-    ),
-]
+Output = Annotated[str, _output("Written whole or not at all.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no summary; warnings and errors stay.")]
 
 
 def label(
     embeddings: Embeddings,
-    output: Annotated[
-        str,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="Written whole or not at all; `-`: stdout.",
-            show_default=False,
-            callback=_dash_for_stdout,
-        ),
-    ],
+    output: Annotated[str, _output("Written whole or not at all; `-`: stdout.")],
     options: LabelCommandOptions,
     json: Json = False,
     quiet: Quiet = False,
@@ -65,11 +61,11 @@ def label(
     from salcli.commands import label as command
 
     _require_one_use_of_stdout(output, is_json=json)
-    made = command.label(embeddings, output, options)
+    summary = command.label(embeddings, output, options)
     if json:
-        console.print_json({"schema": "salcli.label/1", **made.to_dict()})
+        console.print_json({"schema": "salcli.label/1", **summary.to_dict()})
     elif not quiet and output != STDOUT:
-        console.print_fields(made.lines())
+        console.print_fields(summary.lines())
 
 
 def fit(
@@ -84,8 +80,10 @@ def fit(
     from salcli.cli import console
     from salcli.commands import fit as command
 
-    made = command.fit(embeddings, labels, output, options, console.ConsoleProgress(is_quiet=quiet))
-    console.show_fit(output, made.header, made.singular_values.tolist(), made.n_bytes, is_json=json, is_quiet=quiet)
+    fitted = command.fit(embeddings, labels, output, options, console.ConsoleProgress(is_quiet=quiet))
+    console.show_fit(
+        output, fitted.header, fitted.singular_values.tolist(), fitted.n_bytes, is_json=json, is_quiet=quiet
+    )
 
 
 def kfit(
@@ -127,14 +125,7 @@ def apply(
     options: ApplyOptions,
     output: Annotated[
         str | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="OUT",
-            help="Written whole or not at all; `-`: text on stdout. Its suffix chooses the format.",
-            show_default=False,
-            callback=_dash_for_stdout,
-        ),
+        _output("Written whole or not at all; `-`: text on stdout. Its suffix chooses the format.", "OUT"),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -144,14 +135,19 @@ def apply(
     from salcli.commands import apply as command
 
     _require_one_use_of_stdout(output, is_json=json)
-    done = command.apply(eraser, embeddings, output, options, console.ConsoleProgress(is_quiet=quiet))
-    fields = {"output": done.output, "format": done.format, "n": done.n, "d": done.d, "dtype": done.dtype}
+    written = command.apply(eraser, embeddings, output, options, console.ConsoleProgress(is_quiet=quiet))
+    fields = {
+        "output": written.output,
+        "format": written.format,
+        "n": written.n,
+        "d": written.d,
+        "dtype": written.dtype,
+    }
     if json:
         console.print_json({"schema": "salcli.apply/1", **fields})
-    elif not quiet and done.output != STDOUT:
-        console.print_fields(
-            {"wrote": done.output, "rows": f"{done.n:,} of {done.d} dimensions, {done.dtype}, {done.format}"}
-        )
+    elif not quiet and written.output != STDOUT:
+        rows = f"{written.n:,} of {written.d} dimensions, {written.dtype}, {written.format}"
+        console.print_fields({"wrote": written.output, "rows": rows})
 
 
 def evaluate(
@@ -161,7 +157,7 @@ def evaluate(
     labels: Annotated[
         str | None,
         typer.Argument(
-            metavar="[LABELS]", help="Label CSV; --similarity and --neighbors do without.", show_default=False
+            metavar="[LABELS]", help="Label CSV; --similarity, --bias and --neighbors do without.", show_default=False
         ),
     ] = None,
     eraser: Annotated[
@@ -182,16 +178,41 @@ def evaluate(
     from salcli.commands import evaluate as command
 
     progress = console.ConsoleProgress(is_quiet=quiet)
-    made = command.evaluate(embeddings, labels, eraser, options, progress, in_flags, command_line(context))
-    if json:
+    report = command.evaluate(embeddings, labels, eraser, options, progress, in_flags, command_line(context))
+    _show_evaluation(report, is_json=json)
+
+
+def compare(
+    context: typer.Context,
+    embeddings: Embeddings,
+    labels: Labels,
+    options: CompareOptions,
+    json: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress; figures, warnings and errors stay.")] = False,
+) -> None:
+    """Compare erasers on the same rows, by the same attackers: what each leaves, and what it keeps."""
+    from salcli.cli import console
+    from salcli.cli.command_line import command_line
+    from salcli.commands import compare as command
+
+    progress = console.ConsoleProgress(is_quiet=quiet)
+    report = command.compare(embeddings, labels, options, progress, in_flags, command_line(context))
+    _show_evaluation(report, is_json=json)
+
+
+def _show_evaluation(report: "Report | Comparison", *, is_json: bool) -> None:
+    """Print a report, and exit with 1 if its gates keep the release back."""
+    from salcli.cli import console
+
+    if is_json:
         from salcli.evaluation.report import to_json
 
-        console.print_json(to_json(made))
+        console.print_json(to_json(report))
     else:
         from salcli.render.terminal import terminal
 
-        print(terminal(made, console.results(), with_notes=False), end="")
-    if made.is_refused:
+        print(terminal(report, console.results(), with_notes=False), end="")
+    if report.is_refused:
         raise typer.Exit(GATE_FAILED)
 
 
@@ -209,7 +230,7 @@ def inspect(
 
 
 def _require_one_use_of_stdout(output: str | None, *, is_json: bool) -> None:
-    """Check that --json does not stand beside `-o -`: both would fill stdout."""
+    """Check that --json and `-o -` are not combined: both write to stdout."""
     if output == STDOUT and is_json:
         raise UsageError(f"--json and -o {output} both write to stdout: choose one")
 
@@ -225,9 +246,9 @@ class Command:
     """Those that are not the record's."""
 
     def register(self, app: typer.Typer) -> None:
-        """Add the command to an application."""
+        """Add the command to the typer application `app`."""
         short = (self.run.__doc__ or "").partition("\n")[0]  # whole: it would be cut to one line
-        cls = _EvaluateCommand if self.record is EvaluateOptions else GroupedCommand
+        cls = _EvaluateCommand if self.record in (EvaluateOptions, CompareOptions) else GroupedCommand
         cls = _by_method(self) if self.record is FitOptions else cls
         app.command(self.run.__name__, cls=cls, short_help=short, context_settings=HELP_FLAGS)(self.expanded())
 
@@ -246,13 +267,14 @@ COMMANDS = (
     Command(methods),
     Command(apply, ApplyOptions),
     Command(evaluate, EvaluateOptions),
+    Command(compare, CompareOptions),
     Command(inspect, InspectOptions),
 )
 
 
 class _EvaluateCommand(GroupedCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the command line; an eraser that is given as `apply` takes it gets a hint."""
+        """Parse the command line; an extra argument is refused with a hint at --eraser and --against."""
         try:
             return super().parse_args(ctx, args)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""What a shell completes after an option: the values it allows, methods and formats."""
+"""Completion of option values in a shell: choices, methods, formats, attackers."""
 
 from collections.abc import Callable, Iterable
 
@@ -23,6 +23,12 @@ def _attackers() -> Iterable[str]:
     return ATTACKERS
 
 
+def _bias_tests() -> Iterable[str]:
+    from salcli.formats.word_sets import built_in_names
+
+    return built_in_names()
+
+
 def _gold_sets() -> Iterable[str]:
     from salcli.formats.gold_sets import BUILT_IN
 
@@ -31,6 +37,7 @@ def _gold_sets() -> Iterable[str]:
 
 VALUES: dict[str, Callable[[], Iterable[str]]] = {
     "method": _methods,
+    "methods": _methods,
     "format": _formats,
     "output_format": _formats,
     "dtype": lambda: DTYPES,
@@ -38,20 +45,31 @@ VALUES: dict[str, Callable[[], Iterable[str]]] = {
     "max_accuracy": lambda: (f"{name}=" for name in _attackers()),
     "max_gain": lambda: (f"{name}=" for name in _attackers()),
     "similarity": _gold_sets,
+    "bias": _bias_tests,
     "sweep": lambda: ("k=", "strength="),
 }
 """By the name of the field, where its option does not list them."""
 
 
 def completion(name: str, option: Option) -> Callable[[str], list[str]] | None:
-    """Return what completes the value of the field `name`; None: the shell completes files."""
+    """Return the function that completes the value of an option.
+
+    Parameters
+    ----------
+    name : of the option's field
+    option : whose choices are completed where `VALUES` has no other values
+
+    Returns
+    -------
+    values for what was typed so far; None: the shell completes files
+    """
     values = VALUES.get(name, (lambda: option.choices) if option.choices else None)
     if values is None:
         return None
     is_list = option.parse is not None and (option.metavar or "").endswith(",…")
 
     def completed(incomplete: str) -> list[str]:
-        """Return the values that begin as what is typed; of a list, as its last part."""
+        """Return the values that begin with `incomplete`, or with the last part of a comma-separated list."""
         before, comma, begun = incomplete.rpartition(",") if is_list else ("", "", incomplete)
         taken = before.split(",")
         return [before + comma + value for value in values() if value.startswith(begun) and value not in taken]

@@ -1,4 +1,4 @@
-"""Two consoles (results on stdout, talk on stderr), progress, and records as tables or JSON."""
+"""Two consoles (results on stdout, messages on stderr), progress, and records as tables or JSON."""
 
 import json
 import sys
@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
+from salcli.cli.fitted import found_fields, rule_of_k
 from salcli.cli.options import in_flags
 from salcli.errors import SalcliWarning
 from salcli.evaluation.text import visible as plain
 
-if TYPE_CHECKING:  # rich takes tens of milliseconds, and a quiet command has no use for it
+if TYPE_CHECKING:  # importing rich takes tens of milliseconds, which quiet commands save
     from rich.console import Console
 
 MAX_SHOWN = 2_000
@@ -19,13 +20,13 @@ MAX_KEY = 80
 LEAST_VALUE = 20  # columns of a value on a very narrow terminal
 
 
-def talk() -> "Console":
-    """Open the console for progress, warnings and errors."""
+def messages() -> "Console":
+    """Return the console for progress, warnings and errors."""
     return _console(stderr=True, soft_wrap=True)
 
 
 def results() -> "Console":
-    """Open the console for results; piped, its lines are as long as they need to be."""
+    """Return the console for results; in a pipe, long lines are not broken."""
     return _console(width=None if sys.stdout.isatty() else 200)
 
 
@@ -34,15 +35,15 @@ def _console(**options: Any) -> "Console":
 
     class PipeConsole(Console):
         def on_broken_pipe(self) -> NoReturn:
-            """Leave a closed pipe to the one place that handles it (rich would exit 1, our failed gate)."""
+            """Raise BrokenPipeError, which `ReportingGroup` handles (rich would exit with 1, a failed gate)."""
             raise BrokenPipeError
 
     return PipeConsole(highlight=False, markup=False, emoji=False, **options)
 
 
 def show_warnings() -> None:
-    """Show our warnings as one line on stderr, none of them twice: a file may be read again for another purpose."""
-    usual, said = warnings.showwarning, set[str]()
+    """Show salcli's warnings as one line each on stderr, each message once: files may be read several times."""
+    usual, shown = warnings.showwarning, set[str]()
 
     def show(
         message: Warning | str,
@@ -53,9 +54,9 @@ def show_warnings() -> None:
         line: str | None = None,
     ) -> None:
         if issubclass(category, SalcliWarning):
-            if str(message) not in said:
-                said.add(str(message))
-                _say("warning:", "yellow", in_flags(str(message)))
+            if str(message) not in shown:
+                shown.add(str(message))
+                _print_message("warning:", "yellow", in_flags(str(message)))
         else:
             usual(message, category, filename, lineno, file, line)
 
@@ -64,21 +65,21 @@ def show_warnings() -> None:
 
 
 def show_error(message: str) -> None:
-    """Show an error as one line on stderr."""
-    _say("error:", "bold red", message)
+    """Print the error `message` as one line on stderr."""
+    _print_message("error:", "bold red", message)
 
 
-def _say(what: str, style: str, message: str) -> None:
-    """Print one line, of a length that a reader may bear: what it quotes is as long as a file says."""
+def _print_message(kind: str, style: str, message: str) -> None:
+    """Print one line of at most `MAX_SHOWN` characters: strings quoted from files may be of any length."""
     from rich.text import Text
 
     text = plain(message)
     text = text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 200]}…{text[-199:]}"
-    talk().print(Text.assemble((what, style), " ", text))
+    messages().print(Text.assemble((kind, style), " ", text))
 
 
 def print_json(record: dict[str, Any]) -> None:
-    """Print one JSON object: sorted keys, full-precision numbers, ASCII."""
+    """Print `record` as one JSON object: sorted keys, full-precision numbers, ASCII."""
     print(json.dumps(record, sort_keys=True, allow_nan=False))
 
 
@@ -90,7 +91,7 @@ class ConsoleProgress:
 
     @contextmanager
     def stage(self, name: str, total: int, unit: str = "rows") -> Iterator[Callable[[int], None]]:
-        """Open a stage of `total` units."""
+        """Show a stage of work (see `Progress.stage`)."""
         if self._is_quiet:
             yield lambda _: None
         elif not sys.stderr.isatty():
@@ -101,31 +102,38 @@ class ConsoleProgress:
             from rich.text import Text
 
             class Rate(ProgressColumn):
-                """What is done, and how much of it a second."""
+                """Units done, and units per second."""
 
                 def render(self, task: Task) -> Text:
                     """Return the text for a state of the bar."""
                     return Text(rate_text(int(task.completed), total, unit, task.finished_speed or task.speed))
 
             columns = (TextColumn("{task.description}"), BarColumn(), Rate(), TimeRemainingColumn(), TextColumn("left"))
-            with Progress(*columns, console=talk(), transient=True) as bar:
+            with Progress(*columns, console=messages(), transient=True) as bar:
                 task = bar.add_task(name, total=total)
                 yield lambda n: bar.advance(task, n)
 
     def say(self, message: str) -> None:
-        """Print a line."""
+        """Print the line `message`, unless quiet."""
         if not self._is_quiet:
-            talk().print(plain(message))
+            messages().print(plain(message))
 
 
 def rate_text(done: int, total: int, unit: str, speed: float | None) -> str:
-    """Return how far a stage is, and how fast: "1,200,000 of 2,000,000 rows, 350,000 rows/s"."""
+    """Return the state of a stage as text: "1,200,000 of 2,000,000 rows, 350,000 rows/s".
+
+    Parameters
+    ----------
+    done, total : numbers of units
+    unit : their name
+    speed : units per second; None: not shown
+    """
     rate = "" if not speed else f", {speed:,.0f} {unit}/s" if speed >= 10 else f", {speed:.2g} {unit}/s"
     return f"{done:,} of {total:,} {unit}{rate}"
 
 
 def print_fields(fields: dict[str, Any]) -> None:
-    """Print names and values, one a line, aligned; a long value goes on below, between words."""
+    """Print names and values of `fields`, one a line, aligned; long values are wrapped between words."""
     from rich.cells import cell_len
     from rich.text import Text
 
@@ -151,7 +159,17 @@ def show_fit(
     is_json: bool,
     is_quiet: bool,
 ) -> None:
-    """Print what was fitted, as JSON or as a table."""
+    """Print the summary of a fit, as JSON or as a table.
+
+    Parameters
+    ----------
+    output : path of the artifact
+    header : of the artifact
+    singular_values : in descending order
+    n_bytes : size of the artifact
+    is_json : print one JSON object instead of a table
+    is_quiet : print no table
+    """
     if is_json:
         about = {"schema": "salcli.fit/1", "output": output, "n_bytes": n_bytes, "singular_values": singular_values}
         print_json({**header, **about})
@@ -160,15 +178,21 @@ def show_fit(
 
 
 def print_fit(output: str, header: dict[str, Any], singular_values: list[float]) -> None:
-    """Print what was fitted."""
-    rule = header["k_rule"]
-    how = f"alpha {rule['alpha']:g}" if "alpha" in rule else "as requested" if "given" in rule else "all of the rank"
+    """Print the summary of a fit as a table.
+
+    Parameters
+    ----------
+    output : path of the artifact
+    header : of the artifact, with its size `n_bytes`
+    singular_values : in descending order
+    """
+    how = rule_of_k(header["k_rule"])
     kept = ", mean kept" if header["parameters"].get("keep_mean") else ""
     fields = {
         "eraser": output,
         "method": f"{header['method']}, {'centred' if header['is_centred'] else 'not centred'}{kept}",
         **_kernel_fields(header),
-        **_transport_fields(header),
+        **found_fields(header),
         "removes": f"{header['k']} of {_n_dimensions(header)} dimensions ({how}; rank {header['rank']})",
         "singular values": _spectrum(singular_values, header["rank"]),
         "fitted rows": f"{header['rows']['n_fitted']:,}",
@@ -185,7 +209,7 @@ def _n_dimensions(header: dict[str, Any]) -> str:
 
 
 def _kernel_fields(header: dict[str, Any]) -> dict[str, str]:
-    """Say which kernel, on which rows, and how large the eraser is: it holds those rows."""
+    """Return the kernel, its landmarks and the size of the eraser, which contains the landmark rows."""
     if "kernel" not in header:
         return {}
     kernel, landmarks = header["kernel"], header["landmarks"]
@@ -198,38 +222,13 @@ def _kernel_fields(header: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _transport_fields(header: dict[str, Any]) -> dict[str, str]:
-    """Say how far covariances are shrunk, what readers read of held-out rows for it, and what the map does not do."""
-    if "transport" not in header:
-        return {}
-    about = header["transport"]
-    chosen = {name: about[name] for name in ("shrinkage", "towards")}
-    found = {}
-    for trial in about["tried"]:
-        read = ", ".join(f"{name} {value:.3f}" for name, value in trial.items() if name not in chosen)
-        if trial.items() >= chosen.items():
-            found["held-out rows"] = (
-                f"{read} (balanced accuracy on {about['n_held_out']:,} fitted rows; 1 / classes: chance)"
-            )
-        elif trial.get("shrinkage") == 1:
-            found["means alone"] = read
-    shrunk = f"covariances shrunk {about['shrinkage']:g} towards {about['towards']}"
-    how = "chosen on held-out fitted rows" if about["tried"] else "as requested"
-    return {
-        "transport": f"{about['n_classes']} classes, {shrunk}, {how}",
-        **found,
-        **({"noise": f"{about['noise']:g}; apply needs --noise-key FILE"} if about["noise"] else {}),
-        "limits": "rows unlike the labelled ones hardly move; near neighbours still tell a class (evaluate's knn)",
-    }
-
-
 def _quoted(key: str | int) -> str:
-    """Quote a key, which may be as long as its file says."""
+    """Return a key in quotes, at most `MAX_KEY` characters of it."""
     return repr(f"{key[: MAX_KEY - 1]}…" if isinstance(key, str) and len(key) > MAX_KEY else key)
 
 
 def _spectrum(singular_values: list[float], rank: int) -> str:
-    """Show the singular values that carry something; the others are rounding noise, not numbers to compare."""
+    """Return the first `rank` singular values as text; the others are rounding noise."""
     shown = ", ".join(f"{s:.4g}" for s in singular_values[: min(rank, 8)]) + (" …" if rank > 8 else "")
     n_noise = len(singular_values) - rank
     return shown + (f" ({n_noise} more zero to rounding)" if n_noise else "")
@@ -243,7 +242,7 @@ def _counts(attribute: dict[str, Any]) -> str:
 
 
 def print_inspection(found: dict[str, Any]) -> None:
-    """Print what is in a file."""
+    """Print the record `found` of an inspected embedding file or artifact."""
     if "singular_values" in found:
         header = {**found, "rows": found["fit"]["rows"]}
         header["attributes"] = [

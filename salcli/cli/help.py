@@ -14,10 +14,16 @@ HELP_FLAGS = {"help_option_names": ["-h", "--help"]}
 MAIN, LABELS, READING, GENERAL = "Options", "Labels", "Reading the embeddings", "General"
 _FIT = (
     (MAIN, ("output", "attributes", "method", "holdout", "sample")),
-    ("Options of the method", ("k", "alpha", "kernel", "gamma", "degree", "coef0", "landmarks", "center", "keep_mean")),
+    (
+        "Options of the method",
+        (
+            *("task", "k", "alpha", "rounds", "training_rows", "shrinkage"),
+            *("kernel", "gamma", "degree", "coef0", "landmarks", "center", "keep_mean", "unit", "unit_rounds"),
+        ),
+    ),
 )
 GROUPS: dict[str, tuple[Group, ...]] = {
-    "label": ((MAIN, ("output", "directions", "top", "split", "by", "limit", "name", "with_scores")),),
+    "label": ((MAIN, ("output", "directions", "top", "split", "bands", "by", "limit", "name", "with_scores")),),
     "fit": _FIT,
     "kfit": _FIT,
     "apply": (
@@ -26,10 +32,16 @@ GROUPS: dict[str, tuple[Group, ...]] = {
     ),
     "evaluate": (
         (MAIN, ("eraser", "against", "attributes", "reports", "report_format")),
-        ("Attackers", ("probes", "adversaries", "attacker_rows", "learning_curve", "quick")),
-        ("What is kept", ("task", "similarity", "neighbors")),
+        ("Attackers", ("probes", "adversaries", "forms", "attacker_rows", "learning_curve", "quick")),
+        ("What is kept", ("task", "similarity", "bias", "neighbors", "kept")),
         ("Gates", ("max_accuracy", "max_gain", "max_leak", "max_leak_increase", "baseline", "max_tpr_gap")),
-        ("Again and again", ("sweep", "repeats", "sample")),
+        ("Again and again", ("sweep", "repeats", "sample", "folds")),
+    ),
+    "compare": (
+        (MAIN, ("erasers", "against", "methods", "require", "attributes", "reports", "report_format")),
+        ("Attackers", ("probes", "adversaries", "attacker_rows", "learning_curve", "quick")),
+        ("What is kept", ("task", "similarity", "neighbors", "overlap")),
+        ("Gates", ("max_accuracy", "max_gain", "max_leak", "max_leak_increase", "baseline", "max_tpr_gap")),
     ),
     "inspect": ((MAIN, ("labels", "similarity", "head", "projection")),),
 }
@@ -63,6 +75,10 @@ EXAMPLES = {
         "salcli evaluate vectors.npy labels.csv --eraser e.npz --report report.html",
         "salcli evaluate vectors.npy labels.csv --eraser e.npz --max-gain 0.05",
     ),
+    "compare": (
+        "salcli compare vectors.npy labels.csv --eraser sal.npz --eraser leace.npz",
+        "salcli compare vectors.npy labels.csv --method sal --method leace",
+    ),
     "inspect": (
         "salcli inspect vectors.npy --labels labels.csv",
         "salcli inspect eraser.npz --json",
@@ -72,7 +88,13 @@ EXAMPLES = {
 
 
 def grouped(command: str, names: list[str]) -> Iterator[Group]:
-    """Yield the groups of a command's parameters that have any, each parameter once."""
+    """Yield the non-empty groups of a command's parameters, each parameter once.
+
+    Parameters
+    ----------
+    command : its name
+    names : of its parameters
+    """
     left = dict.fromkeys(names)
     of_record = {title: [*options_of(record)] for title, record in RECORDS.items()}
     of_record[LABELS] += OF_LABELS
@@ -97,7 +119,7 @@ class GroupedCommand(TyperCommand):
     """A command whose help has its options in groups, and examples."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments, then the groups of options."""
+        """Write arguments, then the groups of options, of the command of `ctx` to `formatter`."""
         params = {str(param.name): param for param in self.get_params(ctx)}
         records = {name: _with_separators(param.get_help_record(ctx)) for name, param in params.items()}
         options = [name for name in params if isinstance(params[name], TyperOption) and records[name] is not None]
@@ -110,7 +132,7 @@ class GroupedCommand(TyperCommand):
                 formatter.write_dl([records[name] for name in names])
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write the examples, none of them wrapped."""
+        """Write the examples of the command of `ctx` to `formatter`, unwrapped."""
         if examples := EXAMPLES.get(ctx.info_name):
             with formatter.section("Examples"):
                 formatter.write("".join(f"{'':>{formatter.current_indent}}{example}\n" for example in examples))

@@ -14,7 +14,9 @@ import typer
 from salcli.cli.complete import completion
 from salcli.errors import ParameterError, SalcliError
 from salcli.options import (
+    WITHOUT,
     ApplyOptions,
+    CompareOptions,
     EvaluateOptions,
     FitOptions,
     InspectOptions,
@@ -23,30 +25,37 @@ from salcli.options import (
     options_of,
 )
 
-RECORDS = (FitOptions, ApplyOptions, EvaluateOptions, InspectOptions, LabelCommandOptions)
+RECORDS = (FitOptions, ApplyOptions, EvaluateOptions, InspectOptions, LabelCommandOptions, CompareOptions)
 ARGUMENTS = {"output": "-o", "eraser": "--eraser"}
-"""Flags of what no record holds."""
+"""Flags of arguments that are in no record."""
 NAMED = re.compile(r"(?<![\w`])`([a-z]\w*)(?:=([^`]*))?`(?![\w`])")  # not a backquote inside a file's name
 T = TypeVar("T")
 
 
 def in_utf8(given: Any) -> Any:
-    """Read names of columns and words as files are read, as UTF-8, whatever the locale took their bytes for."""
+    """Return command-line text, or a list of it, decoded as UTF-8 like files, in any locale.
+
+    Parameters
+    ----------
+    given : text, a list, or another value, which is returned as it is
+    """
     if isinstance(given, list):
         return [in_utf8(one) for one in given]
     return os.fsencode(given).decode("utf-8", "surrogateescape") if isinstance(given, str) else given
 
 
 Nested = Mapping[str, type]
-"""The types of records in fields that do not say them: `parameters` of `FitOptions`, which depends on the method."""
+"""By field name, types of records that are not in the annotations: `parameters` of `FitOptions`, of each method."""
 
 
 def parameters(record: type, defaults: Mapping[str, Any], nested: Nested) -> Iterator[inspect.Parameter]:
-    """Return a parameter of typer for each option of a record and of the records in it.
+    """Yield a parameter of typer for each option of a record and of the records in it.
 
     Parameters
     ----------
-    defaults : what stands for the defaults of the record, by the names of fields
+    record : type of the options
+    defaults : by field name, defaults that replace the record's
+    nested : see `Nested`
     """
     own = options_of(record)
     for name, hint in _hints(record, nested).items():
@@ -54,11 +63,17 @@ def parameters(record: type, defaults: Mapping[str, Any], nested: Nested) -> Ite
             option, default = own[name]
             yield _parameter(name, hint, option, defaults.get(name, default))
         elif is_dataclass(hint):
-            yield from parameters(cast(type, hint), defaults, nested)
+            left_out = _left_out(record)[name]
+            yield from (p for p in parameters(cast(type, hint), defaults, nested) if p.name not in left_out)
 
 
 def _hints(record: type, nested: Nested) -> dict[str, Any]:
     return {each.name: nested.get(each.name, each.type) for each in fields(record)}
+
+
+def _left_out(record: type) -> dict[str, tuple[str, ...]]:
+    """Return the names of options that the command does not have, by the field of the record that has them."""
+    return {each.name: each.metadata.get(WITHOUT, ()) for each in fields(record)}
 
 
 def _parameter(name: str, hint: Any, option: Option, default: Any) -> inspect.Parameter:
@@ -91,7 +106,13 @@ def _bounds(option: Option) -> str:
 
 
 def build(record: type[T], values: Mapping[str, Any], nested: Nested) -> T:
-    """Return the record that the values of its parameters say.
+    """Return the record of the parsed command line.
+
+    Parameters
+    ----------
+    record : type of the options
+    values : by field name, as typer returns them; None: not given
+    nested : see `Nested`
 
     Raises
     ------
@@ -103,14 +124,26 @@ def build(record: type[T], values: Mapping[str, Any], nested: Nested) -> T:
             option, default = own[name]
             given[name] = default if values[name] is None else option.read(name, values[name])
         elif is_dataclass(hint):
-            given[name] = build(cast(type, hint), values, nested)
+            left_out = dict.fromkeys(_left_out(record)[name])
+            given[name] = build(cast(type, hint), {**values, **left_out}, nested)
     return record(**given)
 
 
 def expanded(command: Callable[..., None], record: type, defaults: Mapping[str, Any], nested: Nested) -> Any:
-    """Return `command`, which takes `options` of type `record`, as a function with a parameter for each option.
+    """Return a command as a function with a parameter for each option, in place of its argument `options`.
 
-    Its own arguments come first, then the options of the record, then `json` and `quiet`, which end every command.
+    The command's own arguments come first, then the options of the record, then `json` and `quiet`.
+
+    Parameters
+    ----------
+    command : takes `options` of type `record`
+    record : type of the options
+    defaults : by field name, defaults that replace the record's
+    nested : see `Nested`
+
+    Raises
+    ------
+    ValueError : two fields or arguments have the same name
     """
     signature = inspect.signature(command).parameters.values()
     added = list(parameters(record, defaults, nested))
@@ -136,7 +169,7 @@ def expanded(command: Callable[..., None], record: type, defaults: Mapping[str, 
 
 @cache
 def _flags(record: type) -> dict[str, tuple[str, str | None]]:
-    """Return the flag of each field, and that which says no."""
+    """Return the flag of each field, and the flag that sets it to False, by name."""
     found = {name: (option.flags_of(name)[0], option.off) for name, (option, _) in options_of(record).items()}
     for hint in _hints(record, {}).values():
         if is_dataclass(hint):
@@ -145,7 +178,7 @@ def _flags(record: type) -> dict[str, tuple[str, str | None]]:
 
 
 def flags_of(record: type) -> dict[str, tuple[str, ...]]:
-    """Return every flag by the name of its field."""
+    """Return all flags of `record` and the records in it, by field name."""
     return {name: tuple(filter(None, flags)) for name, flags in _flags(record).items()}
 
 
@@ -162,7 +195,7 @@ def _flag(name: str) -> tuple[str, str | None] | None:
 
 
 def in_flags(text: str) -> str:
-    """Return a message with the flags of the parameters that it names in backquotes.
+    """Return the message `text` with flags in place of the parameters that it names in backquotes.
 
     >>> in_flags("give `keys_file=FILE`, or `by_row`; not `center=False`")
     'give --keys FILE, or --by-row; not --no-center'
@@ -182,7 +215,7 @@ def _in_flags(named: re.Match[str]) -> str:
 
 
 def error_line(error: SalcliError) -> str:
-    """Return the message of an error in the words of the command line."""
+    """Return the message of `error` with flags in place of parameter names."""
     if not isinstance(error, ParameterError):
         return in_flags(str(error))
     value = ",".join(map(str, error.value)) if isinstance(error.value, tuple) else error.value

@@ -39,7 +39,7 @@ Change = Callable[[NDArray[Any], NDArray[Any] | None], NDArray[Any]]
 
 @dataclass(frozen=True)
 class Applied:
-    """What `apply` did."""
+    """The format, shape and dtype of the file that `apply` wrote."""
 
     output: str
     format: str
@@ -77,13 +77,13 @@ def apply(
     target = _target(embeddings, output, options)
     replaced = embeddings if options.in_place else None
     atomic.check_output(target, [eraser, options.read.keys_file, options.noise_key], may_replace=replaced)
-    atomic.check_output(target, [embeddings], may_replace=replaced, remedy="name another output, or say `in_place`")
+    atomic.check_output(target, [embeddings], may_replace=replaced, remedy="name another output, or use `in_place`")
     artifact = read_artifact(eraser)
     _require_suited(eraser, artifact, options)
     if options.strength < 1:
         warn(
-            f"`strength={options.strength:g}` can be undone, and linear attackers read all that they read before: "
-            "publish no such rows"
+            f"`strength={options.strength:g}` can be inverted, and linear attackers are as accurate as before erasure: "
+            "do not publish such rows"
         )
     if options.writes_kernel:
         return _write_kernel(eraser, artifact, embeddings, target, options, progress or Silent())
@@ -125,7 +125,7 @@ def apply(
 
 @dataclass(frozen=True)
 class _Step:
-    """What becomes of a batch of rows; it pickles."""
+    """The change of a batch of rows; it can be pickled."""
 
     eraser: Eraser
     dtype: np.dtype[Any]
@@ -140,7 +140,7 @@ class _Step:
 
 @dataclass(frozen=True)
 class Streamed:
-    """Rows that went through a change."""
+    """The number of rows that were changed, and whether they had and have length 1."""
 
     n: int
     were_unit: bool = True
@@ -172,7 +172,7 @@ def _require_suited(eraser: str, artifact: Artifact, options: ApplyOptions) -> N
         how = "adds noise by a secret: give" if artifact.eraser.needs_secret else "adds no noise: leave out"
         raise UsageError(f"{eraser} {how} `noise_key=FILE`")
     if options.in_place and not artifact.eraser.keeps_space:
-        raise UsageError(f"`in_place`: {eraser} turns rows into vectors of another width: give `output=OUT`")
+        raise UsageError(f"`in_place`: {eraser} changes the width of rows: give `output=OUT`")
 
 
 def _write_kernel(
@@ -192,7 +192,7 @@ def _write_kernel(
 def _target(embeddings: str, output: str | None, options: ApplyOptions) -> str:
     if options.in_place:
         if output is not None and not _is_same(output, embeddings):
-            raise UsageError("`in_place` writes over the input: leave `output` out, or leave `in_place` out")
+            raise UsageError("`in_place` overwrites the input: leave `output` out, or leave `in_place` out")
         if embeddings == atomic.STDOUT:
             raise UsageError("`in_place` needs a file, not stdin")
         return embeddings
@@ -202,11 +202,11 @@ def _target(embeddings: str, output: str | None, options: ApplyOptions) -> str:
 
 
 def _is_same(one: str, other: str) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)  # another hard link would keep what is there
+    return os.path.realpath(one) == os.path.realpath(other)  # another hard link would keep the old content
 
 
 def _kept_dtype(change: Eraser, artifact: Artifact, source: Source, options: ApplyOptions) -> np.dtype[Any]:
-    """Return the input's dtype, unless its steps are so coarse that rounding would bring the attribute back."""
+    """Return the input's dtype, or a finer one where its rounding would bring the attribute back."""
     if change.keeps_space and (options.strength < 1 or options.reduces):
         return source.dtype
     dtype = erased_dtype(change, artifact.singular_values, source)
@@ -227,7 +227,7 @@ def stream_through(
     at_once: int | None = None,
     block_elements: int = BLOCK_ELEMENTS,
 ) -> Streamed:
-    """Write every chunk, changed, in file order; warn of duplicate keys.
+    """Write all rows, changed, in file order; warn of duplicate keys.
 
     Parameters
     ----------

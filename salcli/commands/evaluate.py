@@ -3,21 +3,28 @@
 import json
 from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
+from salcli.commands.folds import evaluate_folds
 from salcli.commands.sweep import Again, repeat_fits, require_repeatable, sweep
 from salcli.data.hashes import HASH_ALGORITHMS, FileHash
 from salcli.data.join import settle_index
-from salcli.data.labels import GuardedLabels, as_index
+from salcli.data.labels import GuardedLabels, Index, as_index
 from salcli.data.source import Source
 from salcli.data.splits import EvaluationSplit
 from salcli.erasers.artifact import Artifact, read_artifact
-from salcli.erasers.kernel_scale import stranger_doubt
+from salcli.erasers.kernel_scale import dissimilarity_doubt
 from salcli.errors import located, warn
 from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors, require_attackers
+from salcli.evaluation.bands import attack_bands
 from salcli.evaluation.base import BeforeAfter, Labelled
 from salcli.evaluation.baseline import Baseline
-from salcli.evaluation.duplicates import doubts_of_copies, notes_on_copies, without_copies
+from salcli.evaluation.before import Before, read_before
+from salcli.evaluation.comparison import Comparison
+from salcli.evaluation.duplicates import doubts_of_copies
+from salcli.evaluation.forms import INT8, distinct, scale_of
 from salcli.evaluation.gates import (
     Asked,
     Judge,
@@ -31,14 +38,15 @@ from salcli.evaluation.gates import (
     task_kept_gate,
     tpr_gap_gate,
 )
+from salcli.evaluation.judged import worst_gates
 from salcli.evaluation.learning import learning_curves
 from salcli.evaluation.measures import MEASURES, run_measures
 from salcli.evaluation.neighbors import NEIGHBORS
-from salcli.evaluation.plan import note_on_splits, notes_on, require_same_labels, rule_of, split_rows
+from salcli.evaluation.plan import require_same_labels, rule_of, split_rows
 from salcli.evaluation.provenance import file_name, run_of
-from salcli.evaluation.report import ErasedFile, EraserSummary, Gate, InputFile, Report, to_json
+from salcli.evaluation.report import ErasedFile, EraserSummary, Gate, InputFile, LearningCurve, Report, to_json
 from salcli.evaluation.similarity import SIMILARITY
-from salcli.evaluation.stages import Erasure, Stages, opened_against, stage_rows
+from salcli.evaluation.stages import Erasure, Stages, opened_against
 from salcli.evaluation.task import TASK
 from salcli.formats import atomic
 from salcli.formats.gold_sets import column_of
@@ -51,14 +59,12 @@ from salcli.streaming.passes import join_labels, read_table
 from salcli.streaming.progress import Progress, Silent
 
 UNKNOWN_FIT = (
-    "which rows {} was erased with is not known: in-sample and fresh say only what the attackers were trained on"
+    "the rows that {} was erased with are not known: in-sample and fresh attackers differ only in their training rows"
 )
 
 UNTUNED = "`quick`: attackers have one setting each, so they are weak and no gate on labelled rows passes"
 
-ORDER_UNKNOWN = (
-    "whether row i of {} is row i of {} was not checked: only keys on both sides would tell rows in another order"
-)
+ORDER_UNKNOWN = "whether the rows of {} and {} are in the same order was not checked: that takes keys in both files"
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +78,12 @@ class Subject:
     guarded: GuardedLabels | None
     """The labels of the attributes that the eraser was fitted for, if others are evaluated."""
     eraser: EraserSummary | ErasedFile | None
-    """What the report says of the eraser, or of the file that was erased elsewhere."""
+    """The report's record of the eraser, or of the file that another tool erased."""
     baseline: Baseline | None = None
+    before: Before | None = None
+    """The labelled rows before erasure, if they were read and attacked before; None: that is done here."""
+    cache: dict[Callable[..., Any], Any] = field(default_factory=dict)
+    """Of measures: what they found before erasure."""
 
 
 def evaluate(
@@ -94,7 +104,7 @@ def evaluate(
     eraser : path of the artifact; None: rows before erasure only, or `against` another file
     options : what is measured, and the limits of the gates
     progress : shows the stages; default: none is shown
-    wording : replaces the names of parameters in notes and reasons by those that the reader of the report uses
+    wording : replaces parameter names in notes and reasons, such as by flags
     command : the command line, for the report
 
     Returns
@@ -113,7 +123,16 @@ def evaluate(
     options.require_inputs(has_labels=labels is not None, has_eraser=eraser is not None)
     for path in options.reports:
         sets = (column_of(name)[0] for name in options.similarity)
-        read = (embeddings, labels, eraser, options.against, options.baseline, options.read.keys_file, *sets)
+        read = (
+            embeddings,
+            labels,
+            eraser,
+            options.against,
+            options.baseline,
+            options.read.keys_file,
+            *sets,
+            *options.bias,
+        )
         atomic.check_output(path, read)
     baseline = None if options.baseline is None else Baseline.read(options.baseline)
     artifact = None if eraser is None else read_artifact(eraser)
@@ -144,15 +163,28 @@ def evaluate(
         with located(embeddings):
             subject = Subject(source, table, artifact, against, guarded, about, baseline)
             report = assess(subject, inputs, options, progress)
-    paths = [path for path in (embeddings, labels, eraser, options.against) if path is not None]
-    report = report.worded(lambda text: wording(_without_folders(text, paths)))
+    for note in report.notes:
+        warn(note)
+    sets = (column_of(name)[0] for name in options.similarity)
+    named = (
+        embeddings,
+        labels,
+        eraser,
+        options.against,
+        options.baseline,
+        options.read.keys_file,
+        *options.bias,
+        *sets,
+    )
+    paths = [path for path in named if path is not None]
+    report = report.worded(lambda text: wording(without_folders(text, paths)))
     report = replace(report, run=run_of(options, artifact, command))
     write_reports(report, options, progress)
     return report
 
 
-def _without_folders(text: str, paths: Sequence[str]) -> str:
-    """Return a note that names files by their names alone, so that a report does not depend on where they are."""
+def without_folders(text: str, paths: Sequence[str]) -> str:
+    """Return a note without the folders of files, so that reports do not depend on them."""
     for path in sorted(paths, key=len, reverse=True):
         text = text.replace(path, file_name(path))
     return text
@@ -166,7 +198,7 @@ def _tables(
     options: EvaluateOptions,
     progress: Progress,
 ) -> tuple[GuardedLabels | None, GuardedLabels | None]:
-    """Return the labels, and those that the eraser was fitted for, if it is fitted again and they are others.
+    """Return the labels, and the labels that the eraser was fitted with if it is fitted again and they differ.
 
     Raises
     ------
@@ -181,7 +213,9 @@ def _tables(
     table = settle_index(read_table(labels, columns, progress), source)
     if artifact is None or not options.fits_again or artifact.guards(table):
         return table, None
-    as_fitted = artifact.label_options(replace(options.labels, attributes=(), numeric=(), task=None), str(eraser))
+    as_fitted = artifact.label_options(
+        replace(options.labels, attributes=(), numeric=(), task=artifact.task), str(eraser)
+    )
     return table, settle_index(read_table(labels, as_fitted, progress), source)
 
 
@@ -210,70 +244,122 @@ def assess(
     notes: list[str] = []
     if subject.against is not None and not (source.has_keys and subject.against.has_keys):
         notes.append(ORDER_UNKNOWN.format(subject.against.path, source.path))
-    rows = BeforeAfter(source, erasure, options, progress=progress, note=notes.append)
+    rows = BeforeAfter(source, erasure, options, progress=progress, note=notes.append, cache=subject.cache)
     # Measures that need no labels come first: they are cheap, and fail early where a word is missing.
     measures = dict.fromkeys(MEASURES) | run_measures(rows, needs_labels=False)
     report = Report(eraser=subject.eraser, measures=measures, allows_undecided=options.allow_undecided)
     asked = Asked()
-    if labels is not None:
-        join = join_labels(source, labels, progress)
-        row_of_label = as_index(join.row_of_label)
-        matched = as_index(join.matched(labels))
-        plan = split_rows(labels, matched, artifact, options)
-        if artifact is not None:
-            guarded = subject.guarded or labels
-            if guarded is not labels:
-                require_same_labels(artifact, guarded, plan.fitted)
-            require_repeatable(artifact, erasure, guarded, plan, options)
-        plan, copies = without_copies(source, labels, row_of_label, plan, progress)
-        stages = stage_rows(source, erasure, row_of_label, plan.needed, progress)
-        rows = replace(rows, labelled=Labelled(labels, plan, stages))
-        strangers = _strangers(stages, plan)
-        notes += [*notes_on(plan, labels, options), *strangers, *notes_on_copies(copies)]
-        notes += note_on_splits(labels, matched, rule_of(artifact, labels, options))
+    if options.folds is not None:
+        report, asked, found = _in_folds(subject, report, rows, probes, progress)
+        notes += found
+    elif labels is not None:
+        before = subject.before or _before(subject, labels, erasure, options, progress)
+        plan, stages = before.plan, before.erased(source, erasure, progress)
+        rows = replace(rows, labelled=Labelled(labels, plan, stages, before.row_of_label))
+        dissimilar = _dissimilar_rows(stages, plan)
+        notes += [*before.notes, *dissimilar]
         if subject.against is not None:
             notes.append(UNKNOWN_FIT.format(subject.against.path))
-        results, found = attack(stages, labels, plan, probes, options, progress)
+        results, found = attack(stages, labels, plan, probes, options, progress, "after" if before.probes else None)
         notes += found
         untuned = (UNTUNED,) if options.quick else ()
         notes += untuned
-        asked = replace(asked_for(labels, options, probes), doubts=(*doubts_of_copies(copies), *strangers, *untuned))
-        report = replace(
-            report, duplicates=copies, probes=results, measures=measures | run_measures(rows, needs_labels=True)
+        forms = distinct(stages, options.attacked_forms)
+        results = (*(result for result in before.probes if result.form in forms), *results)
+        asked = replace(
+            asked_for(labels, options, probes, forms), doubts=(*doubts_of_copies(before.copies), *dissimilar, *untuned)
         )
-        if options.learning_curve and not options.quick:
-            judged = [result for result in results if result.stage == report.judged_stage]
-            curves = learning_curves(stages, labels, plan, judged, options.seed, progress)
-            report = replace(report, learning=curves)
+        report = replace(
+            report, duplicates=before.copies, probes=results, measures=measures | run_measures(rows, needs_labels=True)
+        )
+        bands = attack_bands(stages, labels, plan, results, options.seed, progress)
+        report = replace(report, bands=bands, int8=scale_of(stages, plan.fitted) if INT8 in forms else None)
+        report = replace(report, learning=_learning(report, stages, labels, plan, options, progress))
         if artifact is not None:
-            again = Again(source, labels, guarded, artifact, erasure, stages, plan, row_of_label, rows)
-            steps, found = sweep(again, options, progress)
+            guarded = subject.guarded or labels
+            again = Again(source, labels, guarded, artifact, erasure, stages, plan, before.row_of_label, rows)
+            steps, found = sweep(again, options, progress, results)
             notes += found
             repeats, found = repeat_fits(again, options, progress)
             notes += found
             report = replace(report, sweep=steps, repeats=repeats)
     files = inputs()
     notes = list(dict.fromkeys([*notes, *_notes_on_inputs(artifact, files)]))
-    for note in notes:
-        warn(note)
     report = replace(report, inputs=files, notes=tuple(notes))
-    return replace(report, gates=tuple(_gates(report, asked, options, subject.baseline)))
+    gates_of = partial(_gates, asked=asked, options=options, baseline=subject.baseline)
+    return replace(report, gates=worst_gates(report, gates_of))
 
 
-def _strangers(stages: Stages, plan: EvaluationSplit) -> tuple[str, ...]:
-    """Return why no gate can pass, if most test rows are far from all landmarks of a kernel's eraser."""
+def _learning(
+    report: Report,
+    stages: Stages,
+    labels: GuardedLabels,
+    plan: EvaluationSplit,
+    options: EvaluateOptions,
+    progress: Progress,
+) -> tuple[LearningCurve, ...]:
+    """Return the curves of the strongest attackers, if they are wanted."""
+    if options.quick or not options.learning_curve:
+        return ()
+    judged = [result for result in report.probes if result.stage == report.judged_stage]
+    return learning_curves(stages, labels, plan, judged, options.seed, progress)
+
+
+def _in_folds(
+    subject: Subject, report: Report, rows: BeforeAfter, probes: tuple[str, ...], progress: Progress
+) -> tuple[Report, Asked, tuple[str, ...]]:
+    """Return the report with what was measured in turns, what gates expect of it, and notes."""
+    labels, artifact, options = subject.labels, subject.artifact, rows.options
+    assert labels is not None
+    assert artifact is not None
+    join, guarded = join_labels(rows.source, labels, progress), subject.guarded or labels
+    matched = as_index(join.matched(labels))
+    matched = matched[guarded.is_labelled[matched]]
+    of_label = as_index(join.row_of_label)
+    found = evaluate_folds(rows, labels, guarded, artifact, matched, of_label, progress)
+    measures = {**report.measures, **found.measures}
+    report = replace(report, folds=found.folds, duplicates=found.duplicates, probes=found.probes, measures=measures)
+    untuned = (UNTUNED,) if options.quick else ()
+    forms = dict.fromkeys(result.form for result in found.probes)
+    asked = replace(asked_for(labels, options, probes, forms), doubts=(*found.doubts, *untuned))
+    return report, asked, (*found.notes, *untuned)
+
+
+def _before(
+    subject: Subject, labels: GuardedLabels, erasure: Erasure, options: EvaluateOptions, progress: Progress
+) -> Before:
+    """Return the rows before erasure by the rule of the eraser, after checking that it can be fitted again."""
+    artifact, guarded = subject.artifact, subject.guarded or labels
+
+    def split(matched: Index) -> EvaluationSplit:
+        plan = split_rows(labels, matched, artifact, options)
+        if artifact is not None:
+            if guarded is not labels:
+                require_same_labels(artifact, guarded, plan.fitted)
+            require_repeatable(artifact, erasure, guarded, plan, options)
+        return plan
+
+    rule = rule_of(artifact, labels, options)
+    return read_before(subject.source, labels, split, rule, options, progress, erasure.published)
+
+
+def _dissimilar_rows(stages: Stages, plan: EvaluationSplit) -> tuple[str, ...]:
+    """Return why no gate can pass, if most test rows are dissimilar to all landmarks of a kernel's eraser."""
     if stages.kernel is None:
         return ()
-    doubt = stranger_doubt(stages.kernel.kernel, stages.rows[stages.at(plan.test)], stages.kernel.landmarks)
+    doubt = dissimilarity_doubt(stages.kernel.kernel, stages.rows[stages.at(plan.test)], stages.kernel.landmarks)
     return (doubt,) if doubt else ()
 
 
-def _gates(report: Report, asked: Asked, options: EvaluateOptions, baseline: Baseline | None) -> list[Gate]:
+def _gates(
+    report: Report, n_settings: int, *, asked: Asked, options: EvaluateOptions, baseline: Baseline | None
+) -> list[Gate]:
     stage, task = report.judged_stage, report.of(TASK)
-    judge = Judge(options.confidence if options.judge == "bounds" else None, options.min_pairs)
-    gates = [accuracy_gate(g.limit, g.probe, asked, report.probes, stage, judge) for g in options.max_accuracy]
-    gates += [gain_gate(g.limit, g.probe, asked, report.probes, stage, judge) for g in options.max_gain]
-    gates += [leak_gate(g.limit, g.probe, asked, report.probes, stage, judge) for g in options.max_leak]
+    judge = Judge(options.confidence if options.judge == "bounds" else None, options.min_pairs, n_settings)
+    attackers = (*report.probes, *report.bands)
+    gates = [accuracy_gate(g.limit, g.probe, asked, attackers, stage, judge) for g in options.max_accuracy]
+    gates += [gain_gate(g.limit, g.probe, asked, attackers, stage, judge) for g in options.max_gain]
+    gates += [leak_gate(g.limit, g.probe, asked, attackers, stage, judge) for g in options.max_leak]
     if options.max_leak_increase is not None and baseline is not None:
         gates.append(leak_increase_gate(options.max_leak_increase, baseline, asked, report.probes, stage, judge))
     if options.max_tpr_gap is not None:
@@ -301,17 +387,25 @@ def _notes_on_inputs(artifact: Artifact | None, inputs: dict[str, InputFile]) ->
         if known is None:
             is_unknown = f"whether the {name} are the file that the eraser was fitted on is not known"
             notes.append(f"{is_unknown} (`hash_algorithm=none`)")
+        elif name in inputs and known.algorithm != inputs[name].hash.algorithm:
+            notes.append(f"whether the {name} are the file that the eraser was fitted on is not known ({known.title})")
         elif name in inputs and known != inputs[name].hash:
             notes.append(f"the {name} are not the file that the eraser was fitted on (another {known.title})")
     return notes
 
 
-def write_reports(report: Report, options: EvaluateOptions, progress: Progress) -> None:
-    """Write the report to every path of `options.reports`, each in its format.
+def write_reports(report: Report | Comparison, options: EvaluateOptions, progress: Progress) -> None:
+    """Write the report to files.
+
+    Parameters
+    ----------
+    report : what is written
+    options : with the paths, `reports`, and their format where the suffix does not name it
+    progress : shows each path
 
     Raises
     ------
-    OutputError : one cannot be written
+    OutputError : a file cannot be written
     """
     for path in options.reports:
         text = _rendered(report, options.format_of(path))
@@ -320,7 +414,7 @@ def write_reports(report: Report, options: EvaluateOptions, progress: Progress) 
         progress.say(f"wrote {path}")
 
 
-def _rendered(report: Report, kind: str | None) -> str:
+def _rendered(report: Report | Comparison, kind: str | None) -> str:
     if kind == "md":
         from salcli.render.markdown import markdown
 

@@ -1,7 +1,7 @@
 """`fit`: embeddings and labels → moments → eraser → artifact."""
 
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -51,10 +51,10 @@ def fit(
     Raises
     ------
     ParameterError : there is no such method
-    UsageError : the output is stdout
+    UsageError : the output is stdout, or the method keeps a main task and none is named
     FormatError : an input is damaged
-    LabelError : the labels cannot guide an eraser
-    AlignmentError : labels and rows do not meet
+    LabelError : no eraser can be fitted to the labels
+    AlignmentError : labels and rows do not match
     RankError : the rows do not covary with the labels, or k is above the rank
     OutputError : the artifact cannot be written
     """
@@ -66,7 +66,7 @@ def fit(
     keep_freed_memory()
     algorithm = options.hash_algorithm
     progress = progress or Silent()
-    table = read_table(labels, options.labels, progress)
+    table = read_table(labels, replace(options.labels, task=task_of(parameters)), progress)
     with (
         closing(open_source(embeddings, options.read)) as source,
         hashing({} if algorithm == "none" else {source: algorithm}, labels) as hashes,
@@ -81,7 +81,7 @@ def fit(
         chosen.warn_of_single_rows()
         rows = LabelledSource.of(source, chosen, join.rows_of(fitted))
         with located(embeddings):
-            result = method.fit(rows, parameters, task=None, seed=options.seed, engine=engine, progress=progress)
+            result = method.fit(rows, parameters, task=chosen.task, seed=options.seed, engine=engine, progress=progress)
         warn_of_doubts(result)
         header = describe_fit(options, parameters, source, table, fitted, result, rule)
         header["inputs"]["labels"]["sha256"] = hashes.pop().result().digest
@@ -89,6 +89,19 @@ def fit(
     artifact = Artifact(result.eraser, result.singular_values, header)
     write_artifact(output, artifact)
     return artifact
+
+
+def task_of(parameters: Any) -> str | None:
+    """Return the column of the main task that a method's `parameters` name; None for methods that keep none.
+
+    Raises
+    ------
+    UsageError : the method keeps one, and none is named
+    """
+    task: str | None = getattr(parameters, "task", None)
+    if task is None and hasattr(parameters, "task"):
+        raise UsageError("the method keeps a main task: name its column by `task=COL`")
+    return task
 
 
 def describe_fit(
@@ -100,9 +113,9 @@ def describe_fit(
     fit: Fit[Eraser],
     rule: SplitRule,
 ) -> dict[str, Any]:
-    """Return what was fitted, on which rows of which files, by which versions: plain values, no row, key or time.
+    """Return the header of the artifact: method, rows, files and versions as plain values, without keys and times.
 
-    The hashes of the files come later.
+    The hashes of the files are added later.
 
     Parameters
     ----------
@@ -113,7 +126,6 @@ def describe_fit(
     fitted : `[n]` positions of those that were fitted
     fit : the result
     rule : by which the fitted rows were chosen
-    engine : on which digests are computed
     """
     chosen = labels.restricted_to(fitted)
     digest_of = [partial(rows_digest, labels, fitted)]
@@ -143,6 +155,7 @@ def describe_fit(
             "joined_by": "row" if labels.keys is None else "key",
             "key_column": labels.key_column,
             "split_column": labels.split_column,
+            **({} if labels.groups is None else {"group_column": labels.groups.name}),
             "n_fitted": len(fitted),
             "sha256": of_rows,
         },

@@ -1,6 +1,6 @@
-"""What is in a file: embeddings (with labels and a similarity set), or an artifact.
+"""`inspect`: the content of an embedding file (with labels and a similarity set), or of an artifact.
 
-What only some files need is imported where it is used: a look at a file should start at once.
+Modules that only some files need are imported where they are used, so that the command starts quickly.
 """
 
 import warnings
@@ -60,12 +60,12 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
     from salcli.erasers.artifact import read_artifact
     from salcli.erasers.linear import LinearEraser
     from salcli.formats import atomic
-    from salcli.formats.artifact import FORMAT
+    from salcli.formats.artifact import FORMAT, FOUND
 
     if options.labels or options.similarity:
         raise UsageError(f"{path} is an eraser: `labels` and `similarity` describe embeddings")
     if options.read != ReadOptions():
-        raise UsageError(f"{path} is an eraser: options that say how to read embeddings do not apply to it")
+        raise UsageError(f"{path} is an eraser: options for reading embeddings do not apply to it")
     if options.projection is not None:
         if atomic.is_stdout(options.projection):
             raise UsageError("`projection`: a matrix is binary and goes into a file, not to stdout: give its name")
@@ -73,8 +73,8 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
     artifact = read_artifact(path)
     if options.projection is not None:
         if not isinstance(artifact.eraser, LinearEraser):
-            what = "is a map for each class" if artifact.eraser.keeps_space else "erases features of a kernel"
-            raise UsageError(f"`projection`: {path} {what}: no d×d matrix does it")
+            where = "has a map for each class" if artifact.eraser.keeps_space else "erases in a kernel's feature space"
+            raise UsageError(f"`projection`: {path} {where}, so it has no d×d matrix")
         write_projection(options.projection, artifact.eraser)
     header = artifact.header
     return {
@@ -92,7 +92,7 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
             a["name"]: None if a["classes"] is None else dict(zip(a["classes"], a["counts"], strict=True))
             for a in header["attributes"]
         },
-        **{name: header[name] for name in ("kernel", "landmarks", "transport") if name in header},
+        **{name: header[name] for name in ("kernel", "landmarks", *FOUND) if name in header},
         "n_bytes": artifact.n_bytes,
         "fit": {name: header[name] for name in ("rows", "inputs", "versions")},
     }
@@ -127,7 +127,7 @@ def _inspect_source(path: str, options: InspectOptions) -> dict[str, Any]:
         raise UsageError(f"`projection` writes the matrix of an eraser, and {path} is not one")
     similarity = None if options.similarity is None else _read_similarity(options.similarity)
     labels = None if options.labels is None else _read_labels(options.labels, options.label_options)
-    exact = replace(options.read, text_dtype=np.dtype(np.float64))  # what is shown is what the file says
+    exact = replace(options.read, text_dtype=np.dtype(np.float64))  # shown as in the file
     with closing(open_source(path, exact)) as source:
         about = None if labels is None else _describe_labels(source, labels, options.head)
         look = _Look(source, options.head, set() if similarity is None else _spellings(similarity))

@@ -24,11 +24,13 @@ SPLITS = ("train", "dev", "test")
 
 @dataclass(frozen=True)
 class Labelled:
-    """What `label` did."""
+    """The number of words of each class and part that `label` wrote, and the scores at the limits."""
 
     output: str
     classes: dict[str, int]
     splits: dict[str, int]
+    bands: dict[str, int]
+    """Words of each band, which are not among the classes and splits."""
     n_scored: int
     lowest_score_of_first: float
     highest_score_of_second: float
@@ -38,21 +40,23 @@ class Labelled:
         return asdict(self)
 
     def lines(self) -> dict[str, str]:
-        """Return it as a few lines of text, by their titles."""
+        """Return the lines of the summary, by their titles."""
         classes = ", ".join(f"{name} {n:,}" for name, n in self.classes.items())
         edges = f"lowest {self.lowest_score_of_first:.4f}, highest {self.highest_score_of_second:.4f}"
         splits = {"split": ", ".join(f"{name} {n:,}" for name, n in self.splits.items())} if self.splits else {}
-        return {"wrote": self.output, "labels": f"{classes}, of {self.n_scored:,} words", "scores": edges, **splits}
+        bands = {"bands": ", ".join(f"{name} {n:,}" for name, n in self.bands.items())} if self.bands else {}
+        labels = f"{classes}, of {self.n_scored:,} words"
+        return {"wrote": self.output, "labels": labels, "scores": edges, **splits, **bands}
 
 
 def label(embeddings: str, output: str, options: LabelCommandOptions) -> Labelled:
-    """Write a label CSV: words by their score against the seed direction, the top and the bottom.
+    """Write a label CSV of the words with the highest and the lowest scores along the seed direction.
 
     Parameters
     ----------
     embeddings : path of the input, which has keys
     output : path of the CSV
-    options : the seed words, and what is written of which words
+    options : the seed words, the number of words, and the columns
 
     Returns
     -------
@@ -71,23 +75,30 @@ def label(embeddings: str, output: str, options: LabelCommandOptions) -> Labelle
             raise AlignmentError(f"{source.path} has no keys, so no seed word can be found: give `keys_file=FILE`")
         direction = _direction(source, options)
         keys, scores = _scores(source, direction, options)
-    if len(keys) < 2 * options.top:
-        raise LabelError(
-            f"{embeddings}: {len(keys):,} words to choose from, `top={options.top}` needs {2 * options.top}"
-        )
+    needed = 2 * (options.top + sum(options.bands))
+    if len(keys) < needed:
+        asked = f"`top={options.top}`" + (f" and `bands={','.join(map(str, options.bands))}`" if options.bands else "")
+        raise LabelError(f"{embeddings}: {len(keys):,} words to choose from, {asked} needs {needed}")
     order = np.lexsort((np.arange(len(scores)), -scores))
     chosen = np.concatenate([order[: options.top], order[-options.top :]])
     names = options.pairs[0]
     strata = np.repeat([0, 1], options.top)
     splits = _splits(strata, options)
+    bands = _bands(order, options)
     columns = ["word", options.name, *(["split"] if options.split else []), *(["score"] if options.with_scores else [])]
+
+    def record(row: int, name: str, part: str) -> Sequence[str]:
+        score = [repr(float(scores[row]))] if options.with_scores else []
+        return [keys[row], name, *([part] if options.split else []), *score]
 
     def rows() -> Iterator[Sequence[str]]:
         for position, row in enumerate(chosen.tolist()):
             if not options.split or splits[position]:
-                split = [splits[position]] if options.split else []
-                score = [repr(float(scores[row]))] if options.with_scores else []
-                yield [keys[row], names[strata[position]], *split, *score]
+                yield record(row, names[strata[position]], splits[position])
+        for band, (first, second) in bands.items():
+            yield from (
+                record(row, name, band) for name, end in zip(names, (first, second), strict=True) for row in end
+            )
 
     with (
         atomic.replacing(output) as temporary,
@@ -98,7 +109,8 @@ def label(embeddings: str, output: str, options: LabelCommandOptions) -> Labelle
     edges = float(scores[order[options.top - 1]]), float(scores[order[-options.top]])
     written = [not options.split or bool(split) for split in splits]
     classes = {name: int(np.sum(np.array(written)[strata == i])) for i, name in enumerate(names)}
-    return Labelled(output, classes, counts, len(keys), *edges)
+    in_bands = {name: len(first) + len(second) for name, (first, second) in bands.items()}
+    return Labelled(output, classes, counts, in_bands, len(keys), *edges)
 
 
 def _direction(source: Source, options: LabelCommandOptions) -> NDArray[np.float64]:
@@ -139,6 +151,16 @@ def _scores(
     if len(kept) < len(scores):
         warn(f"{source.path}: {len(scores) - len(kept)} zero rows have no cosine and are left out")
     return list(kept), np.fromiter(kept.values(), np.float64, len(kept))
+
+
+def _bands(order: NDArray[np.int64], options: LabelCommandOptions) -> dict[str, tuple[list[int], list[int]]]:
+    """Return by the name of a band its words at the first and at the second end, from `order` by falling score."""
+    found, at = {}, options.top
+    for number, size in enumerate(options.bands, start=1):
+        ends = order[at : at + size], order[len(order) - at - size : len(order) - at]
+        found[f"band{number}"] = ends[0].tolist(), ends[1].tolist()
+        at += size
+    return found
 
 
 def _splits(strata: NDArray[np.int64], options: LabelCommandOptions) -> list[str]:

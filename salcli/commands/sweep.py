@@ -1,4 +1,4 @@
-"""Measuring again and again: along one parameter of the erasure, and over fits on few labels."""
+"""Repeated measurements: for several values of one parameter of the erasure, and over fits on few labels."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -17,7 +17,8 @@ from salcli.evaluation.attack import UNCONVERGED, attack, chosen_probes
 from salcli.evaluation.attackers import names_of
 from salcli.evaluation.base import BeforeAfter, Labelled
 from salcli.evaluation.measures import recorded, run_swept
-from salcli.evaluation.report import Measurement, RepeatedFigure, Repeats, SweepStep
+from salcli.evaluation.not_retrained import trained_before
+from salcli.evaluation.report import Measurement, ProbeResult, RepeatedFigure, Repeats, SweepStep
 from salcli.evaluation.stages import Erasure, Stages, stage_rows
 from salcli.evaluation.task import TASK
 from salcli.options import EvaluateOptions
@@ -28,20 +29,20 @@ from salcli.streaming.progress import Progress, Silent
 
 @dataclass(frozen=True, eq=False)
 class Again:
-    """What is measured again and again."""
+    """The inputs of repeated measurements."""
 
     source: Source
     labels: GuardedLabels
-    """What is attacked."""
+    """The labels that are attacked."""
     guarded: GuardedLabels
-    """What erasers are fitted to, label by label the same."""
+    """The labels that erasers are fitted to, of the same rows."""
     artifact: Artifact
     erasure: Erasure
     stages: Stages
     plan: EvaluationSplit
     row_of_label: NDArray[np.int64]
     rows: BeforeAfter
-    """What the measures of the evaluation were run on."""
+    """The input of the evaluation's measures."""
 
 
 def require_repeatable(
@@ -61,7 +62,7 @@ def require_repeatable(
     ------
     LabelError : fewer rows were fitted than `sample`, or a sample has nothing to fit
     RankError : all values of a sweep are above the rank
-    UsageError : nothing is written that could be looked at
+    UsageError : the eraser writes no vectors
     """
     rank, sweep = int(artifact.header["rank"]), options.sweep
     if sweep is not None and sweep.parameter == "k" and sweep.values[0] > rank:
@@ -90,14 +91,16 @@ def sweep(
     again: Again,
     options: EvaluateOptions,
     progress: Progress,
+    results: Sequence[ProbeResult] = (),
 ) -> tuple[tuple[SweepStep, ...], tuple[str, ...]]:
-    """Return what attackers and swept measures find at each value of `sweep`; moments are folded once.
+    """Return the results of attackers and swept measures for each value of `sweep`.
 
     Parameters
     ----------
     again : what is measured
     options : with `sweep`, or without
     progress : shows the stage
+    results : of the attackers at both stages; along strength those of before are applied without training them again
 
     Returns
     -------
@@ -116,13 +119,19 @@ def sweep(
         if values[-1] > rank:
             notes.append(f"`sweep=k`: the rank is {rank}, so the sweep ends there")
         values = tuple(value for value in values if value <= rank)
+    trained = []
+    if parameter == "strength":
+        trained = list(trained_before(again.stages, again.labels, again.plan, results, options.seed))
     steps: list[SweepStep] = []
     with progress.stage("sweep", len(values), "values") as advance:
         for value in values:
             erasure = _at(again, whole, parameter, value)
             stages = replace(again.stages, after=erasure.erased(again.stages.rows), kernel=None)
             found = _measured(again, erasure, stages, again.plan, options)
-            steps.append(SweepStep(probes=found.probes, measures=found.measures, parameter=parameter, value=value))
+            step = SweepStep(probes=found.probes, measures=found.measures, parameter=parameter, value=value)
+            if stages.after is not None and stages.after.shape[1] == stages.before.shape[1]:
+                step = replace(step, not_retrained=tuple(each.read(stages.after) for each in trained))
+            steps.append(step)
             advance(1)
     return tuple(steps), (*notes, *_doubts("sweep", steps))
 
@@ -163,16 +172,17 @@ def repeat_fits(
             stages = stage_rows(again.source, changed, again.row_of_label, needed, Silent())
             found.append(_measured(again, changed, stages, plan, options))
             advance(1)
-    repeats = Repeats(options.repeats, options.sample or 0, repeated_figures(found))
+    repeats = Repeats(options.repeats, options.sample or 0, repeated_figures(found), tuple(found))
     return repeats, _doubts("repeats", found)
 
 
 def repeated_figures(found: Sequence[Measurement]) -> tuple[RepeatedFigure, ...]:
-    """Return mean and sample standard deviation of the figures that every measurement in `found`, at least two, has."""
+    """Return mean and sample standard deviation of the figures that every measurement in `found`, at least one, has."""
     runs = [dict(_figures(each)) for each in found]
     values = {name: [run[name] for run in runs] for name in runs[0] if all(name in run for run in runs)}
     return tuple(
-        RepeatedFigure(name, float(np.mean(of)), float(np.std(of, ddof=1)), tuple(of)) for name, of in values.items()
+        RepeatedFigure(name, float(np.mean(of)), float(np.std(of, ddof=1)) if len(of) > 1 else None, tuple(of))
+        for name, of in values.items()
     )
 
 
@@ -190,16 +200,20 @@ def _doubts(name: str, found: Sequence[Measurement]) -> tuple[str, ...]:
 
 def _written(erasure: Erasure) -> Eraser:
     if erasure.eraser is None:
-        raise UsageError("`sweep` and `repeats` look at written vectors: leave `probes=same-kernel` out")
+        raise UsageError("`sweep` and `repeats` need vectors: leave `probes=same-kernel` out")
     return erasure.eraser
 
 
 def _measured(
     again: Again, erasure: Erasure, stages: Stages, plan: EvaluationSplit, options: EvaluateOptions
 ) -> Measurement:
-    """Return figures of the later stage of an erasure: attackers by the plan of its fit, measures by the first plan."""
+    """Return figures of the later stage of an erasure: attackers by the plan of its fit, measures by the first plan.
+
+    Rows are attacked in the first of the forms alone: a sweep is long.
+    """
     probes = tuple(name for name in chosen_probes(again.artifact, options) if name in names_of("vectors"))
-    results, _ = attack(stages, again.labels, plan, probes, options, Silent(), "after")
+    one_form = replace(options, forms=options.forms[:1])
+    results, _ = attack(stages, again.labels, plan, probes, one_form, Silent(), "after")
     labelled = Labelled(again.labels, again.plan, stages)
     rows = BeforeAfter(again.source, erasure, options, labelled, cache=again.rows.cache)
     return Measurement(probes=results, measures=run_swept(rows))
@@ -229,12 +243,43 @@ def _refitted(again: Again, index: Index, progress: Progress, *, k: int | None =
     ------
     UsageError : the method has no k
     """
-    method, parameters = again.artifact.method, _parameters_of(again.artifact, k=k)
-    chosen = again.guarded.restricted_to(index)
-    rows = LabelledSource.of(again.source, chosen, again.row_of_label[index])
-    seed = again.artifact.rule.seed
-    fit = method.fit(rows, parameters, task=None, seed=seed, engine=current_engine(), progress=progress)
-    return fit.eraser.to_features()
+    return fit_again(
+        again.artifact, again.source, again.guarded, again.row_of_label, index, progress, k=k
+    ).to_features()
+
+
+def fit_again(
+    artifact: Artifact,
+    source: Source,
+    guarded: GuardedLabels,
+    row_of_label: Index,
+    index: Index,
+    progress: Progress,
+    *,
+    k: int | None = None,
+) -> Eraser:
+    """Return the eraser that an artifact's own method and parameters fit to some rows.
+
+    Parameters
+    ----------
+    artifact : of the eraser
+    source : the embeddings
+    guarded : the labels that erasers are fitted to
+    row_of_label : `[m]` embedding row of each label
+    index : `[n]` the labels to fit to
+    progress : shows the stages
+    k : directions to remove; None: as the artifact chose them
+
+    Raises
+    ------
+    UsageError : the method has no k
+    """
+    parameters = _parameters_of(artifact, k=k)
+    chosen = guarded.restricted_to(index)
+    rows = LabelledSource.of(source, chosen, row_of_label[index])
+    seed = artifact.rule.seed
+    fit = artifact.method.fit(rows, parameters, task=chosen.task, seed=seed, engine=current_engine(), progress=progress)
+    return fit.eraser
 
 
 def _parameters_of(artifact: Artifact, *, k: int | None) -> Any:
@@ -257,7 +302,7 @@ def _parameters_of(artifact: Artifact, *, k: int | None) -> Any:
 def _figures(found: Measurement) -> Iterator[tuple[str, float]]:
     """Yield name and value of each figure that is defined."""
     for probe in found.probes:
-        yield f"{probe.attribute}, {probe.probe}, {probe.adversary}: accuracy", probe.accuracy
+        yield f"{probe.attribute}, {probe.attacker}: accuracy", probe.accuracy
     for measure, record in recorded(found):
         for figure in measure.figures(record):
             yield figure.name, figure.value

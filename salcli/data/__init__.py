@@ -1,1 +1,1 @@
-"""What flows through salcli: records of arrays, validated once, read-only ever after."""
+"""Records of arrays, validated when they are made, then read-only."""

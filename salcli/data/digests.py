@@ -1,4 +1,4 @@
-"""Which rows these are and what their labels, as a SHA-256 that does not depend on the order of the label CSV.
+"""SHA-256 of the fitted rows and of their labels, independent of the order of the label CSV.
 
 Rows without keys are hashed as little-endian int64 row numbers, ascending; each is followed by the label's code (int64)
 or number (float64), behind the JSON of the class names. Rows with keys are hashed as lines of JSON, `["key"]` or
@@ -18,11 +18,11 @@ ROWS_AT_ONCE = 1 << 16
 
 
 def rows_digest(labels: GuardedLabels, index: Selection, *, spells_numbers: bool = False) -> str:
-    """Return the SHA-256 of which rows these are: of their keys, or of their numbers.
+    """Return the SHA-256 of rows: of their keys, or of their numbers.
 
     Parameters
     ----------
-    labels : whose keys are hashed, if it has any
+    labels : with the keys, if there are any
     index : `[n]` positions among the labels, in any order
     spells_numbers : hash numbers as text, as artifacts of the first schema do
     """
@@ -35,12 +35,12 @@ def rows_digest(labels: GuardedLabels, index: Selection, *, spells_numbers: bool
 def labels_digest(
     labels: GuardedLabels, attribute: Attribute, index: Selection, *, spells_numbers: bool = False
 ) -> str:
-    """Return the SHA-256 of which rows these are and of the label of each.
+    """Return the SHA-256 of rows and of the label of each.
 
     Parameters
     ----------
     labels, index, spells_numbers : see `rows_digest`
-    attribute : whose labels are hashed, with the classes that occur at `index`
+    attribute : its labels are hashed, with the classes that occur at `index`
     """
     order = _in_order(labels, index)
     chosen = attribute.restricted_to(order)  # other classes of the file do not count
@@ -52,7 +52,7 @@ def labels_digest(
 
 
 def _in_order(labels: GuardedLabels, index: Selection) -> Selection:
-    """Return labels in an order that does not depend on the CSV's: by key, or by number."""
+    """Return the labels sorted by key, or by number."""
     if labels.keys is not None:
         return np.array(sorted(as_index(index).tolist(), key=labels.keys.__getitem__), np.int64)
     if isinstance(index, range) or bool(np.all(index[1:] > index[:-1])):  # a sort copies

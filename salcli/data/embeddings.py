@@ -10,12 +10,12 @@ from salcli.errors import ShapeError
 
 Floats = NDArray[np.floating[Any]]
 Rows = NDArray[np.int64]
-ALIGNMENT = 4096  # bytes of a page: the kernel copies a file twice as fast to here as to where malloc places arrays
+ALIGNMENT = 4096  # bytes of a page: reading a file into aligned memory is twice as fast
 
 
 @dataclass(frozen=True, eq=False)  # eq=False: comparing arrays with == has no single answer
 class Embeddings:
-    """Vectors in file order. A batch is one too: `rows` says which rows of the file it holds."""
+    """Vectors in file order, of a whole file or of a batch, with their row numbers."""
 
     vectors: Floats
     """`[n, d]` of any float dtype, in the file's own precision."""
@@ -31,7 +31,7 @@ class Embeddings:
         n_keys = len(vectors) if self.keys is None else len(self.keys)
         if len(rows) != len(vectors) or n_keys != len(vectors):
             raise ShapeError(f"{len(vectors):,} vectors, {len(rows):,} row numbers and {n_keys:,} keys do not match")
-        vectors.flags.writeable = rows.flags.writeable = False  # our views only: the arrays are handed over
+        vectors.flags.writeable = rows.flags.writeable = False  # our views only, not the caller's arrays
         object.__setattr__(self, "vectors", vectors)
         object.__setattr__(self, "rows", rows)
 

@@ -1,4 +1,4 @@
-"""`FileHash`: by what a file is known again, and the algorithms that compute it."""
+"""`FileHash`: the hash of a file, and the algorithms that compute it."""
 
 import hashlib
 from dataclasses import dataclass
@@ -44,12 +44,12 @@ class FileHash:
 
     @property
     def title(self) -> str:
-        """How messages call the algorithm."""
+        """The algorithm's name in messages."""
         return "SHA-256" if self.algorithm == "sha256" else "BLAKE3"
 
     @property
     def sha256(self) -> str | None:
-        """The digest if it is SHA-256: readers of versions that knew no other find it under this name."""
+        """The digest if it is SHA-256, for readers of the reports of earlier versions, which had no other."""
         return self.digest if self.algorithm == "sha256" else None
 
     @classmethod

@@ -14,7 +14,7 @@ from salcli.errors import AlignmentError, warn
 
 @dataclass(frozen=True, eq=False)
 class Join:
-    """The meeting of a label CSV and an embedding file."""
+    """The embedding row of each label of a CSV."""
 
     row_of_label: Rows | range
     """`[m]` embedding row of each label (the first one with its key), -1 where there is none."""
@@ -146,7 +146,7 @@ class LabelledRows:
     @classmethod
     def of(cls, rows: Rows | range) -> Self:
         """Return labels 0…n-1, which belong to `rows` `[n]`, in the order of the embedding file."""
-        if isinstance(rows, range) or bool(np.all(rows[1:] > rows[:-1])):  # as they are, most often
+        if isinstance(rows, range) or bool(np.all(rows[1:] > rows[:-1])):  # the usual case: already ascending
             return cls(rows, range(len(rows)))
         index = np.argsort(rows, kind="stable")
         return cls(rows[index], index)
@@ -196,10 +196,9 @@ class LabelledRows:
 def settle_index(labels: GuardedLabels, source: Source) -> GuardedLabels:
     """Return the labels after deciding whether row numbers in a column without a name join.
 
-    Where a key or an option says how labels join, they are returned as they are. Numbers that only count the rows are
-    left
-    out. Fewer labels than rows, numbered without repeats, join by their numbers. Others can mean either: the table was
-    shuffled before the rows were encoded, or after.
+    Labels that join by a key, or by an option, are returned as they are. Numbers that only count the rows are left out.
+    Fewer labels than rows, numbered without repeats, join by their numbers. Others are ambiguous: the table may have
+    been shuffled before the rows were encoded, or after.
 
     Parameters
     ----------
@@ -208,7 +207,7 @@ def settle_index(labels: GuardedLabels, source: Source) -> GuardedLabels:
 
     Raises
     ------
-    AlignmentError : they can mean either
+    AlignmentError : they are ambiguous
     """
     if labels.index is None or labels.keys is not None:
         return labels

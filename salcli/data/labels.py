@@ -11,9 +11,9 @@ from salcli.errors import LabelError, warn
 
 Index = NDArray[np.int64]
 Selection = Index | range
-"""Labels by number. Where they follow each other, as all labels of a file do, a range says it and takes no memory."""
+"""Positions of labels; consecutive ones are a range, which takes no memory."""
 AT_ONCE = 1 << 16
-MOST_CODES = 1 << 20  # of a table
+MOST_CODES = 1 << 20  # size of a lookup table
 
 
 def as_index(selection: Selection) -> Index:
@@ -66,7 +66,7 @@ class Attribute:
 
     @cached_property
     def n_labelled(self) -> int:
-        """How many labels there are that are not empty."""
+        """Number of labels that are not empty."""
         return int(np.count_nonzero(self.is_labelled) if self.classes is None else self._counts.sum())
 
     def restricted_to(self, index: Selection) -> Self:
@@ -88,11 +88,11 @@ class Attribute:
         """`[c]` labels of each class."""
         return _counted(self.values, len(self.classes or ()))
 
-    def standardised(self, *, is_centred: bool) -> Self:
+    def standardized(self, *, is_centred: bool) -> Self:
         """Return numbers in units of their standard deviation; classes are returned as they are.
 
-        The unit of one column would otherwise decide what counts as zero in the others: beside nanoseconds, a class
-        covaries with nothing.
+        The unit of one column would otherwise decide what is rounding noise in the others: next to a column of
+        nanoseconds, the covariance of a class is zero to rounding.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class GuardedLabels:
     """The rows of a label CSV. Row i of every field belongs together."""
 
     path: str
-    """Where the labels came from, for messages."""
+    """Path of the CSV, for messages."""
     attributes: tuple[Attribute, ...]
     """At least one, each with `m` values."""
     keys: tuple[str, ...] | None
@@ -174,7 +174,9 @@ class GuardedLabels:
     task: Attribute | None = None
     """Classes of the main task, `m` values; not guarded."""
     index: Index | None = None
-    """`[m]` row numbers from a first column without a name. Without keys, it is open whether they join (see `Join`)."""
+    """`[m]` row numbers from a first column without a name; `settle_index` decides whether they join."""
+    groups: Attribute | None = None
+    """Names of groups of rows, `m` values, each of which lies in one part of a split (see `salcli.data.groups`)."""
 
     def __len__(self) -> int:
         return len(self.attributes[0].values)
@@ -209,6 +211,7 @@ class GuardedLabels:
             self.key_column,
             None if self.task is None else self.task.restricted_to(index),
             None if self.index is None else self.index[as_subscript(index)],
+            None if self.groups is None else self.groups.restricted_to(index),
         )
 
     def require_variety(self) -> None:
@@ -221,9 +224,9 @@ class GuardedLabels:
         for attribute in self.attributes:
             attribute.warn_of_single_rows(self.path)
 
-    def standardised(self, *, is_centred: bool) -> Self:
-        """Return the labels with numeric attributes in standard deviations (see `Attribute.standardised`)."""
-        return replace(self, attributes=tuple(a.standardised(is_centred=is_centred) for a in self.attributes))
+    def standardized(self, *, is_centred: bool) -> Self:
+        """Return the labels with numeric attributes in standard deviations (see `Attribute.standardized`)."""
+        return replace(self, attributes=tuple(a.standardized(is_centred=is_centred) for a in self.attributes))
 
     def design(self, index: Index) -> NDArray[np.float64]:
         """Return Z `[n, c]` of the labels at `index` `[n]`: the blocks of the attributes side by side."""
@@ -253,7 +256,7 @@ class GuardedLabels:
 
     @property
     def n_one_hot(self) -> int:
-        """How many leading columns of Z hold exactly one 1 in each row: the classes of the first attribute."""
+        """Number of leading columns of Z with exactly one 1 in each row: the classes of the first attribute."""
         return len(self.attributes[0].classes or ())
 
     @property
@@ -262,7 +265,7 @@ class GuardedLabels:
         return sum(1 if attribute.classes is None else len(attribute.classes) for attribute in self.attributes)
 
     def identity(self, index: int) -> str:
-        """Return what joins label `index`, as text: its key, or its row number."""
+        """Return the identity of label `index` as text: its key, or its row number."""
         return str(index) if self.keys is None else self.keys[index]
 
     def strata(self, index: Index) -> Index:

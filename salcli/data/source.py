@@ -1,6 +1,6 @@
 """How rows are addressed and read: a `Source` is an ordered list of `Shard`s, and a `Chunk` is some rows of one.
 
-What a format implements is a `Reader`: one file, or one array in it. The words are explained in `salcli.streaming`.
+A format implements a `Reader`: one file, or one array in it. `salcli.streaming` has a glossary.
 """
 
 import uuid
@@ -19,7 +19,7 @@ from salcli.errors import FormatError, warn
 from salcli.linalg.decompositions import all_finite
 
 MAX_DIMENSIONS = 1 << 20  # a row is read whole, so this bounds memory
-PARTITION_ELEMENTS, PARTITION_ROWS = 1 << 23, 1 << 18  # labels, and where they belong, take memory for each row
+PARTITION_ELEMENTS, PARTITION_ROWS = 1 << 23, 1 << 18  # labels and their positions take memory for each row
 RESTORED_SHARDS = 8  # unpickled shards whose files one process keeps open
 
 
@@ -60,7 +60,7 @@ class Reader(ABC):
     """
 
     path: str
-    """The file, as messages name it."""
+    """Name of the file in messages."""
     format: str
     """The name of its `Format`."""
     n: int
@@ -78,7 +78,7 @@ class Reader(ABC):
 
     @property
     def innermost(self) -> "Reader":
-        """The reader of the file itself, where this one adds something to it."""
+        """The reader of the file itself, where this one wraps another."""
         return self
 
     @abstractmethod
@@ -125,7 +125,7 @@ class Reader(ABC):
         return f"row {row}"
 
     def companions(self) -> dict[str, tuple[int, ...]]:
-        """Return what the file holds beside the matrix and its keys: name → shape (`(n,)` where it is not known)."""
+        """Return the arrays beside the matrix and its keys: name → shape (`(n,)` where it is not known)."""
         return {}
 
     @abstractmethod
@@ -140,11 +140,11 @@ class Reader(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Warn of what was found while reading, and close the file."""
+        """Issue the warnings that reading has collected, and close the file."""
 
 
 class ArrayReader(Reader):
-    """Rows that are in memory already."""
+    """Rows in memory."""
 
     format = "array"
 
@@ -241,7 +241,7 @@ def _restored(token: str, reader: Reader, first: int, dropped: Rows | None) -> S
 
 @dataclass(frozen=True)
 class Chunk:
-    """Consecutive rows of a shard that are read in one go: a description, which pickles and may be read anywhere."""
+    """Consecutive rows of a shard that are read at once: a description that can be pickled and read in any process."""
 
     shard: Shard
     start: int
@@ -251,15 +251,15 @@ class Chunk:
 
     @property
     def n_rows(self) -> int:
-        """How many rows it spans, those that are dropped included."""
+        """Number of rows, dropped ones included."""
         return self.stop - self.start
 
     def partition(self, n: int = 1) -> tuple[int, int]:
-        """Return which group of `n` partitions it belongs to: (first row of the shard, number of the group)."""
+        """Return its group of `n` partitions: (first row of the shard, number of the group)."""
         return self.shard.first, (self.start - self.shard.first) // (self.shard.reader.partition * n)
 
     def read(self) -> Embeddings:
-        """Read the rows into memory of their own.
+        """Return the rows, read into new memory.
 
         Returns
         -------
@@ -279,7 +279,7 @@ class Chunk:
         ----------
         rows : rows of a batch
         out : memory `[rows, d]` of the file's dtype that every batch is read into, which the caller may then change
-        is_checked : False for a pass that notices NaN and Inf by itself; `read` then names the row
+        is_checked : False for a pass that detects NaN and Inf itself; `read` then names the row
 
         Raises
         ------
@@ -291,7 +291,7 @@ class Chunk:
 
 
 class Source:
-    """Embeddings in one file or several: their shape is known, and their rows are read chunk by chunk.
+    """Embeddings in one file or several, of known shape, whose rows are read chunk by chunk.
 
     Rows are numbered through all shards. Rows that are dropped keep their numbers.
     """

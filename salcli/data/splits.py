@@ -1,17 +1,20 @@
-"""Which labelled rows an eraser is fitted on (`SplitRule`), and what rows do in an evaluation (`EvaluationSplit`)."""
+"""The rows that an eraser is fitted on (`SplitRule`), and those that train and test attackers (`EvaluationSplit`)."""
 
-import hashlib
+import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.data.groups import group_shares, hashed_shares, require_filled, require_whole
 from salcli.data.labels import GuardedLabels, Index, Selection, as_index
 from salcli.errors import LabelError, ParameterError, UsageError, did_you_mean, warn
 
 TEST, DEV = "test", "dev"
+BAND = re.compile(r"band[1-9]\d*")
+"""Names of parts that are near the labelled rows: nothing is trained on them."""
 DEV_NAMES = (DEV, "val", "valid", "validation")
 IN_SAMPLE, FRESH, POOLED = "in-sample", "fresh", "pooled"
 TEST_ROWS = 10  # most test rows, in units of the most training rows: enough for an interval of a fraction of a per cent
@@ -19,7 +22,7 @@ TEST_ROWS = 10  # most test rows, in units of the most training rows: enough for
 
 @dataclass(frozen=True)
 class SplitRule:
-    """The rule by which `fit` chooses rows. It is stored in the artifact; the rows themselves are not."""
+    """The rule by which `fit` chooses rows, which is stored in the artifact in place of the rows."""
 
     fit_split: str | None = None
     """With a split column: the rows of this name are fitted."""
@@ -78,8 +81,9 @@ class SplitRule:
         """Return the matched labels, divided into rows that train the in-sample and the fresh attacker, and test rows.
 
         With a split column, `dev` rows (or `val`, `valid`, `validation`) train the fresh attacker; without any, a
-        seeded half of `test` does. The other `test` rows are the test. With a hold-out, a seeded half of it trains the
-        fresh attacker; the other half is the test. Without test rows the fitted rows are the test.
+        seeded half of `test` does. The other `test` rows are the test. Rows marked `band1`,
+        `band2` … are bands. With a hold-out, a seeded half of it trains the fresh attacker; the other half is the test.
+        Without test rows the fitted rows are the test.
 
         Parameters
         ----------
@@ -100,34 +104,50 @@ class SplitRule:
         else:
             held_out = _without(matched, kept, labels) if self.holdout else matched[:0]
             fresh, test = _halves(labels, held_out, self.seed)
+        bands = {name: marked(labels, matched, name) for name in self._bands(labels)}
         if not len(test):
-            return EvaluationSplit.of(fitted, {IN_SAMPLE: fitted}, fitted, has_held_out=False)
-        trainers = {IN_SAMPLE: fitted, FRESH: fresh, POOLED: np.union1d(fitted, fresh)}
-        return EvaluationSplit.of(fitted, trainers, test, has_held_out=True)
+            found = EvaluationSplit.of(fitted, {IN_SAMPLE: fitted}, fitted, has_held_out=False)
+        else:
+            trainers = {IN_SAMPLE: fitted, FRESH: fresh, POOLED: np.union1d(fitted, fresh)}
+            found = EvaluationSplit.of(fitted, trainers, test, has_held_out=True)
+        return replace(found, bands={name: index for name, index in bands.items() if len(index)})
+
+    def _bands(self, labels: GuardedLabels) -> list[str]:
+        """Return the names of the bands, the nearest first."""
+        names = () if self.fit_split is None else labels.split_codes[0]
+        found = (name for name in names if BAND.fullmatch(name) and name != self.fit_split)
+        return sorted(found, key=lambda name: (len(name), name))
 
     def _not_held_out(self, labels: GuardedLabels, matched: Selection) -> Selection:
         if self.fit_split is not None and labels.splits is not None:
+            parts = {**dict.fromkeys(DEV_NAMES, DEV), TEST: TEST, self.fit_split: self.fit_split}
+            require_whole(labels, as_index(matched), parts)
             return marked(labels, as_index(matched), self.fit_split)
         if self.holdout:
             matched = as_index(matched)
-            return matched[seeded_shares(labels, matched, self.seed) >= self.holdout]
+            is_kept = seeded_shares(labels, matched, self.seed) >= self.holdout
+            n_kept = int(is_kept.sum())
+            require_filled(labels, matched, {"the fit": n_kept, "the part that is held out": len(matched) - n_kept})
+            return matched[is_kept]
         return matched
 
 
 @dataclass(frozen=True, eq=False)
 class EvaluationSplit:
-    """Labels by what their rows do in an evaluation. Fresh and test rows took no part in the fit."""
+    """Labels of the rows that train and test attackers. Fresh and test rows took no part in the fit."""
 
     fitted: Index
     """Rows that the eraser was fitted on."""
     trainers: dict[str, Index]
     """By adversary, the rows that train it (pooled: fitted and fresh ones); an adversary without rows is missing."""
     test: Index
-    """Rows that all are measured on; the fitted rows themselves if no rows were held out."""
+    """Rows that attackers are tested on; the fitted rows themselves if none were held out."""
     has_held_out: bool
     """Whether the test rows took no part in the fit."""
     n_available: dict[str, int]
     """By adversary, and for the test, the number of rows before any were left out."""
+    bands: dict[str, Index] = field(default_factory=dict)
+    """By name of the band, rows near the labelled ones, on which attackers are measured too."""
 
     @classmethod
     def of(cls, fitted: Index, trainers: dict[str, Index], test: Index, *, has_held_out: bool) -> "EvaluationSplit":
@@ -137,7 +157,7 @@ class EvaluationSplit:
         ----------
         fitted : labels that the eraser was fitted on
         trainers : by adversary, the labels that train it; those without any are left out
-        test : labels that all are measured on
+        test : labels that attackers are tested on
         has_held_out : whether the test rows took no part in the fit
         """
         n_available = {name: len(index) for name, index in {**trainers, TEST: test}.items()}
@@ -148,7 +168,14 @@ class EvaluationSplit:
     @property
     def needed(self) -> Index:
         """All rows that train or test, ascending."""
-        return np.unique(np.concatenate([*self.trainers.values(), self.test]))
+        return np.unique(np.concatenate([*self.trainers.values(), self.test, *self.bands.values()]))
+
+    @property
+    def held_out(self) -> Index:
+        """Rows that took no part in the fit and train fresh attackers or are tested, ascending."""
+        if not self.has_held_out:
+            return self.test[:0]
+        return np.union1d(self.trainers.get(FRESH, self.test[:0]), self.test)
 
     def only(self, adversaries: Sequence[str]) -> "EvaluationSplit":
         """Return the split with the trainers of these `adversaries` alone, in their order."""
@@ -157,7 +184,7 @@ class EvaluationSplit:
     def capped(
         self, labels: GuardedLabels, most_rows: int, seed: int, *, test_rows: int = TEST_ROWS
     ) -> "EvaluationSplit":
-        """Return the split with at most so many rows for each adversary and for the test, drawn by stratum.
+        """Return the split with a limited number of rows for each adversary and for the test, drawn by stratum.
 
         Parameters
         ----------
@@ -167,7 +194,10 @@ class EvaluationSplit:
         test_rows : the most test rows, in units of `most_rows`
         """
         trainers = {name: capped(labels, index, most_rows, seed) for name, index in self.trainers.items()}
-        return replace(self, trainers=trainers, test=capped(labels, self.test, test_rows * most_rows, seed))
+        test, *bands = (
+            capped(labels, index, test_rows * most_rows, seed) for index in (self.test, *self.bands.values())
+        )
+        return replace(self, trainers=trainers, test=test, bands=dict(zip(self.bands, bands, strict=True)))
 
     def fitted_on(self, index: Index, labels: GuardedLabels, most_rows: int, seed: int) -> "EvaluationSplit":
         """Return the split of a fit on some of the fitted rows: they train the in-sample attacker.
@@ -197,6 +227,40 @@ class EvaluationSplit:
         return len(used) < self.n_available[name]
 
 
+def shared_by(splits: Sequence[EvaluationSplit], labels: GuardedLabels, seed: int) -> EvaluationSplit:
+    """Return the split of several fits to the same labels, for all of them.
+
+    A row that any of them was fitted on is fitted; what all of them held out trains fresh attackers or is tested.
+
+    Parameters
+    ----------
+    splits : of each fit, at least one
+    labels : that they are of
+    seed : of the halves, where the splits do not agree on which of those rows are tested
+
+    Raises
+    ------
+    LabelError : no row is left to test on
+    """
+    fitted = splits[0].fitted
+    held_out = np.arange(len(labels))
+    for split in splits:
+        fitted = np.union1d(fitted, split.fitted)
+        held_out = np.intersect1d(held_out, split.held_out)
+    fresh, *others = (np.intersect1d(split.trainers.get(FRESH, held_out[:0]), held_out) for split in splits)
+    test = _without(held_out, fresh, labels)
+    if not all(np.array_equal(fresh, other) for other in others):
+        fresh, test = _halves(labels, held_out, seed)
+    if not len(test):
+        raise LabelError(
+            f"{labels.path}: no labelled row is left to test on that all candidates held out: fit them with the same "
+            "`holdout`, or with labels that have a split column"
+        )
+    return EvaluationSplit.of(
+        fitted, {IN_SAMPLE: fitted, FRESH: fresh, POOLED: np.union1d(fitted, fresh)}, test, has_held_out=True
+    )
+
+
 def capped(labels: GuardedLabels, index: Index, most: int, seed: int) -> Index:
     """Return a stratified sample of the labels at `index` if they are more than `most`, else `index`.
 
@@ -212,6 +276,9 @@ def capped(labels: GuardedLabels, index: Index, most: int, seed: int) -> Index:
 
 def _halves(labels: GuardedLabels, index: Index, seed: int) -> tuple[Index, Index]:
     in_first = seeded_shares(labels, index, seed, "fresh attacker") < 0.5
+    if len(index):
+        n_first = int(in_first.sum())
+        require_filled(labels, index, {"the fresh attacker": n_first, "the test": len(index) - n_first})
     return index[in_first], index[~in_first]
 
 
@@ -240,6 +307,8 @@ def split_counts(labels: GuardedLabels, index: Index) -> dict[str, int]:
 def seeded_shares(labels: GuardedLabels, index: Index, seed: int, purpose: str = "holdout") -> NDArray[np.float64]:
     """Return a hash in [0, 1) of each label's key or row number: the same on every machine, in any row order.
 
+    Where labels have groups, all rows of a group have one share (see `group_shares`).
+
     Parameters
     ----------
     labels : of the CSV
@@ -251,13 +320,9 @@ def seeded_shares(labels: GuardedLabels, index: Index, seed: int, purpose: str =
     -------
     `[n]` shares
     """
-    salt = hashlib.sha256(f"salcli {purpose} {seed}".encode()).digest()
-    shares = np.empty(len(index))
-    for position, label in enumerate(index):
-        name = labels.identity(int(label)).encode("utf-8", "surrogateescape")
-        digest = hashlib.blake2b(name, digest_size=8, key=salt).digest()
-        shares[position] = (int.from_bytes(digest, "big") >> 11) / 2.0**53
-    return shares
+    if labels.groups is not None:
+        return group_shares(labels, index, seed, purpose)
+    return hashed_shares(map(labels.identity, index.tolist()), seed, purpose)
 
 
 def stratified_sample(labels: GuardedLabels, index: Index, size: int, seed: int) -> Index:

@@ -1,4 +1,4 @@
-"""`Artifact`: an eraser and where it came from, as `fit` writes it and `apply` and `evaluate` read it."""
+"""`Artifact`: an eraser and how it was fitted, as `fit` writes it and `apply` and `evaluate` read it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,9 +21,9 @@ class Artifact:
     """An eraser as it is in a file."""
 
     eraser: Eraser
-    """What erases."""
+    """The eraser."""
     singular_values: NDArray[np.float64]
-    """`[min(d, c)]` of Ω, falling."""
+    """`[min(d, c)]` of Ω, descending."""
     header: dict[str, Any]
     """Schema, method, options, classes, rank, the rule of the fitted rows, hashes and versions."""
     sha256: str = ""
@@ -73,7 +73,7 @@ class Artifact:
             raise FormatError(f"the parameters of method {self.header['method']!r} are not understood{why}") from error
 
     def summary(self) -> dict[str, Any]:
-        """Return what it is in a few plain values."""
+        """Return the main values of the header."""
         names = ("method", "d", "k", "rank", "is_centred", "k_rule", "kernel", "landmarks")
         return {name: self.header[name] for name in names if name in self.header} | {
             "attributes": [a["name"] for a in self.header["attributes"]]
@@ -98,12 +98,19 @@ class Artifact:
                 f"{source.path} has {source.d} dimensions, but {path} erases {self.eraser.d} (written by {by})"
             )
 
+    @property
+    def task(self) -> str | None:
+        """The column of the main task whose covariance the method keeps; None for methods that keep none."""
+        task: str | None = self.header["parameters"].get("task")
+        return task
+
     def guards(self, labels: GuardedLabels) -> bool:
-        """Return whether the attributes of `labels` are those that were guarded, in their order."""
-        return [a["name"] for a in self.header["attributes"]] == [a.name for a in labels.attributes]
+        """Return whether `labels` have the attributes that were guarded, in their order, and the task that was kept."""
+        has_task = self.task is None or (labels.task is not None and labels.task.name == self.task)
+        return has_task and [a["name"] for a in self.header["attributes"]] == [a.name for a in labels.attributes]
 
     def label_options(self, given: LabelOptions, path: str) -> LabelOptions:
-        """Return options that read labels as the fit did, except where the user says otherwise.
+        """Return options that read labels as the fit did, except for those that the user set.
 
         Parameters
         ----------
@@ -119,6 +126,7 @@ class Artifact:
             given.by_row or (given.key is None and rows["joined_by"] == "row"),
             given.split_column or (None if given.no_split else rows["split_column"]),
             given.no_split or (given.split_column is None and rows["split_column"] is None),
+            given.groups if given.groups is not None else rows.get("group_column"),
             given.task,
             path,
             frozenset(
@@ -128,6 +136,7 @@ class Artifact:
                     ("numeric", given.numeric),
                     ("key", given.key),
                     ("split_column", given.split_column),
+                    ("groups", given.groups),
                     ("task", given.task),
                 )
                 if value not in (None, ())
@@ -189,7 +198,7 @@ def _require_consistent(
         if header[name] != value:
             raise FormatError(f"{path}: damaged artifact: its header says {name} = {header[name]}, its arrays {value}")
     if not np.all(singular_values >= 0) or np.any(np.diff(singular_values) > 0):
-        raise FormatError(f"{path}: damaged artifact: singular values must be positive and fall")
+        raise FormatError(f"{path}: damaged artifact: singular values must be positive and descending")
     if not header["k"] <= header["rank"] <= len(singular_values):
         raise FormatError(
             f"{path}: damaged artifact: its header says rank = {header['rank']}, "

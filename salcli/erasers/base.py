@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 
 class Eraser(Protocol):
-    """A fitted change of rows; frozen. Members subclass it for the defaults of what only some of them have."""
+    """A fitted, frozen change of rows. Erasers subclass it, and inherit defaults of the methods that not all need."""
 
     kind: ClassVar[str]
     """Its name in artifacts (see `ERASERS`)."""
@@ -32,6 +32,8 @@ class Eraser(Protocol):
     """Whether rows stay in their own space: with strength 0 they do not change."""
     needs_secret: ClassVar[bool] = False
     """Whether it erases with a secret only, which is in no artifact (see `keyed`)."""
+    normalizes: ClassVar[bool] = False
+    """Whether rows are divided by their lengths, with any strength."""
     least_dtype: ClassVar[type[np.floating[Any]]] = np.float16
     """The narrowest dtype that holds its rows well."""
 
@@ -121,7 +123,7 @@ class Eraser(Protocol):
         raise UsageError("`reduces` needs an orthogonal projection; this eraser's method is oblique")
 
     def residue(self, x: NDArray[Any], dtype: DTypeLike) -> float:  # noqa: ARG002 (members use them)
-        """Return what rounding brings back of the removed directions, as a root mean square; 0 where that is not known.
+        """Return how much rounding brings back of the removed directions, as a root mean square; 0 if not known.
 
         Parameters
         ----------
@@ -163,13 +165,13 @@ E = TypeVar("E", bound=Eraser, covariant=True)
 
 @dataclass(frozen=True, eq=False)
 class Fit(Generic[E]):
-    """What a method's `fit` returns: an eraser and the spectrum that it was cut from."""
+    """The result of a method's `fit`: an eraser and the spectrum that its directions were chosen from."""
 
     eraser: E
     singular_values: Array
     """`[min(d, c)]` of the matrix whose directions are removed, descending."""
     rank: int
-    """How many of them are more than rounding."""
+    """Number of singular values above rounding."""
     k_rule: dict[str, Any] = field(default_factory=lambda: {"rank": True})
     """How k was chosen: {"given": k}, {"alpha": α} or {"rank": true}."""
     is_centred: bool = True
@@ -186,7 +188,7 @@ def warn_of_doubts(fit: Fit[Eraser]) -> None:
         warn(doubt)
     if fit.eraser.k == fit.eraser.d_out:
         warn(
-            f"all {fit.eraser.k} directions are removed, so erased rows are all the same and no main task is left: "
+            f"all {fit.eraser.k} directions are removed, so erased rows are all equal and no main task can be learnt: "
             "choose a smaller `k`"
         )
 
@@ -198,7 +200,8 @@ class Method(Protocol):
     summary: str
     """When to use it, in one line."""
     Parameters: type
-    """A frozen dataclass of `option` fields, from which the command line is generated."""
+    """A frozen dataclass of `option` fields, from which the command line is generated. If it has a field `task`, that
+    names the column of the main task, which `fit` then receives."""
 
     def fit(
         self,
@@ -217,7 +220,7 @@ class Method(Protocol):
         rows : labelled rows
         parameters : an instance of `Parameters`
         task : classes of the main task, of the same rows, for methods that keep it
-        seed : of every random choice
+        seed : of the random number generator
         engine : where the passes run
         progress : shows the stages
         """
@@ -257,6 +260,8 @@ METHODS: Registry[Method] = Registry(
     {
         "sal": "salcli.erasers.sal:METHOD",
         "leace": "salcli.erasers.leace:METHOD",
+        "splince": "salcli.erasers.splince:METHOD",
+        "inlp": "salcli.erasers.inlp:METHOD",
         "ksal": "salcli.erasers.ksal:METHOD",
         "transport": "salcli.erasers.transport.method:METHOD",
     }
@@ -278,6 +283,7 @@ def find_method(name: str) -> Method:
 ERASERS: Registry[type[Eraser]] = Registry(
     {
         "linear": "salcli.erasers.linear:LinearEraser",
+        "unit": "salcli.erasers.unit:UnitEraser",
         "features": "salcli.erasers.kernel:FeatureEraser",
         "inner products": "salcli.erasers.kernel:KernelEraser",
         "transport": "salcli.erasers.transport.eraser:TransportEraser",
@@ -299,7 +305,7 @@ class SpectralParameters(Record):
             raise ParameterError("alpha", self.alpha, "k chooses the number of directions too: give one of both")
         if self.alpha is not None and not 1 <= self.alpha < float("inf"):
             raise ParameterError("alpha", self.alpha, "expected a finite number of at least 1")
-        if self.k is not None and self.k < 1:
+        if isinstance(self.k, int) and self.k < 1:
             raise ParameterError("k", self.k, "at least one direction must be removed")
 
 
@@ -310,14 +316,15 @@ class ProjectionParameters(SpectralParameters):
     center: bool = option(True, off="--no-center", help="Centre X and Z first; the paper does not.")
     keep_mean: bool = option(
         False,
-        help="Set removed coordinates to their mean instead of 0, for models that stay as they are. Rows that are "
-        "divided by their length afterwards can be read then.",
+        off="--no-keep-mean",
+        help="Set removed coordinates to their mean instead of 0, for models that are not retrained. The attribute "
+        "can then be read from rows that are divided by their length afterwards.",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.keep_mean and not self.center:
-            raise UsageError("`keep_mean` keeps what centring takes off: it cannot go with `center=False`")
+            raise UsageError("`keep_mean` keeps the mean that centring subtracts: it cannot go with `center=False`")
 
 
 def choose_k(singular_values: Array, rank: int, k: int | None, alpha: float | None) -> tuple[int, dict[str, Any]]:

@@ -16,9 +16,9 @@ from salcli.streaming import memory
 Array = NDArray[np.float64]
 FLOATS = (np.float64, np.float32, np.float16)
 WHITENED, LEAST_WHITE = 16, 1e-3
-"""So many features are checked when an artifact is read, and so near must they be to orthonormal."""
+"""Number of features that are checked when an artifact is read, and their largest deviation from orthonormal."""
 MOST_PRODUCTS = 1 << 33  # of numbers; a check of the features of more landmarks takes seconds
-ORTHONORMAL = 1e-5  # of directions rebuilt from a dual: an ill-conditioned Gram matrix costs digits
+ORTHONORMAL = 1e-5  # for directions computed from a dual: an ill-conditioned Gram matrix costs digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,7 @@ class KernelEraser(Eraser):
         )
         require_landmarks(header, found.landmarks)
         if not header["is_centred"] and found.offset.any():
-            raise ShapeError("its header says that it is not centred, its arrays have a mean")
+            raise ShapeError("`is_centred` is false in its header, but its offset is not zero")
         return found
 
     def truncated(self, k: int) -> "KernelEraser":
@@ -124,7 +124,7 @@ class KernelEraser(Eraser):
 
     @property
     def explicit_bytes(self) -> int:
-        """Memory that `explicit` takes: the landmarks' Gram matrix, and as much again while it is factored."""
+        """Bytes that `explicit` takes: the landmarks' Gram matrix, and as much again while it is factored."""
         return 2 * 8 * len(self.landmarks) ** 2
 
     @cached_property
@@ -168,7 +168,7 @@ class KernelEraser(Eraser):
     def erase_gram(self, gram: Array, at_x: Array, at_y: Array, *, strength: float = 1.0) -> Array:
         """Return K̂ `[a, b]`, computed from K in its memory.
 
-        An erased row is f − λ U c with c = Uᵀf − offset; multiply two of them out.
+        An erased row is f − λ U c with c = Uᵀf − offset; K̂ is the product of two of them.
 
         Parameters
         ----------
@@ -206,7 +206,7 @@ class KernelEraser(Eraser):
 
 @dataclass(frozen=True, eq=False)
 class FeatureEraser(Eraser):
-    """A linear eraser behind a feature map: rows go in, erased feature vectors come out."""
+    """A feature map followed by a linear eraser: takes rows, returns erased feature vectors."""
 
     kind: ClassVar[str] = "features"
     names: ClassVar[tuple[str, ...]] = ("landmarks", "whitener", "feature_mean", "left", "right")

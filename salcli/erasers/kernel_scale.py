@@ -1,4 +1,4 @@
-"""Whether a kernel's γ fits the rows: too large, and all rows are strangers; too small, and all are the same."""
+"""Whether a kernel's γ fits the rows: if it is too large, K is near the identity; if too small, near a constant."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from salcli.linalg.kernels import PARAMETERS, Kernel, blocks
 Array = NDArray[np.float64]
 Rows = NDArray[np.floating]
 SAMPLE_ROWS = 1 << 10
-STRANGE = 0.01  # squares of the similarities to all other rows, added up: below, a matrix is near the identity
+DISSIMILAR = 0.01  # squares of the similarities to all other rows, added up: below, a matrix is near the identity
 CONSTANT = 0.01  # standard deviation of similarities over their mean: below, a matrix is near a constant
 
 
@@ -51,7 +51,7 @@ def fitting_gamma(x: Rows) -> float:
 
 
 def closeness(kernel: Kernel, x: Rows, landmarks: Rows) -> Array:
-    """Return how near rows are to landmarks, `[n]`: Σⱼ K(x, x̃ⱼ)² / (K(x, x) K(x̃ⱼ, x̃ⱼ)).
+    """Return the similarity of rows to landmarks, `[n]`: Σⱼ K(x, x̃ⱼ)² / (K(x, x) K(x̃ⱼ, x̃ⱼ)).
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def closeness(kernel: Kernel, x: Rows, landmarks: Rows) -> Array:
 
 
 def scale_doubts(kernel: Kernel, x: Rows, seed: int) -> tuple[str, ...]:
-    """Return what is wrong with γ for some rows, and the γ that fits; nothing if no other is better.
+    """Return why γ does not suit some rows, and a γ that does; empty if γ suits them or no other is better.
 
     Parameters
     ----------
@@ -77,35 +77,35 @@ def scale_doubts(kernel: Kernel, x: Rows, seed: int) -> tuple[str, ...]:
     x : `[n, d]` rows whose kernel matrix is judged, by a sample of them
     seed : of the sample
     """
-    some = sampled(x, seed)
-    fault = _fault(kernel, some, len(x))
+    sample = sampled(x, seed)
+    fault = _fault(kernel, sample, len(x))
     if not fault:
         return ()
     try:
-        gamma = fitting_gamma(some)
+        gamma = fitting_gamma(sample)
     except (RankError, RangeError):
         return ()
-    if _fault(Kernel(kernel.name, gamma, kernel.degree, kernel.coef0), some, len(x)):
+    if _fault(Kernel(kernel.name, gamma, kernel.degree, kernel.coef0), sample, len(x)):
         return ()
     advice = f"`gamma={gamma:.3g}` fits (1 / median squared distance; `gamma=scale` chooses it)"
     return (f"`gamma={kernel.gamma:g}` is too {fault}: {advice}",)
 
 
-def _fault(kernel: Kernel, some: Rows, n: int) -> str:
-    if "gamma" not in PARAMETERS[kernel.name] or len(some) < 2:
+def _fault(kernel: Kernel, sample: Rows, n: int) -> str:
+    if "gamma" not in PARAMETERS[kernel.name] or len(sample) < 2:
         return ""
-    others = closeness(kernel, some, some) - 1
-    if float(np.median(others)) * (n - 1) / (len(some) - 1) < STRANGE:
-        return "large, the kernel matrix is near the identity and every row a stranger to all others"
-    values = kernel.gram(some, some)
+    others = closeness(kernel, sample, sample) - 1
+    if float(np.median(others)) * (n - 1) / (len(sample) - 1) < DISSIMILAR:
+        return "large, the kernel matrix is near the identity and every row dissimilar to all others"
+    values = kernel.gram(sample, sample)
     values /= max(float(np.max(np.abs(values))), np.finfo(np.float64).tiny)  # whose squares float64 may not hold
     if float(np.std(values)) < CONSTANT * abs(float(np.mean(values))):
         return "small, the kernel matrix is near a constant and all rows are nearly the same"
     return ""
 
 
-def stranger_doubt(kernel: Kernel, x: Rows, landmarks: Rows) -> str:
-    """Return why nothing can be measured on features of some rows: most are strangers to the landmarks; else "".
+def dissimilarity_doubt(kernel: Kernel, x: Rows, landmarks: Rows) -> str:
+    """Return why features of rows cannot be evaluated, if most rows are dissimilar to all landmarks; else "".
 
     Parameters
     ----------
@@ -115,12 +115,12 @@ def stranger_doubt(kernel: Kernel, x: Rows, landmarks: Rows) -> str:
     """
     if "gamma" not in PARAMETERS[kernel.name] or not len(x):
         return ""
-    share = float(np.mean(closeness(kernel, sampled(x, 0), landmarks) < STRANGE))
+    share = float(np.mean(closeness(kernel, sampled(x, 0), landmarks) < DISSIMILAR))
     if share <= 0.5:
         return ""
     return (
-        f"{share:.0%} of the test rows are strangers to the rows of the fit in the eraser's kernel "
-        f"({kernel.name}, `gamma={kernel.gamma:g}`): features of such rows are nearly 0, so nothing is measured on them"
+        f"{share:.0%} of the test rows are dissimilar to all rows of the fit in the eraser's kernel "
+        f"({kernel.name}, `gamma={kernel.gamma:g}`): their features are nearly 0, so figures on them mean nothing"
     )
 
 

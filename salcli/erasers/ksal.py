@@ -105,7 +105,7 @@ class KSALParameters(ProjectionParameters):
         return replace(self, gamma=fitting_gamma(sampled(x, seed))) if self.gamma == SCALE else self
 
     def to_kernel(self) -> Kernel:
-        """Return the kernel, with its own γ where that is yet to be chosen.
+        """Return the kernel, with its default γ if γ is `scale`.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class KSALMethod:
     """Removes the directions of a kernel's feature space that covary most with Z."""
 
     name = "ksal"
-    summary = "against readers with one known kernel (rbf, poly): writes feature vectors instead of the embeddings"
+    summary = "against classifiers with one known kernel (rbf, poly): writes feature vectors instead of the embeddings"
     Parameters = KSALParameters
 
     def fit(
@@ -158,12 +158,12 @@ def _fit_nystroem(
     rows: LabelledSource, parameters: KSALParameters, seed: int, engine: Engine, progress: Progress
 ) -> Fit[FeatureEraser]:
     """Fit SAL on the features that landmarks give: all fitted rows, or a stratified sample of them."""
-    most, everyone = int(parameters.landmarks), np.arange(len(rows))
+    most, index = int(parameters.landmarks), np.arange(len(rows))
     if most < len(rows):
-        everyone = stratified_sample(rows.labels, everyone, most, seed)
-    m = len(everyone)
+        index = stratified_sample(rows.labels, index, most, seed)
+    m = len(index)
     memory.require_memory(8 * EIGH_COPIES * m * m, f"the kernel matrix of {m:,} landmarks", "give fewer `landmarks`")
-    chosen = np.sort(rows.row_of_label[everyone])
+    chosen = np.sort(rows.row_of_label[index])
     landmarks = _native(gather_rows(rows.source, chosen, progress)[0])
     parameters = parameters.scaled_to(landmarks, seed)
     doubts = scale_doubts(parameters.to_kernel(), landmarks, seed)
@@ -173,7 +173,7 @@ def _fit_nystroem(
         fit = fit_sal(
             moments, parameters.k, alpha=parameters.alpha, is_centred=parameters.center, keep_mean=parameters.keep_mean
         )
-    _warn_of_lost(rows, fit.rank, rows.labels.design(everyone), is_centred=parameters.center)
+    _warn_of_lost(rows, fit.rank, rows.labels.design(index), is_centred=parameters.center)
     rule = "stratified" if m < len(rows) else "every fitted row"
     header = {"landmarks": {"n": len(landmarks), "rule": rule, "n_features": features.width}}
     header = {"kernel": features.kernel.to_dict(), "parameters": asdict(parameters), **header}
@@ -231,7 +231,7 @@ def _fit_exactly(
 def _warn_of_lost(rows: LabelledSource, rank: int, design: Array, *, is_centred: bool) -> None:
     """Warn if labels span more directions than were found: inner products hold squares, which lose what is small."""
     if rank >= min(design.shape[1] - is_centred, rows.source.d):
-        return  # as it should be; the rest takes time where classes are many
+        return  # nothing is lost; the rank of the labels takes time if classes are many
     spanned = column_rank(design, is_centred=is_centred)
     if rank < min(spanned, rows.source.d):
         warn(
@@ -242,7 +242,7 @@ def _warn_of_lost(rows: LabelledSource, rank: int, design: Array, *, is_centred:
 
 
 def _native(x: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Return rows in the precision as stored, up to float64, and native byte order: artifacts are the same anywhere."""
+    """Return rows in the stored precision, up to float64, and native byte order: artifacts are the same anywhere."""
     return np.ascontiguousarray(x, dtype=np.dtype(f"f{min(8, x.dtype.itemsize)}"))
 
 
@@ -282,7 +282,7 @@ def fit_ksal(
     """
     n = len(x)
     design = z - z.mean(axis=0) if is_centred else np.asarray(z, dtype=np.float64)
-    with_ones = np.column_stack([design, np.full(n, 1 / n)])  # K 1/n rides along: centring needs it
+    with_ones = np.column_stack([design, np.full(n, 1 / n)])  # K 1/n too, which centring needs
     row = kernel.against(x)
     products = np.concatenate([*spread(lambda rows: row(x[rows]) @ with_ones, blocks(n, n))])
     small = design.T @ products[:, :-1]  # M = Zᵀ K Z

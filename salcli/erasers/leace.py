@@ -4,34 +4,46 @@ x' = x − W⁻¹ P W (x − μ) with W = Σ_xx^(−1/2) and P the orthogonal pr
 affine maps after which x' and z are uncorrelated it changes x least, in every norm that an inner product gives.
 """
 
+from dataclasses import dataclass
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute
 from salcli.erasers.base import Fit, SpectralParameters, choose_k
 from salcli.erasers.linear import LinearEraser
-from salcli.errors import RankError
-from salcli.linalg.decompositions import numerical_rank, symmetric_eigen, thin_svd
+from salcli.erasers.unit import fit_unit, require_unit, unit_option, unit_rounds_option
+from salcli.erasers.whitening import Whitening, require_rank
 from salcli.linalg.moments import SecondMoments
 from salcli.streaming.engine import Engine
 from salcli.streaming.passes import LabelledSource, fold
 from salcli.streaming.progress import Progress
 
-Array = NDArray[np.float64]
-LEAST_EIGENVALUE = 1e-7  # of the largest: smaller ones are raised to it, so that W is invertible and W⁻¹ W = I
+
+@dataclass(frozen=True)
+class LEACEParameters(SpectralParameters):
+    """How LEACE is fitted."""
+
+    unit: bool = unit_option()
+    unit_rounds: int = unit_rounds_option()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_unit(self)
 
 
 class LEACEMethod:
     """Removes what is correlated with z by the smallest change of x; one pass over second moments (d² numbers)."""
 
     name = "leace"
-    summary = "changes the embeddings least while it stops every linear reader: for models that stay as they are"
-    Parameters = SpectralParameters
+    summary = "changes the embeddings least while it stops every linear classifier: for models that are not retrained"
+    Parameters = LEACEParameters
 
     def fit(
         self,
         rows: LabelledSource,
-        parameters: SpectralParameters,
+        parameters: LEACEParameters,
         *,
         task: Attribute | None = None,  # noqa: ARG002 (the protocol has them)
         seed: int = 0,  # noqa: ARG002
@@ -39,11 +51,17 @@ class LEACEMethod:
         progress: Progress,
     ) -> Fit[LinearEraser]:
         """Fit LEACE to labelled rows (see `Method.fit`, and `fit_leace` for what is raised)."""
-        moments = fold(rows.standardized(is_centred=True), SecondMoments, engine, progress)
-        return fit_leace(moments, parameters.k, alpha=parameters.alpha)
+        moments_of = partial(fold, rows.standardized(is_centred=True), SecondMoments, engine, progress)
+        if parameters.unit:
+            return fit_unit(moments_of, fit_leace, _covariance, rows.source.d, parameters.unit_rounds)
+        return fit_leace(moments_of(), parameters.k, alpha=parameters.alpha)
 
 
 METHOD = LEACEMethod()
+
+
+def _covariance(moments: SecondMoments) -> NDArray[np.float64]:
+    return moments.cross.cross_covariance()
 
 
 def fit_leace(moments: SecondMoments, k: int | None = None, *, alpha: float | None = None) -> Fit[LinearEraser]:
@@ -70,22 +88,9 @@ def fit_leace(moments: SecondMoments, k: int | None = None, *, alpha: float | No
     """
     cross = moments.cross
     cross.require_finite()
-    values, vectors = symmetric_eigen(moments.covariance())
-    values = np.maximum(values, LEAST_EIGENVALUE * values[0])
-    if values[0] <= 0:
-        raise RankError(f"zero covariance (rank 0): the embeddings do not vary on these {cross.n:,} rows")
-    root = np.sqrt(values)
-    whitened = vectors @ ((vectors.T @ cross.cross_covariance()) / root[:, None])  # W Σ_xz
-    u, s, _ = thin_svd(whitened)
-    floor = cross.rounding_floor() / root[-1]  # rounding of Σ_xz, multiplied by at most ‖W‖
-    rank = numerical_rank(s, whitened.shape, floor)
-    if rank == 0:
-        raise RankError(
-            f"zero covariance (rank 0): the embeddings do not vary with the labels on these {cross.n:,} rows "
-            f"(largest singular value {s[0] if len(s) else 0.0:.3g}, of which rounding may be {floor:.3g}); "
-            "there is nothing to remove"
-        )
+    whitening = Whitening.of(moments)
+    u, s, rank, floor = whitening.covarying(cross.cross_covariance(), cross)
+    require_rank(rank, s, floor, cross.n)
     chosen, rule = choose_k(s, rank, k, alpha)
-    in_basis = vectors.T @ u[:, :chosen]
-    left, right = vectors @ (in_basis * root[:, None]), vectors @ (in_basis / root[:, None])
-    return Fit(LinearEraser(cross.mean_x, left, right), s, rank, rule)
+    directions = u[:, :chosen]
+    return Fit(LinearEraser(cross.mean_x, whitening.inverse(directions), whitening(directions)), s, rank, rule)

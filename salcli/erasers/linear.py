@@ -1,4 +1,4 @@
-"""`LinearEraser`: what remains of a fit, a rank-k change that applies to any row."""
+"""`LinearEraser`: a projection of rank d − k, orthogonal or oblique."""
 
 import threading
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from salcli.linalg.decompositions import (
 
 Array = NDArray[np.float64]
 Change = Callable[[Array, Array], Array]  # of a block, with another one to work in
-WIDE_ELEMENTS = 1 << 18  # numbers widened to float64 at once: many beside what Python does for them, few for a cache
+WIDE_ELEMENTS = 1 << 18  # numbers widened to float64 at once: large beside Python's overhead, small enough for a cache
 MOST_ELEMENTS = 1 << 20  # numbers widened at once, of rows so long that a tile of them is too large for the cache
 BATCH_ELEMENTS = 1 << 20  # in a batch: up to 4 MiB of float32
 ORTHONORMAL = 1e-8  # written and read in float64, directions are orthonormal to about 1e-15
@@ -34,7 +34,7 @@ _local = threading.local()
 
 
 def _scratch(rows: int, d: int) -> tuple[Array, Array]:
-    """Return this thread's two blocks `[rows, d]`, which are reused: fresh memory would take longer than the work."""
+    """Return this thread's two blocks `[rows, d]`, which are reused: page faults of new memory cost more than work."""
     size = max(WIDE_ELEMENTS, rows * d)
     found = getattr(_local, "blocks", None)
     if found is None or found.shape[1] < size:
@@ -51,11 +51,11 @@ class LinearEraser(Eraser):
     names: ClassVar[tuple[str, ...]] = ("mean", "left", "right")
 
     mean: Array
-    """`[d]` exactly what is subtracted: zeros, or μ of the fitted rows where the fit was to keep it."""
+    """`[d]` zeros, or with `keep_mean` the mean μ of the fitted rows."""
     left: Array
-    """`[d, k]` what is subtracted."""
+    """`[d, k]` directions that are subtracted."""
     right: Array
-    """`[d, k]` how much of it: leftᵀ right = I."""
+    """`[d, k]` directions whose inner products with x − mean are the coefficients: leftᵀ right = I."""
 
     def __post_init__(self) -> None:
         d, k = self.left.shape if self.left.ndim == 2 else (0, 0)
@@ -81,7 +81,7 @@ class LinearEraser(Eraser):
 
     @property
     def rows_at_once(self) -> int | None:
-        """Batches of how many rows are best: large beside what Python does for each, and in the cache when written."""
+        """Best number of rows of a batch: large beside Python's overhead for each, small enough for the cache."""
         return rows_at_once(self.d)
 
     @property
@@ -126,8 +126,12 @@ class LinearEraser(Eraser):
         if not 0 <= strength <= 1:
             raise ParameterError("strength", strength, "outside 0…1")
         require_rows(x, self.d)
+        return in_blocks(x, self._changed(x, strength), result_for(x, self.d, dtype, out))
+
+    def _changed(self, x: NDArray[Any], strength: float) -> Change:
+        """Return what erases a block of rows such as `x`, in place."""
         right, left_t, of_mean = self._factors
-        is_narrow = x.dtype.itemsize <= 4  # float64 holds the digits of 32 bits: μ may come off afterwards
+        is_narrow = x.dtype.itemsize <= 4  # float64 has digits to spare: μ may be subtracted afterwards
 
         def change(block: Array, spare: Array) -> Array:
             coordinates = tiled_product(block if is_narrow else np.subtract(block, self.mean, out=spare), right)
@@ -136,7 +140,7 @@ class LinearEraser(Eraser):
             subtract_product(block, coordinates, left_t, times=strength)
             return block
 
-        return in_blocks(x, change, result_for(x, self.d, dtype, out))
+        return change
 
     def reduce(
         self, x: NDArray[Any], *, dtype: DTypeLike | None = None, out: NDArray[Any] | None = None
@@ -162,6 +166,11 @@ class LinearEraser(Eraser):
             raise UsageError("`reduces` needs an orthogonal projection; this eraser's method is oblique")
         if self.k == self.d:
             raise UsageError(f"`reduces`: all {self.d} directions are removed, nothing is left to write")
+        require_rows(x, self.d)
+        return in_blocks(x, self._reduced(), result_for(x, self.d - self.k, dtype, out))
+
+    def _reduced(self) -> Change:
+        """Return what takes a block of rows to the coordinates that are left."""
         v, t = self._reflections
         vt, rest_t = v @ t, v[self.k :].T
 
@@ -170,8 +179,7 @@ class LinearEraser(Eraser):
             rest: Array = centred[:, self.k :] - tiled_product(centred, vt) @ rest_t
             return rest
 
-        require_rows(x, self.d)
-        return in_blocks(x, change, result_for(x, self.d - self.k, dtype, out))
+        return change
 
     @cached_property
     def _factors(self) -> tuple[Array, Array, Array]:
@@ -198,12 +206,12 @@ class LinearEraser(Eraser):
         if header.get("is_orthogonal", True) and not found.is_orthogonal:  # of schema 1, all are
             raise ShapeError("its directions are not orthonormal")
         if not header["is_centred"] and found.mean.any():
-            raise ShapeError("its header says that it is not centred, its arrays have a mean")
+            raise ShapeError("`is_centred` is false in its header, but its mean is not zero")
         return found
 
-    def truncated(self, k: int) -> "LinearEraser":
+    def truncated(self, k: int) -> Self:
         """Return the eraser that removes the first `k` of its directions only."""
-        return LinearEraser(self.mean, self.left[:, :k], self.right[:, :k])
+        return type(self)(self.mean, self.left[:, :k], self.right[:, :k])
 
     def projection(self, rows: slice = slice(None)) -> Array:
         """Return rows of P `[d, d]` with x' − mean = (x − mean) P. For inspection only: erasing never forms it.
@@ -253,7 +261,7 @@ def result_for(x: NDArray[Any], width: int, dtype: DTypeLike | None, out: NDArra
     kind = x.dtype if dtype is None else np.dtype(dtype)
     if out is not None and out.dtype == kind and len(out) >= len(x) and out.shape[1:] == (width,):
         return out[: len(x)]
-    # A long double has six bytes that no number is written to: what was in memory must not go into files.
+    # A long double has six bytes of padding, which would carry old memory into files.
     return (np.zeros if kind.itemsize > 8 else np.empty)((len(x), width), kind)
 
 
@@ -289,15 +297,15 @@ def in_blocks(x: NDArray[Any], change: Change, result: NDArray[Any]) -> NDArray[
 
 
 def rows_at_once(d: int) -> int:
-    """Return the rows of the best batches: large beside what Python does for each, and in the cache when written."""
+    """Return the best number of rows of a batch: large beside Python's overhead for each, and small for the cache."""
     rows = _rows_of_block(d)
     return max(1, BATCH_ELEMENTS // (rows * d)) * rows
 
 
 def _rows_of_block(d: int) -> int:
-    """Return how many rows are widened at once: whole tiles, a quarter of one if rows are long, or else each by itself.
+    """Return how many rows are widened at once: whole tiles; a quarter of one if rows are long; of longer ones, one.
 
-    Of other numbers of rows BLAS's kernels round the last ones otherwise.
+    With other numbers of rows, BLAS kernels round the last rows differently.
     """
     if TILE * d <= MOST_ELEMENTS:
         return whole_tiles(WIDE_ELEMENTS // d)
@@ -305,11 +313,11 @@ def _rows_of_block(d: int) -> int:
 
 
 def require_rows(x: Any, d: int) -> None:
-    """Check that `x` is an array `[n, d]` of floats: rows of integers would be rounded to integers after erasure.
+    """Check that `x` is an array `[n, d]` of floats, of width `d`: rows of integers would be rounded to integers.
 
     Raises
     ------
-    ShapeError : it is something else
+    ShapeError : it is not
     """
     if not isinstance(x, np.ndarray) or x.dtype.kind != "f":
         kind = x.dtype if isinstance(x, np.ndarray) else type(x).__name__

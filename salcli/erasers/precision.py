@@ -13,17 +13,17 @@ from salcli.errors import RowRangeError
 SAMPLE_ROWS = 1 << 12
 
 
-COARSE = 5e-3  # rounding that brings back more than this share of the strongest removed direction is too coarse
+COARSE = 5e-3  # largest residue of rounding, as a share of the first singular value
 
 
 def erased_dtype(eraser: Eraser, singular_values: NDArray[np.float64], source: Source) -> np.dtype[Any]:
-    """Return the dtype of an erased file: the input's, or a finer one where rounding would undo the work.
+    """Return the dtype of an erased file: the input's, or a finer one where rounding would bring the attribute back.
 
-    What rounding leaves in the removed directions of the first rows is compared with the strongest direction.
+    The residue of rounding in the removed directions of the first rows is compared with the first singular value.
 
     Parameters
     ----------
-    eraser : what erases
+    eraser : that is applied
     singular_values : `[m]` of its fit, descending
     source : the rows to be erased, of which the first are read
 
@@ -43,7 +43,7 @@ def erased_dtype(eraser: Eraser, singular_values: NDArray[np.float64], source: S
 
 
 def _residue(eraser: Eraser, x: NDArray[Any], dtype: np.dtype[Any]) -> float:
-    """Return what rounding brings back; numbers that `dtype` cannot hold bring back everything."""
+    """Return the residue of rounding (see `Eraser.residue`), infinite for values that `dtype` cannot hold."""
     try:
         return eraser.residue(x, dtype)
     except RowRangeError:

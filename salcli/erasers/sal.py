@@ -4,16 +4,20 @@ The directions are those that scikit-learn's `PLSSVD` calls `x_weights_`.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute
+from salcli.erasers.auto_k import AUTO, Trial, parse_k, try_k
 from salcli.erasers.base import Fit, ProjectionParameters, choose_k
 from salcli.erasers.linear import LinearEraser
-from salcli.errors import RankError
+from salcli.erasers.unit import fit_unit, require_unit, unit_option, unit_rounds_option
+from salcli.errors import ParameterError, RankError
 from salcli.linalg.decompositions import numerical_rank, thin_svd
 from salcli.linalg.moments import CrossMoments
+from salcli.options import option
 from salcli.streaming.engine import Engine
 from salcli.streaming.passes import LabelledSource, fold
 from salcli.streaming.progress import Progress
@@ -25,12 +29,30 @@ Array = NDArray[np.float64]
 class SALParameters(ProjectionParameters):
     """How SAL is fitted."""
 
+    k: int | str | None = option(  # type: ignore[assignment]  # other methods have no auto
+        None,
+        "-k",
+        "--k",
+        help="Directions to remove; auto: the fewest after which a linear classifier is at chance on held-out rows of "
+        "the fit; default: all of the rank.",
+        metavar="N|auto",
+        parse=parse_k,
+    )
+    unit: bool = unit_option()
+    unit_rounds: int = unit_rounds_option()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.k, str) and self.k != AUTO:
+            raise ParameterError("k", self.k, "expected a number of directions, or auto")
+        require_unit(self, keeps_mean=self.keep_mean)
+
 
 class SALMethod:
     """Removes the directions of X that covary most with Z; one pass."""
 
     name = "sal"
-    summary = "the default: stops every linear reader by removing as few directions as the labels span; fastest"
+    summary = "the default: stops every linear classifier by removing as few directions as the labels span; fastest"
     Parameters = SALParameters
 
     def fit(
@@ -38,24 +60,33 @@ class SALMethod:
         rows: LabelledSource,
         parameters: SALParameters,
         *,
-        task: Attribute | None = None,  # noqa: ARG002 (the protocol has them)
-        seed: int = 0,  # noqa: ARG002
+        task: Attribute | None = None,  # noqa: ARG002 (the protocol has it)
+        seed: int = 0,
         engine: Engine,
         progress: Progress,
     ) -> Fit[LinearEraser]:
         """Fit SAL to labelled rows (see `Method.fit`, and `fit_sal` for what is raised)."""
         rows = rows.standardized(is_centred=parameters.center)
-        moments = fold(rows, CrossMoments, engine, progress, is_centred=parameters.center)
-        return fit_sal(
-            moments,
-            parameters.k,
-            alpha=parameters.alpha,
-            is_centred=parameters.center,
-            keep_mean=parameters.keep_mean,
-        )
+        moments_of = partial(fold, rows, CrossMoments, engine, progress)
+        if parameters.unit:
+            return fit_unit(moments_of, fit_sal, CrossMoments.cross_covariance, rows.source.d, parameters.unit_rounds)
+        trial = _trial(rows, parameters, seed, engine, progress) if parameters.k == AUTO else None
+        moments = moments_of(is_centred=parameters.center)
+        k = parameters.k if trial is None else trial.k
+        assert not isinstance(k, str)
+        fit = fit_sal(moments, k, alpha=parameters.alpha, is_centred=parameters.center, keep_mean=parameters.keep_mean)
+        return fit if trial is None else trial.recorded(fit)
 
 
 METHOD = SALMethod()
+
+
+def _trial(rows: LabelledSource, parameters: SALParameters, seed: int, engine: Engine, progress: Progress) -> Trial:
+    def fit(part: LabelledSource) -> Fit[LinearEraser]:
+        moments = fold(part, CrossMoments, engine, progress, is_centred=parameters.center)
+        return fit_sal(moments, is_centred=parameters.center)
+
+    return try_k(rows, fit, seed, progress)
 
 
 def fit_sal(

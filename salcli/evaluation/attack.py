@@ -1,8 +1,8 @@
-"""Attackers at work: trained on their own rows, measured on the test rows, before and after erasure."""
+"""Training of attackers on their rows, and their results on the test rows, before and after erasure."""
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,11 @@ from salcli.data.labels import Attribute, GuardedLabels, Index
 from salcli.data.splits import EvaluationSplit
 from salcli.erasers.artifact import Artifact
 from salcli.errors import ParameterError, UsageError
+from salcli.evaluation.answers import pooled
 from salcli.evaluation.attackers import ATTACKERS, WEIGHTED, attacker_of, base_name, names_of
 from salcli.evaluation.attackers.base import Settings
 from salcli.evaluation.attackers.scores import (
+    Answers,
     areas,
     balanced_accuracy,
     class_counts,
@@ -25,12 +27,13 @@ from salcli.evaluation.attackers.scores import (
     wilson,
 )
 from salcli.evaluation.attackers.tuning import WHITENED, TrainingRows, tuned
+from salcli.evaluation.forms import Form, in_form, in_forms, notes_on_forms
 from salcli.evaluation.gates import Asked
 from salcli.evaluation.readings import Reading, reading_of
 from salcli.evaluation.report import ProbeResult
 from salcli.evaluation.stages import Stages
 from salcli.evaluation.text import listed_counts
-from salcli.options import EvaluateOptions, Limit
+from salcli.options import RAW, EvaluateOptions, Limit
 from salcli.streaming.engine import LOCAL, map_in_threads
 from salcli.streaming.memory import require_memory
 from salcli.streaming.progress import Progress
@@ -57,12 +60,19 @@ class _Job:
     at_test: Index
     y_train: NDArray[Any]
     y_test: NDArray[Any]
+    labels: Index
+    """Labels of the test rows."""
     untrained: dict[str, int]
     """Test rows that are left out, by their class, of which there are no training rows."""
+    rows: Form
+
+    def of_raw(self, stage: str) -> tuple[str, ...]:
+        """Return what tells it at a stage from the jobs on raw rows."""
+        return self.attribute.name, self.adversary, self.probe, stage
 
 
 def require_attackers(options: EvaluateOptions) -> None:
-    """Check that `ATTACKERS` has the requested names, and that one of them can read what a sweep writes.
+    """Check that `ATTACKERS` has the names in `options`, and that one of them reads vectors if a sweep needs it.
 
     Raises
     ------
@@ -80,14 +90,13 @@ def require_attackers(options: EvaluateOptions) -> None:
                 raise ParameterError(name, value, f"no probe {limit.probe!r}, expected one of {known}")
     if (options.sweep is not None or options.repeats is not None) and not _read_vectors(options.probes):
         raise UsageError(
-            "`sweep` and `repeats` look at written vectors: ask for another probe than "
-            f"{','.join(options.probes or ())} alone"
+            f"`sweep` and `repeats` need vectors: request another probe than {','.join(options.probes or ())} alone"
         )
 
 
 def needs_vectors(options: EvaluateOptions) -> bool:
-    """Whether any requested attacker reads written vectors, not only at the kernel's inner products."""
-    measures = (options.similarity, options.neighbors, options.task, options.sweep, options.repeats)
+    """Return whether any attacker or measure of `options` needs vectors, not only the kernel's inner products."""
+    measures = (options.similarity, options.bias, options.neighbors, options.task, options.sweep, options.repeats)
     return any(measures) or options.min_neighbors_kept is not None or _read_vectors(options.probes)
 
 
@@ -96,7 +105,12 @@ def _read_vectors(names: Sequence[str] | None) -> bool:
 
 
 def chosen_probes(artifact: Artifact | None, options: EvaluateOptions) -> tuple[str, ...]:
-    """Return the names of the attackers: those requested, else all that can read what there is.
+    """Return the names of the attackers: those in `options`, else all default ones that suit the eraser.
+
+    Parameters
+    ----------
+    artifact : the eraser; None: without one
+    options : of the evaluation
 
     Raises
     ------
@@ -109,7 +123,16 @@ def chosen_probes(artifact: Artifact | None, options: EvaluateOptions) -> tuple[
     for name in options.probes or ():
         if name not in suited:
             raise UsageError(f"`probes={name}`: only an eraser that `salcli kfit` wrote has a kernel")
-    return options.probes or tuple(name for name in suited if ATTACKERS[name].is_default)
+    chosen = options.probes or tuple(name for name in suited if ATTACKERS[name].is_default)
+    if not any(readers_of(form, chosen) for form in options.attacked_forms):
+        asked = ",".join(options.attacked_forms)
+        raise UsageError(f"`forms={asked}`: {','.join(chosen)} reads inner products, which are raw: ask for raw")
+    return chosen
+
+
+def readers_of(form: str, probes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those of the `probes` that read rows in a `form`: inner products of a kernel are raw."""
+    return probes if form == RAW else tuple(name for name in probes if ATTACKERS[name].reads == "vectors")
 
 
 def attack(
@@ -125,52 +148,99 @@ def attack(
 
     Parameters
     ----------
+    stages : the rows of the split, before and after erasure
+    labels : with the guarded attributes
+    split : rows that train each adversary, and test rows
     probes : names in `ATTACKERS`
+    options : with the forms of the rows, the seed, and whether attackers are tuned
+    progress : shows the stage
     only : the stage to look at; default: all there are
 
     Returns
     -------
-    results in the order of the attributes, adversaries and probes, and notes
+    results in the order of the attributes, adversaries, forms and probes, and notes
 
     Raises
     ------
     NotEnoughMemory : the attackers that are trained at once would not fit into memory
     """
-    notes, jobs = list[str](), list[_Job]()
+    jobs = list[_Job]()
+    forms = in_forms(stages, options.attacked_forms, split.fitted)
+    notes = list(notes_on_forms(options.attacked_forms, forms))
     for attribute in labels.attributes:
         if attribute.classes is None:
             notes.append(f"{attribute.name} is numeric: no probe reads it")
             continue
         for adversary, train in split.trainers.items():
             at_train, at_test = stages.at(train), stages.at(split.test)
-            of_attribute, doubts = _jobs(attribute, adversary, at_train, at_test, stages, probes)
-            jobs += of_attribute
-            notes += doubts
-    _require_memory(jobs, stages)
-    work = [(job, name) for job in jobs for name in _stage_names(job, stages) if only in (None, name)]
-    order = sorted(range(len(work)), key=lambda i: -_effort(work[i][0]))  # the longest first: no thread waits for one
+            for form in forms:
+                readers = readers_of(form.name, probes)
+                of_form, doubts = _jobs(attribute, adversary, at_train, at_test, form, readers)
+                jobs += of_form
+                notes += doubts
+    _require_memory(jobs)
+    is_pooled = options.folds is not None or labels.groups is not None
+    work = [(job, name) for job in jobs for name in _stage_names(job) if only in (None, name)]
+    raw = {job.of_raw(name): at for at, (job, name) in enumerate(work) if job.rows.name == RAW}
+    shared = {at: raw[job.of_raw(name)] for at, (job, name) in enumerate(work) if name in job.rows.equal}
+    order = [at for at in range(len(work)) if at not in shared]
+    order.sort(key=lambda at: -_effort(work[at][0]))  # the longest first: all threads end at once
 
     def run(at: int) -> ProbeResult:
         job, stage = work[at]
         attacker = attacker_of(job.probe)
-        reading = reading_of(attacker, stages, job.at_train, job.at_test)
+        reading = reading_of(attacker, job.rows.stages, job.at_train, job.at_test)
         settings = attacker.usual(reading.d) if options.quick else _tuned(job, reading, stage, options.seed)
-        return _result(job, reading, stage, settings, options.seed, is_capped=split.is_capped(job.adversary))
+        is_capped = split.is_capped(job.adversary)
+        return _result(job, reading, stage, settings, options.seed, is_capped=is_capped, is_pooled=is_pooled)
 
     results: dict[int, ProbeResult] = {}
-    with silence_convergence_warnings(), progress.stage("attack", len(work), "probes") as advance:
+    with silence_convergence_warnings(), progress.stage("attack", len(order), "probes") as advance:
         for at, found in zip(order, map_in_threads(run, order), strict=True):
             results[at] = found
             advance(1)
+    for at, same in shared.items():
+        results[at] = replace(results[same], form=work[at][0].rows.name)
+    if labels.groups is not None and options.folds is None:
+        results = {at: pooled([found], labels) for at, found in results.items()}
     n_unmet = sum(not result.converged for result in results.values())
     if n_unmet:
         notes.append(UNCONVERGED.format(n_unmet, len(results)))
-    return tuple(results[at] for at in range(len(work))), tuple(notes)
+    return tuple(results[at] for at in range(len(work))), tuple(dict.fromkeys(notes))
 
 
-def _stage_names(job: _Job, stages: Stages) -> Sequence[str]:
-    """Return the stages that there are; inner products are there after erasure even where no vectors are."""
-    return ("before", "after") if attacker_of(job.probe).reads == "kernel" else tuple(stages.named())
+def attack_again(
+    stages: Stages, labels: GuardedLabels, split: EvaluationSplit, of: ProbeResult, index: Index, seed: int
+) -> ProbeResult | None:
+    """Train an attacker again, in its form and with its settings, and measure it on other rows than the test rows.
+
+    Parameters
+    ----------
+    stages : the rows of the split
+    labels : with the guarded attributes
+    split : with the rows that trained it
+    of : its result
+    index : labels of the other rows
+    seed : of its random choices
+
+    Returns
+    -------
+    None where none of the rows has a class that it was trained on
+    """
+    attribute = next(each for each in labels.attributes if each.name == of.attribute)
+    at_train, at = stages.at(split.trainers[of.adversary]), stages.at(index)
+    at = at[attribute.codes(stages.labels[at]) >= 0]
+    rows = Form(of.form, in_form(stages, of.form, split.fitted))
+    jobs, _ = _jobs(attribute, of.adversary, at_train, at, rows, (of.probe,))
+    if not jobs:
+        return None
+    reading = reading_of(attacker_of(of.probe), rows.stages, at_train, jobs[0].at_test)
+    return _result(jobs[0], reading, of.stage, of.hyperparameters, seed, is_capped=of.capped)
+
+
+def _stage_names(job: _Job) -> Sequence[str]:
+    """Return the names of the stages; inner products exist after erasure even without vectors."""
+    return ("before", "after") if attacker_of(job.probe).reads == "kernel" else tuple(job.rows.stages.named())
 
 
 def _effort(job: _Job) -> float:
@@ -192,10 +262,10 @@ def _tuned(job: _Job, reading: Reading, stage: str, seed: int) -> Settings:
 
 
 def _jobs(
-    attribute: Attribute, adversary: str, at_train: Index, at_test: Index, stages: Stages, probes: tuple[str, ...]
+    attribute: Attribute, adversary: str, at_train: Index, at_test: Index, rows: Form, probes: tuple[str, ...]
 ) -> tuple[list[_Job], list[str]]:
     """Return the jobs of the probes on the test rows of classes that are trained on, and notes on the others."""
-    y_train, y_test = (attribute.codes(stages.labels[at]) for at in (at_train, at_test))
+    y_train, y_test = (attribute.codes(rows.stages.labels[at]) for at in (at_train, at_test))
     if not len(y_test):
         return [], [f"{attribute.name}: no test row is left"]
     if len(np.unique(y_train)) < 2:
@@ -203,16 +273,18 @@ def _jobs(
     is_known = np.isin(y_test, y_train)
     untrained = class_counts(attribute, y_test[~is_known])
     at_test, y_test = at_test[is_known], y_test[is_known]
+    index = rows.stages.labels[at_test]
     if len(y_test) and UNEQUAL < max(majority_rate(y_train), majority_rate(y_test)) < 1:
         probes = tuple(
-            name for probe in probes for name in (probe, *((probe + WEIGHTED,) if ATTACKERS[probe].twin() else ()))
+            name for probe in probes for name in (probe, *((probe + WEIGHTED,) if attacker_of(probe).twin() else ()))
         )
-    jobs = [_Job(attribute, adversary, probe, at_train, at_test, y_train, y_test, untrained) for probe in probes]
+    sides = at_train, at_test, y_train, y_test
+    jobs = [_Job(attribute, adversary, probe, *sides, index, untrained, rows) for probe in probes]
     return jobs if len(y_test) else [], _doubts(attribute, adversary, y_test, untrained)
 
 
 def _doubts(attribute: Attribute, adversary: str, y_test: NDArray[Any], untrained: dict[str, int]) -> list[str]:
-    """Return what makes the figures on these test rows mean less than they seem to."""
+    """Return notes on what limits the meaning of the figures on these test rows."""
     notes = []
     if len(np.unique(y_test)) == 1:
         notes.append(
@@ -227,14 +299,17 @@ def _doubts(attribute: Attribute, adversary: str, y_test: NDArray[Any], untraine
     return notes
 
 
-def _result(job: _Job, reading: Reading, stage: str, settings: Settings, seed: int, *, is_capped: bool) -> ProbeResult:
+def _result(
+    job: _Job, reading: Reading, stage: str, settings: Settings, seed: int, *, is_capped: bool, is_pooled: bool = False
+) -> ProbeResult:
     """Train the attacker on one stage and measure it on the test rows."""
     classifier = attacker_of(job.probe).fit(reading.train(stage, settings), job.y_train, settings, seed)
     new, true = reading.test(stage, settings), job.y_test
     predicted = classifier.predict(new)
     n_right, classes = int(np.sum(predicted == true)), np.unique(job.y_train)
     error, balanced_error = errors(predicted, true)
-    area = areas(classifier.decision(new), true, classes)
+    scores = classifier.decision(new)
+    area = areas(scores, true, classes)
     unrated = {} if len(classes) == 2 else class_counts(job.attribute, true[~np.isin(true, rated_classes(true))])
     return ProbeResult(
         attribute=job.attribute.name,
@@ -254,30 +329,45 @@ def _result(job: _Job, reading: Reading, stage: str, settings: Settings, seed: i
         untrained_classes=tuple(job.untrained),
         hyperparameters=settings,
         weighted=job.probe != base_name(job.probe),
+        form=job.rows.name,
         n_test_classes=len(np.unique(true)),
         accuracy_error=error,
         balanced_error=balanced_error,
         areas=area,
         unrated_classes=tuple(unrated),
+        answers=Answers(job.labels, true, predicted, scores, classes) if is_pooled else None,
     )
 
 
-def _require_memory(jobs: list[_Job], stages: Stages) -> None:
-    sizes = sorted(_job_bytes(job, stages) for job in jobs)
+def _require_memory(jobs: list[_Job]) -> None:
+    sizes = sorted(_job_bytes(job) for job in jobs)
     require_memory(sum(sizes[-LOCAL.n_workers :]), "training the attackers", "lower `attacker_rows`")
 
 
-def _job_bytes(job: _Job, stages: Stages) -> int:
-    """Bound the memory of one job: what its attacker reads, and what the attacker takes beside it."""
-    n, m, d = len(job.at_train), len(job.at_test), stages.before.shape[1]
+def _job_bytes(job: _Job) -> int:
+    """Return a bound of the bytes of one job: its rows or inner products, and what the attacker takes besides."""
+    n, m, d = len(job.at_train), len(job.at_test), job.rows.stages.before.shape[1]
     attacker = attacker_of(job.probe)
     if attacker.reads == "kernel":
         return 8 * n * (n + 2 * m) + attacker.memory_bytes(n, m, d)
     return int(8 * 4 * (n + m) * d) + attacker.memory_bytes(n, m, d)  # whitened, too
 
 
-def asked_for(labels: GuardedLabels, options: EvaluateOptions, probes: tuple[str, ...]) -> Asked:
-    """Return the attributes, adversaries and probes whose figures a gate may expect."""
+def asked_for(
+    labels: GuardedLabels, options: EvaluateOptions, probes: tuple[str, ...], forms: Iterable[str] | None = None
+) -> Asked:
+    """Return what gates expect to have been measured.
+
+    Parameters
+    ----------
+    labels : with the guarded attributes
+    options : of the evaluation
+    probes : names of the attackers
+    forms : of the rows that are attacked; default: raw alone, if it is among those of the options
+    """
     read = [attribute.name for attribute in labels.attributes if attribute.classes is not None]
     unread = [attribute.name for attribute in labels.attributes if attribute.classes is None]
-    return Asked(tuple(itertools.product(read, options.adversaries, probes)), tuple(unread))
+    if forms is None:
+        forms = (RAW,) if RAW in options.attacked_forms else options.attacked_forms
+    due = {probe: tuple(form for form in forms if readers_of(form, (probe,))) for probe in probes}
+    return Asked(tuple(itertools.product(read, options.adversaries, probes)), tuple(unread), forms=due)

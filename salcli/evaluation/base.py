@@ -1,14 +1,14 @@
-"""`Measure`: a number of figures that compare the rows before and after erasure; and what it is given.
+"""`Measure`: figures that compare the rows before and after erasure; `BeforeAfter`: its input.
 
-A measure is one object in one file: it computes a frozen record, whose fields are those of the JSON report, and says
-how the record is shown. It is entered in `evaluation.measures`.
+A measure is one object in one file: it computes a frozen record, whose fields are those of the JSON report, and
+defines how the record is shown. It is entered in `evaluation.measures`.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from salcli.data.labels import Attribute, GuardedLabels
+from salcli.data.labels import Attribute, GuardedLabels, Index
 from salcli.data.source import Source
 from salcli.data.splits import EvaluationSplit
 from salcli.evaluation.section import Fact, Figure, Section
@@ -33,6 +33,8 @@ class Labelled:
     """Which rows train and which are tested."""
     stages: Stages
     """The rows of the plan, in memory."""
+    row_of_label: Index | None = None
+    """`[m]` row of the file of each label, -1 where there is none; None: not known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,20 +44,24 @@ class BeforeAfter:
     source: Source
     """The file as it is."""
     erasure: Erasure
-    """What comes after."""
+    """How they are erased."""
     options: EvaluateOptions
     labelled: Labelled | None = None
     progress: Progress = field(default_factory=Silent)
     note: Callable[[str], None] = _ignore
-    """Called with what a reader of the report must know."""
+    """Adds a note to the report."""
     cache: dict[Callable[..., Any], Any] = field(default_factory=dict)
     """Results of `once`, shared by all erasures of the same file."""
 
     def once(self, read: Callable[[Source, EvaluateOptions], T]) -> T:
         """Return `read(source, options)`, computed once for each `read`, however often the rows are erased."""
-        if read not in self.cache:
-            self.cache[read] = read(self.source, self.options)
-        found: T = self.cache[read]
+        return self.shared(read, lambda: read(self.source, self.options))
+
+    def shared(self, key: Callable[..., Any], compute: Callable[[], T]) -> T:
+        """Return what `compute` returns for the rows before erasure, computed once for each `key`."""
+        if key not in self.cache:
+            self.cache[key] = compute()
+        found: T = self.cache[key]
         return found
 
     @property
@@ -80,7 +86,7 @@ class BeforeAfter:
 
     @property
     def _labelled(self) -> Labelled:
-        assert self.labelled is not None, "the measure needs labels, and does not say so"
+        assert self.labelled is not None, "the measure needs labels, but its `needs_labels` is False"
         return self.labelled
 
 

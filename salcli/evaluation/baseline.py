@@ -1,4 +1,4 @@
-"""`Baseline`: what attackers read at an earlier release, from its JSON report."""
+"""`Baseline`: the leaks of an earlier release, from its JSON report."""
 
 import json
 from collections.abc import Mapping
@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from salcli.errors import FormatError
+from salcli.evaluation.report import reader
+from salcli.options import RAW
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Baseline:
 
     @classmethod
     def read(cls, path: str) -> "Baseline":
-        """Read a JSON report.
+        """Return the worst leaks of the JSON report at `path`.
 
         Raises
         ------
@@ -59,7 +61,7 @@ def _leaks(probes: list[dict[str, Any]]) -> dict[str, WorstLeak]:
         if not isfinite(leak + error):
             raise ValueError("no number")
         known = found.get(str(probe["attribute"]), WorstLeak(-1.0, 0.0, frozenset()))
-        names = known.attackers | {f"{probe['adversary']} {probe['probe']}"}
+        names = known.attackers | {f"{probe['adversary']} {reader(probe['probe'], probe.get('as', RAW))}"}
         worst = (leak, error) if leak > known.leak else (known.leak, known.error)
         found[str(probe["attribute"])] = WorstLeak(*worst, names)
     return found

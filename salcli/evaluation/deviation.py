@@ -1,4 +1,4 @@
-"""How far erasure moves a kernel: γ/ρ = mean|K̂ − K| / std(K) (Shao, Ziser & Cohen 2023)."""
+"""Change of a kernel matrix by erasure: γ/ρ = mean|K̂ − K| / std(K) (Shao, Ziser & Cohen 2023)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -77,10 +77,10 @@ def deviation(tiles: Iterable[tuple[Array, Array]]) -> float | None:
     -------
     γ/ρ, or None where K does not vary
     """
-    n, mean, power, moved = 0, 0.0, 0.0, 0.0
+    n, mean, power, change_sum = 0, 0.0, 0.0, 0.0
     low, high = np.inf, -np.inf
     for gram, change in tiles:
-        moved += float(np.abs(change).sum())
+        change_sum += float(np.abs(change).sum())
         low, high = min(low, float(gram.min())), max(high, float(gram.max()))
         here = float(gram.mean())
         step, total = here - mean, n + gram.size
@@ -89,4 +89,4 @@ def deviation(tiles: Iterable[tuple[Array, Array]]) -> float | None:
         n = total
     if low >= high or power <= 0:  # equal values can have a power by rounding
         return None
-    return moved / n / float(np.sqrt(power / n))
+    return change_sum / n / float(np.sqrt(power / n))

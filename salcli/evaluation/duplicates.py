@@ -1,4 +1,4 @@
-"""Rows that are copies of each other on both sides of a split: figures on fitted rows prove nothing."""
+"""Rows of one part of the split that are copies of rows of another part, which are left out of the evaluation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,9 +17,9 @@ from salcli.streaming.passes import gather_rows
 from salcli.streaming.progress import Progress, Silent
 
 NEAR = 1e-3
-"""Of the distance from the mean row: rows that lie closer to each other are copies."""
+"""Distance of two rows, in units of their distance from the mean row, below which they are copies."""
 LEAST_WIDTH = 16
-"""Dimensions below which unrelated rows may be as close: only equal rows are copies there."""
+"""Dimensions below which unrelated rows may be as close, so that only equal rows count as copies."""
 MOST_COPIES = 0.1
 """Share of the test rows, or of an attacker's, above which no gate passes."""
 N_PROJECTED = 8
@@ -30,11 +30,11 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Copies:
-    """Rows of one part of the split that are copies of rows trained on elsewhere."""
+    """Rows of one part of the split that are copies of training rows of other parts."""
 
     n: int
     of: int
-    """Rows of the part with them."""
+    """Rows of the part, copies included."""
     n_near: int
     """Those of the copies that are not equal to the last bit."""
     named: tuple[str, ...]
@@ -42,18 +42,18 @@ class Copies:
 
     @property
     def share(self) -> float:
-        """The share of the part that they are."""
+        """Their share of the part."""
         return self.n / self.of
 
 
 def without_copies(
     source: Source, labels: GuardedLabels, row_of_label: Index, split: EvaluationSplit, progress: Progress
 ) -> tuple[EvaluationSplit, Mapping[str, Copies]]:
-    """Return the split without rows that are copies of rows trained on elsewhere.
+    """Return the split without rows that are copies of training rows of other parts.
 
-    Fresh attackers lose the copies of fitted rows, the test those of either. The in-sample attacker keeps its rows,
-    which are the fitted ones. Where nothing is held out, nothing is left out; test rows that are all copies are kept,
-    so that there is something to measure, and pass no gate.
+    Copies of fitted rows are removed from the rows of fresh attackers, copies of either from the test rows. The
+    in-sample attacker keeps its rows, which are the fitted ones. Without held-out rows, nothing is left out; test rows
+    that are all copies are kept, so that figures can be measured, but no gate passes.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class _Fingerprints:
 
     @classmethod
     def read(cls, source: Source, rows: Index, progress: Progress) -> "_Fingerprints":
-        """Read rows of a file, which are not kept."""
+        """Return the fingerprints of rows of a file, which are read once and not stored."""
         chosen = LabelledRows.of(rows)
         rng = np.random.default_rng(0)
         words = source.d * source.dtype.itemsize // _word(source.dtype).itemsize
@@ -163,7 +163,7 @@ class _Fingerprints:
         return cls(source, rows, mean, hashes, projected)
 
     def copies(self, at: Index, known: Index) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return which of the rows at some places are equal to known ones, and which are near to one."""
+        """Return which of the rows at the places `at` are equal to rows at `known`, and which are near to one."""
         is_equal = np.isin(self.hashes[at], self.hashes[known])
         is_near = np.zeros(len(at), np.bool_)
         if self.projected.shape[1] and len(at) and len(known):

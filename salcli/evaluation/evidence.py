@@ -1,25 +1,25 @@
-"""What was measured, with bounds of what is true: a share of rows, an estimate with its standard error."""
+"""Measured figures with confidence bounds: a share of rows, an estimate with its standard error."""
 
 from dataclasses import dataclass
 from math import ceil
 from typing import Protocol
 
 MOST_ROWS = 10**9
-"""More rows than this are said to decide nothing."""
+"""Above this number of rows, none is reported to decide."""
 
 
 class Evidence(Protocol):
-    """A figure, and one-sided bounds of the truth behind it."""
+    """A figure, and one-sided confidence bounds of its true value."""
 
     @property
     def value(self) -> float:
-        """What was measured."""
+        """The measured figure."""
 
     def lower(self, level: float) -> float:
-        """Return the bound that the truth is above, with at most a share `level` of errors."""
+        """Return the bound that the true value is below with probability `level` at most."""
 
     def upper(self, level: float) -> float:
-        """Return the bound that the truth is below, with at most a share `level` of errors."""
+        """Return the bound that the true value is above with probability `level` at most."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class Share:
     n_right: float
     n: float
     less: float = 0.0
+    inflation: float = 1.0
+    """Rows for each that is independent of the others."""
 
     @property
     def value(self) -> float:
@@ -75,17 +77,17 @@ class Magnitude(Estimate):
     """An estimate of something that is never negative, and above 0 by chance alone."""
 
     chance: float = 0.0
-    """What it is on average where the truth is 0."""
+    """Its expectation where the true value is 0."""
 
     def lower(self, level: float) -> float:
-        """Return the lower bound (see `Evidence`), as if all that chance can add were in the figure."""
+        """Return the lower bound (see `Evidence`), minus what chance adds on average."""
         return super().lower(level) - self.chance
 
 
 def rows_needed(
     of: Evidence, limit: float, n: int, pass_level: float, fail_level: float, *, is_upper: bool
 ) -> int | None:
-    """Return about how many rows would decide whether the truth is within a limit, if the figure stays as it is.
+    """Return about how many rows would decide whether the true value is within a limit, if the figure stays the same.
 
     Parameters
     ----------
@@ -104,9 +106,10 @@ def rows_needed(
     level, distance = pass_level if is_within else fail_level, abs(limit - value)
     if distance == 0:
         return None
-    if isinstance(of, Share):  # what a test of a share that is the limit takes, with a correction for continuity
+    if isinstance(of, Share):  # of a test against the limit, with a continuity correction
         share = min(max(limit + of.less, 0.0), 1.0)
         needed = _quantile(level) ** 2 * share * (1 - share) / distance**2 + 1 / distance
+        needed *= of.inflation
     else:  # bounds come closer to the figure with the root of the number of rows
         bound = of.upper(level) if is_upper == is_within else of.lower(level)
         needed = n * ((bound - value) / distance) ** 2

@@ -1,8 +1,8 @@
-"""What a gap between groups shows: the gap that chance alone would give, a test of no gap, and an interval.
+"""Statistics of a gap between groups: the gap expected by chance, a permutation test of no gap, and an interval.
 
 The gap of rates that are measured on few rows is never 0, even where the true rates are equal: each class and group
 adds the noise of its rows. Groups are therefore permuted within classes to estimate the gap under no difference, and an
-interval is found by inverting a test: it holds the true gaps under which the measured one is no surprise.
+interval is found by inverting a test: it contains the true gaps that the test does not reject.
 """
 
 from collections.abc import Callable
@@ -19,6 +19,17 @@ STEPS = 12  # of bisection: bounds to 1/4096 of the widest gap
 FEW_POSITIVES = 10
 
 
+def difference(rates: Array) -> Array:
+    """Return the highest less the lowest of `rates` `[…, c, g]` of each class: 0 is parity."""
+    return np.asarray(rates.max(axis=-1) - rates.min(axis=-1))
+
+
+def shortfall(rates: Array) -> Array:
+    """Return what the lowest over the highest of `rates` `[…, c, g]` lacks of 1, for each class: 0 is parity."""
+    highest = rates.max(axis=-1)
+    return np.asarray(1 - rates.min(axis=-1) / np.where(highest > 0, highest, 1) - (highest == 0))
+
+
 def mean(gaps: Array) -> Array:
     """Return the mean over classes of `gaps` `[…, c]`."""
     return np.asarray(gaps.mean(axis=-1))
@@ -31,24 +42,26 @@ def root_mean_square(gaps: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class GapTest:
-    """One gap over the classes that have positives in every group: its figure under no gap, and bounds of the truth.
+    """One gap over the classes that have rows in every group: its value by chance, and confidence bounds.
 
-    Bounds come from a family of truths: the rates of each class, drawn together to their common rate or pulled apart,
-    whose gap then grows from 0. A truth is rejected where its draws are hardly ever as small, or as large, as what was
-    measured.
+    Bounds come from a one-parameter family of true rates: the rates of each class, moved towards their common rate or
+    away from it, so that the gap grows from 0. Rates are rejected if gaps simulated from them are hardly ever as small,
+    or as large, as the measured one.
     """
 
     right: NDArray[np.int64]
-    """`[c, g]` rows of each class and group that are recognised."""
+    """`[c, g]` rows of each class and group that count: that are recognised, or taken for the class."""
     n: NDArray[np.int64]
     """`[c, g]` rows, at least one each."""
     statistic: Statistic
     """Of the gaps `[…, c]` of the classes."""
     seed: int
+    spread: Statistic = difference
+    """How far the rates `[…, c, g]` of each class lie apart: `difference` or `shortfall`."""
 
     def of_rates(self, rates: Array) -> Array:
         """Return the gap of `rates` `[…, c, g]`."""
-        return self.statistic(rates.max(axis=-1) - rates.min(axis=-1))
+        return self.statistic(self.spread(rates))
 
     @cached_property
     def value(self) -> float:
@@ -67,12 +80,12 @@ class GapTest:
 
     @property
     def expected(self) -> float:
-        """The mean gap where groups and answers have nothing to do with each other."""
+        """The mean gap if predictions are independent of groups."""
         return float(np.mean(self._permuted))
 
     @property
     def debiased(self) -> float:
-        """The root of the squared gap less what chance adds to it, at least 0."""
+        """The root of the squared gap minus the mean squared gap by chance, at least 0."""
         return float(np.sqrt(max(0.0, self.value**2 - float(np.mean(self._permuted**2)))))
 
     @property
@@ -81,16 +94,16 @@ class GapTest:
         return (1 + int(np.sum(self._permuted >= self.value - 1e-12))) / (DRAWS + 1)
 
     def lower(self, level: float) -> float:
-        """Return the bound that the true gap is above, with at most a share `level` of errors."""
+        """Return the bound that the true gap is below with probability `level` at most."""
         return self._bound(lambda drawn: float(np.mean(drawn >= self.value - 1e-12)) > level, is_upper=False)
 
     def upper(self, level: float) -> float:
-        """Return the bound that the true gap is below, with at most a share `level` of errors."""
-        value = max(self.value, float(np.median(self._drawn(0.0))))  # less than chance alone gives is luck
+        """Return the bound that the true gap is above with probability `level` at most."""
+        value = max(self.value, float(np.median(self._drawn(0.0))))  # a gap below that of chance is chance too
         return self._bound(lambda drawn: float(np.mean(drawn <= value + 1e-12)) <= level, is_upper=True)
 
     def _bound(self, is_beyond: Callable[[Array], bool], *, is_upper: bool) -> float:
-        """Return the gap of the truth at which `is_beyond` turns true, going up from no gap."""
+        """Return the least true gap at which `is_beyond` is true, by bisection."""
         low, high = 0.0, 1.0
         if is_beyond(self._drawn(0.0)):
             return 0.0
@@ -109,16 +122,20 @@ class GapTest:
 
     @cached_property
     def _direction(self) -> Array:
-        """`[c, g]` deviations from the common rate, which differ by 1 at most; between equal rates any would do."""
+        """`[c, g]` deviations from the common rate, scaled: the widest is 1, for a ratio the lowest is minus the rate.
+
+        Arbitrary if the rates are equal.
+        """
         apart = (self.right + self._pooled) / (self.n + 1) - self._pooled  # one row more: a single row proves nothing
         if self.value == 0:
             apart = np.zeros(self.n.shape)
             apart[:, 0], apart[:, -1] = 0.5, -0.5
-        largest = float(np.max(apart.max(axis=1) - apart.min(axis=1)))
+        relative = apart.max(axis=1) - apart.min(axis=1) if self.spread is difference else -apart / self._pooled
+        largest = float(np.max(relative))
         return apart / largest if largest else apart
 
     def _truth(self, share: float) -> Array:
-        """Return rates `[c, g]` that are pulled apart: 0, all equal; 1, as far as rates can be."""
+        """Return true rates `[c, g]`: equal within each class for a share of 0, as different as possible for 1."""
         apart = share / (1 - share) if share < 1 else np.inf
         with np.errstate(invalid="ignore"):
             rates = self._pooled + np.where(self._direction == 0, 0.0, apart * self._direction)
@@ -128,7 +145,7 @@ class GapTest:
         return float(self.of_rates(self._truth(share)))
 
     def _drawn(self, share: float) -> Array:
-        """Return gaps `[DRAWS]` measured on as many rows where this is the truth."""
+        """Return gaps `[DRAWS]` simulated from the true rates `_truth(share)` with the same numbers of rows."""
         truth = self._truth(share)
         rng = np.random.default_rng([self.seed, 2])
         return self.of_rates(rng.binomial(self.n, truth, size=(DRAWS, *truth.shape)) / self.n)

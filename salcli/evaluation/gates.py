@@ -1,12 +1,13 @@
-"""Gates: limits that a release must keep. What is missing, undefined or unconverged does not pass.
+"""Gates: limits that a release must keep. A missing, undefined or unconverged figure does not pass.
 
-A gate is judged by bounds of the truth. It passes if every bound, each with the stated confidence, is within the limit:
-all must hold, so none is corrected. It fails if one bound on the other side, corrected for their number (Bonferroni),
-is beyond: by chance alone a file at its limit then fails at most 1 − confidence of the time. Else it is undecided.
+A gate is judged by confidence bounds of its figures. It passes if every bound, each with the stated confidence, is
+within the limit: all must be, so none is corrected. It fails if one bound on the other side, corrected for their number
+(Bonferroni), is beyond the limit: a file exactly at its limit then fails with probability 1 − confidence at most. Else
+it is undecided.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import hypot, inf, isfinite, sqrt
 
 from salcli.evaluation.attackers import base_name
@@ -14,10 +15,11 @@ from salcli.evaluation.baseline import Baseline
 from salcli.evaluation.evidence import Estimate, Evidence, Magnitude, Share, rows_needed
 from salcli.evaluation.main_task import Task
 from salcli.evaluation.neighbors import Neighbors
-from salcli.evaluation.report import Gate, ProbeResult
+from salcli.evaluation.report import Gate, ProbeResult, reader
 from salcli.evaluation.shares import difference
 from salcli.evaluation.similarity import SimilarityChange
 from salcli.evaluation.text import decimal, listed
+from salcli.options import RAW
 
 LEAST_USABLE = 0.8
 """Share of the test rows that must be of classes which were trained on."""
@@ -35,6 +37,8 @@ class Asked:
     """Guarded attributes that no attacker reads."""
     doubts: tuple[str, ...] = ()
     """Why no gate on labelled rows can pass."""
+    forms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By probe, the forms of the rows that it reads; raw alone where none is named."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,8 @@ class Judge:
     """Of bounds; None: the figures themselves are compared with the limit."""
     min_pairs: int = 30
     """Pairs that a similarity set must have in the vocabulary."""
+    n_settings: int = 1
+    """How many fits or steps are judged by the same gate."""
 
     def gate(self, name: str, limit: float, measured: Sequence["Measured"], *, n_tests: int | None = None) -> Gate:
         """Return the gate on the worst of what was measured, at least one figure.
@@ -60,7 +66,7 @@ class Judge:
         if self.confidence is None:
             return Gate(name, limit, worst.value, "passed" if is_kept else "failed", beside)
         level = 1 - self.confidence
-        corrected = level / (n_tests or len(measured))
+        corrected = level / ((n_tests or len(measured)) * self.n_settings)
         open_ = [each for each in measured if not _is_within(each.of, limit, level, is_upper=is_upper)]
         if not open_:
             return Gate(name, limit, worst.value, "passed")
@@ -94,7 +100,7 @@ class Measured:
     n: int
     """Rows that gave it."""
     reason: str = ""
-    """What to say if it is the worst and beyond the limit."""
+    """Reason in the report if it is the worst figure and beyond the limit."""
     unit: str = "test rows"
 
 
@@ -107,16 +113,33 @@ def _is_beyond(of: Evidence, limit: float, level: float, *, is_upper: bool) -> b
 
 
 def failed(name: str, limit: float, *reasons: str, value: float | None = None) -> Gate:
-    """Return a gate that fails for reasons other than its figure."""
+    """Return a gate that fails for reasons other than its figure.
+
+    Parameters
+    ----------
+    name : begins with max- or min-
+    limit : that was set
+    reasons : why it fails
+    value : the figure, if there is one
+    """
     return Gate(name, limit, value, "failed", reasons)
 
 
 def accuracy_gate(
     limit: float, probe: str | None, wanted: Asked, results: tuple[ProbeResult, ...], stage: str, judge: Judge
 ) -> Gate:
-    """Judge every probe (or the one named): all must be there, converged, and of an accuracy of at most `limit`.
+    """Return the gate on the accuracy of attackers: all must have been measured, converged, and be at most `limit`.
 
     For two classes an attacker may flip its predictions, so that an accuracy below ½ counts as its complement.
+
+    Parameters
+    ----------
+    limit : largest accuracy, 0…1
+    probe : name of the only attacker that is judged; None: all
+    wanted : what must have been measured
+    results : all attackers' results
+    stage : the one that is judged, before or after
+    judge : by bounds or by the figures
     """
     return _probe_gate("max-accuracy", limit, probe, wanted, results, stage, _accuracies, judge)
 
@@ -124,9 +147,14 @@ def accuracy_gate(
 def gain_gate(
     limit: float, probe: str | None, wanted: Asked, results: tuple[ProbeResult, ...], stage: str, judge: Judge
 ) -> Gate:
-    """Judge, as `accuracy_gate`, the accuracies less the majority rate, and balanced accuracies less what chance gives.
+    """Return the gate on accuracy minus majority rate, and on balanced accuracy minus 1 / number of classes.
 
     The latter shows what an attacker reads of a rare class, whose rows change the accuracy little.
+
+    Parameters
+    ----------
+    limit : largest gain, 0…1
+    probe, wanted, results, stage, judge : see `accuracy_gate`
     """
     return _probe_gate("max-gain", limit, probe, wanted, results, stage, _gains, judge)
 
@@ -134,14 +162,27 @@ def gain_gate(
 def leak_gate(
     limit: float, probe: str | None, wanted: Asked, results: tuple[ProbeResult, ...], stage: str, judge: Judge
 ) -> Gate:
-    """Judge, as `accuracy_gate`, the leak: accuracy, balanced accuracy and AUC, each from 0 (chance) to 1."""
+    """Return the gate on the leak: accuracy, balanced accuracy and AUC, each rescaled from 0 (chance) to 1.
+
+    Parameters
+    ----------
+    limit : largest leak, 0…1
+    probe, wanted, results, stage, judge : see `accuracy_gate`
+    """
     return _probe_gate("max-leak", limit, probe, wanted, results, stage, _leaks, judge)
 
 
 def leak_increase_gate(
     limit: float, baseline: Baseline, wanted: Asked, results: tuple[ProbeResult, ...], stage: str, judge: Judge
 ) -> Gate:
-    """Judge by how much the worst leak of each attribute is larger than that of an earlier report."""
+    """Return the gate on the increase of each attribute's worst leak since an earlier report.
+
+    Parameters
+    ----------
+    limit : largest increase, 0…1
+    baseline : the worst leaks of the earlier report
+    wanted, results, stage, judge : see `accuracy_gate`
+    """
     name = "max-leak-increase"
     judged = [r for r in results if r.stage == stage]
     if why := _why_invalid(None, wanted.attackers, judged, wanted):
@@ -152,20 +193,28 @@ def leak_increase_gate(
         then = baseline.leaks.get(attribute)
         if then is None:
             return failed(name, limit, f"{baseline.path}: no attacker of {attribute}")
-        if missing := sorted(then.attackers - {f"{r.adversary} {r.probe}" for r in mine}):
+        if missing := sorted(then.attackers - {f"{r.adversary} {r.reader}" for r in mine}):
             return failed(name, limit, f"{baseline.path}: the {listed(missing, 3)} attacker of {attribute} is not here")
         worst = max(mine, key=lambda r: r.leak)
         error = inf if worst.leak_error is None else hypot(worst.leak_error, then.error)
         value = worst.leak - then.leak
-        reason = f"{attribute}: {worst.leak:.3g} ({worst.adversary} {worst.probe}), {then.leak:.3g} in {baseline.path}"
+        reason = f"{attribute}: {worst.leak:.3g} ({worst.adversary} {worst.reader}), {then.leak:.3g} in {baseline.path}"
         measured.append(Measured(Estimate(value, error), value, worst.n_test, reason))
     return judge.gate(name, limit, measured)
 
 
 def tpr_gap_gate(limit: float, task: Task | None, stage: str, judge: Judge, wanted: Asked = Asked()) -> Gate:
-    """Judge the TPR gap of the main task: of two classes the gap, of more its root mean square.
+    """Return the gate on the TPR gap of the main task: for two groups the gap, for more its root mean square.
 
     Of several guarded attributes every gap counts.
+
+    Parameters
+    ----------
+    limit : largest gap, 0…1
+    task : figures of the main task; None fails
+    stage : the one that is judged, before or after
+    judge : by bounds or by the figures
+    wanted : reasons why no gate on labelled rows can pass
     """
     name = "max-tpr-gap"
     if task is None:
@@ -190,17 +239,30 @@ def tpr_gap_gate(limit: float, task: Task | None, stage: str, judge: Judge, want
 
 
 def task_accuracy_gate(limit: float, task: Task | None, stage: str, judge: Judge, wanted: Asked = Asked()) -> Gate:
-    """Judge the accuracy of the main task."""
+    """Return the gate on the accuracy of the main task.
+
+    Parameters
+    ----------
+    limit : least accuracy, 0…1
+    task, stage, judge, wanted : see `tpr_gap_gate`
+    """
     name = "min-task-accuracy"
     accuracy = None if task is None else task.accuracy.at(stage)
     if task is None or accuracy is None:
         return failed(name, limit, "the main task was not measured")
-    share = Share(round(accuracy * task.n_test), task.n_test)
+    n = (task.n_effective or {}).get(stage, task.n_test)
+    share = Share(round(accuracy * task.n_test) * (n / task.n_test), n, inflation=task.n_test / n)
     return _task_gate(name, limit, task, [Measured(share, accuracy, task.n_test)], judge, wanted)
 
 
 def task_kept_gate(limit: float, task: Task | None, judge: Judge, wanted: Asked = Asked()) -> Gate:
-    """Judge the share of the main task's accuracy above the majority that is kept after erasure."""
+    """Return the gate on the share of the main task's accuracy above the majority rate that is kept after erasure.
+
+    Parameters
+    ----------
+    limit : least share, 0…1
+    task, judge, wanted : see `tpr_gap_gate`
+    """
     name = "min-task-kept"
     if task is None or task.accuracy.after is None or task.both_right is None:
         return failed(name, limit, "the main task was not measured before and after")
@@ -208,7 +270,7 @@ def task_kept_gate(limit: float, task: Task | None, judge: Judge, wanted: Asked 
         return failed(name, limit, f"there is nothing to keep: {task.undefined['before']}")
     before, after = task.accuracy.before, task.accuracy.after
     kept = difference(after, task.majority) / difference(before, task.majority)
-    n, both = task.n_test, task.both_right
+    n, both = min((task.n_effective or {}).values(), default=task.n_test), task.both_right
     only_before, only_after = (
         before - both + 1 / n,
         after - both + 1 / n,
@@ -219,7 +281,14 @@ def task_kept_gate(limit: float, task: Task | None, judge: Judge, wanted: Asked 
 
 
 def similarity_gate(limit: float, changes: Iterable[SimilarityChange], judge: Judge) -> Gate:
-    """Judge the share of word similarity that is kept, Spearman after over before, of every set."""
+    """Return the gate on the share of word similarity that is kept: Spearman's ρ after over before, of every set.
+
+    Parameters
+    ----------
+    limit : least share, 0…1
+    changes : a record for each set
+    judge : by bounds or by the figures, and how many pairs a set needs
+    """
     name = "min-similarity-kept"
     measured = []
     for change in changes:
@@ -238,7 +307,14 @@ def similarity_gate(limit: float, changes: Iterable[SimilarityChange], judge: Ju
 
 
 def neighbors_gate(limit: float, found: Neighbors | None, judge: Judge) -> Gate:
-    """Judge the mean share of the ten nearest rows that stay the same."""
+    """Return the gate on the mean share of the ten nearest rows that stay the same.
+
+    Parameters
+    ----------
+    limit : least share, 0…1
+    found : overlap of the neighbours before and after; None fails
+    judge : by bounds or by the figures
+    """
     name = "min-neighbors-kept"
     if found is None or found.mean_overlap_at_10 is None:
         return failed(name, limit, "no row has neighbours before and after")
@@ -284,7 +360,7 @@ def _probe_gate(
     worst = max(judged, key=lambda r: max((each.value for each in figures(r)), default=-inf), default=None)
     if worst is None:
         return gate
-    return replace(gate, decided_by=f"{worst.attribute}, {worst.probe}, {worst.adversary}")
+    return replace(gate, decided_by=f"{worst.attribute}, {worst.attacker}")
 
 
 def _accuracies(of: ProbeResult) -> Sequence[Measured]:
@@ -292,8 +368,10 @@ def _accuracies(of: ProbeResult) -> Sequence[Measured]:
 
 
 def _accuracy(of: ProbeResult, less: float) -> Measured:
-    share = Share(round(of.leakage * of.n_test), of.n_test, less)
-    flipped = f"{of.probe}, {of.adversary}: right in {of.accuracy:.3g}, so turned round in {of.leakage:.3g}"
+    n = of.n_test if of.n_effective is None else of.n_effective
+    n_right = round(of.leakage * of.n_test) * (n / of.n_test)
+    share = Share(n_right, n, less, of.n_test / n)
+    flipped = f"{of.attacker}: right in {of.accuracy:.3g}, flipped in {of.leakage:.3g}"
     value = difference(of.leakage, less) if less else of.leakage
     return Measured(share, value, of.n_test, flipped if of.is_flipped else "")
 
@@ -303,7 +381,7 @@ def _gains(of: ProbeResult) -> Sequence[Measured]:
     if of.n_test_classes < 2:
         return (accuracy,)
     balanced = of.balanced_leakage - 1 / of.n_test_classes
-    why = f"{of.probe}, {of.adversary}: balanced accuracy {of.balanced_accuracy:.3g}"
+    why = f"{of.attacker}: balanced accuracy {of.balanced_accuracy:.3g}"
     return accuracy, Measured(Estimate(balanced, of.balanced_error), balanced, of.n_test, why)
 
 
@@ -313,7 +391,7 @@ def _leaks(of: ProbeResult) -> Sequence[Measured]:
         evidence: Evidence = Estimate(value, error)
         if name == "auc" and of.areas is not None:
             evidence = Magnitude(value, error, of.areas.chance)
-        why = f"{of.probe}, {of.adversary}, by {name if name != 'auc' else 'AUC'}"
+        why = f"{of.attacker}, by {name if name != 'auc' else 'AUC'}"
         found.append(Measured(evidence, max(0.0, value), of.n_test, why))
     return found
 
@@ -322,9 +400,14 @@ def _why_invalid(
     probe: str | None, due: Sequence[tuple[str, str, str]], judged: Sequence[ProbeResult], wanted: Asked
 ) -> list[str]:
     """Return why figures of attackers cannot be judged, if they cannot."""
-    measured = {(r.attribute, r.adversary, r.probe) for r in judged}
+    measured = {(r.attribute, r.adversary, r.reader) for r in judged}
+    due = [
+        (attribute, adversary, reader(name, form))
+        for attribute, adversary, name in due
+        for form in wanted.forms.get(name, (RAW,))
+    ]
     if not due:
-        return [f"the {probe} probe was not asked for" if probe else "nothing to judge"]
+        return [f"the {probe} probe was not requested" if probe else "nothing to judge"]
     if missing := [each for each in due if each not in measured]:
         return [_missing_reason(missing)]
     if wanted.unread:

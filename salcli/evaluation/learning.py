@@ -1,4 +1,4 @@
-"""How much an attacker with more rows would read: a learning curve, extrapolated."""
+"""The accuracy that an attacker with more rows would reach: an extrapolated learning curve."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,6 +10,7 @@ from salcli.data.splits import EvaluationSplit, stratified_parts
 from salcli.evaluation.attackers import attacker_of
 from salcli.evaluation.attackers.base import Array
 from salcli.evaluation.attackers.scores import Z95, balanced_accuracy, errors, silence_convergence_warnings
+from salcli.evaluation.forms import in_form
 from salcli.evaluation.readings import reading_of
 from salcli.evaluation.report import LearningCurve, LearningPoint, ProbeResult
 from salcli.evaluation.stages import Stages
@@ -73,7 +74,8 @@ def _curve(
     is_known = np.isin(true, y)
     at_test, true = at_test[is_known], true[is_known]
     attacker = attacker_of(result.probe)
-    reading = reading_of(attacker, stages, at_train, at_test)
+    rows = in_form(stages, result.form, split.fitted)
+    reading = reading_of(attacker, rows, at_train, at_test)
     x, new = (read(result.stage, result.hyperparameters) for read in (reading.train, reading.test))
     is_kernel = attacker.reads == "kernel"
 
@@ -97,9 +99,8 @@ def _curve(
         max(0.0, expected - np.hypot(expected - low, margin)),
         min(1.0, expected + np.hypot(high - expected, margin)),
     )
-    return LearningCurve(
-        result.attribute, result.probe, result.adversary, result.stage, tuple(points), n, expected, interval
-    )
+    about = result.attribute, result.probe, result.adversary, result.stage
+    return LearningCurve(*about, tuple(points), n, expected, interval, result.form)
 
 
 def _draws(y: NDArray[np.integer], seed: int) -> Iterator[NDArray[np.int64]]:
@@ -112,10 +113,20 @@ def _draws(y: NDArray[np.integer], seed: int) -> Iterator[NDArray[np.int64]]:
 
 
 def extrapolated(points: Sequence[LearningPoint], n: int, seed: int) -> tuple[float, float, float]:
-    """Return what is read with n rows, and the 95 % interval over draws and over the forms of the curve.
+    """Return the balanced accuracy with more rows, and its 95 % interval over draws and over the forms of the curve.
 
-    a − c n^(−b) is fitted by least squares for each b of `POWERS`, with c ≥ 0: more rows do not harm. The best fit is
-    the figure; its interval covers those of all the forms, to resampled draws.
+    a − c n^(−b) is fitted by least squares for each b of `POWERS`, with c ≥ 0: more rows do not harm. The result is the
+    value of the best fit; the interval covers those of all forms, each with resampled draws.
+
+    Parameters
+    ----------
+    points : measured, in ascending order of rows
+    n : training rows
+    seed : of the resampling
+
+    Returns
+    -------
+    value, lower and upper bound, each 0…1
     """
     rng = np.random.default_rng(seed)
     sizes = np.array([point.n_train for point in points], float)

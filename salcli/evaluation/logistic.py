@@ -17,10 +17,10 @@ BEYOND = 4
 """Further values, each √10 times the last, where the greatest is the best."""
 FOLDS = 5
 PATIENCE = 3
-"""Values of C in a row that are worse than the best by two standard errors: the search ends, as a large C is slow."""
+"""The search ends after so many values of C that are worse than the best by two standard errors: a large C is slow."""
 MOST_STEPS = 5_000
 ROUGH, FINE = 2e-4, 2e-5
-"""Largest component of the gradient of the mean loss at which the solver stops: in the search, and in the end."""
+"""Tolerance of the solver, the largest component of the gradient of the mean loss: in the search, and in the end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class Logistic:
 
 
 def fit_logistic(x: Array, y: Codes, seed: int) -> Logistic:
-    """Train a multinomial logistic regression with the C that predicts most of the held-out rows right.
+    """Return a multinomial logistic regression with the C of the highest cross-validated accuracy.
 
     Parameters
     ----------
@@ -63,11 +63,11 @@ def _is_converged(classifier: Any) -> bool:
 
 
 def _best_penalty(x: Array, y: Codes, seed: int) -> float:
-    """Return the C, of equally good ones the least, with the most right answers over the folds."""
+    """Return the C with the most correct predictions over the folds; of equally good ones the least."""
     folds = _folds(y, seed)
     if not folds:
         return 1.0
-    classifiers = [_classifier(ROUGH) for _ in folds]  # each goes on from its weights at the C before
+    classifiers = [_classifier(ROUGH) for _ in folds]  # warm start: each continues from its weights at the previous C
     right = list[int]()
     penalties = (*PENALTIES, *(PENALTIES[-1] * 10 ** (half / 2) for half in range(1, BEYOND + 1)))
     for c in penalties:

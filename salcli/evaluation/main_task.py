@@ -1,8 +1,8 @@
-"""The main task: how well a classifier still does it after erasure, and for whom."""
+"""The main task: the accuracy of its classifier after erasure, and its true positive rates by group."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,25 +10,19 @@ from numpy.typing import NDArray
 from salcli.data.labels import Index
 from salcli.evaluation.attackers.base import Scaling
 from salcli.evaluation.attackers.scores import balanced_accuracy, majority_rate, wilson
-from salcli.evaluation.fairness import Outcomes, excluded
-from salcli.evaluation.gaps import FEW_POSITIVES, GapTest, Statistic, mean, root_mean_square
+from salcli.evaluation.fairness import Outcomes
+from salcli.evaluation.group_rates import Codes, GroupRates, Guarded, Interval, group_rates, with_untrained
 from salcli.evaluation.logistic import Logistic, fit_logistic
-from salcli.evaluation.report import INLINE, OPTIONAL, UNWRITTEN, named
+from salcli.evaluation.report import INLINE, OPTIONAL, named
 from salcli.evaluation.text import decimal, interval
 
-Codes = NDArray[np.integer[Any]]
 Floats = NDArray[Any]
-Interval = tuple[float, float]
-NO_TEST_ROW, NOT_TRAINED = "no test row", "no training row"
+Effect = Callable[[Floats], float]
 
 
-class Guarded(NamedTuple):
-    """A guarded attribute, whose groups are compared."""
-
-    name: str
-    codes: Codes
-    """`[m]`, −1 where there is none: such rows count for accuracy, not for rates."""
-    groups: Sequence[str]
+def independent(influence: Floats) -> float:  # noqa: ARG001 (others use it)
+    """Return 1: rows are independent of each other, whatever their `influence`."""
+    return 1.0
 
 
 @dataclass(frozen=True)
@@ -44,71 +38,6 @@ class Accuracy:
     def at(self, stage: str) -> float | None:
         """Return the figure at `stage`: before or after; None where it is not measured."""
         return self.after if stage == "after" else self.before
-
-
-@dataclass(frozen=True)
-class Rate:
-    """The true positive rate of one class in one group."""
-
-    stage: str
-    class_name: str = field(metadata=named("class"))
-    group: str
-    tpr: float
-    n: int
-    """Test rows of this class and group."""
-
-
-@dataclass(frozen=True)
-class Gap:
-    """A gap between the true positive rates of groups; at a stage where it is undefined it is None."""
-
-    before: float | None
-    after: float | None
-    ci95: Interval | None
-    """Of the gap after, or before where nothing was erased."""
-    debiased: Mapping[str, float] = field(default_factory=dict)
-    """By stage: the root of the squared gap less what chance adds to it."""
-    expected: Mapping[str, float] = field(default_factory=dict)
-    """By stage: the mean gap if groups are permuted within classes."""
-    p_value: Mapping[str, float] = field(default_factory=dict)
-    """By stage: of such permutations, the share whose gap is at least as wide."""
-    tests: Mapping[str, GapTest] = field(default_factory=dict, compare=False, repr=False, metadata=UNWRITTEN)
-    """By stage: the test by which a gate finds bounds."""
-
-    def at(self, stage: str) -> float | None:
-        """Return the gap at `stage`: before or after; None where it is undefined."""
-        return self.after if stage == "after" else self.before
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A class and a group."""
-
-    class_name: str = field(metadata=named("class"))
-    group: str
-    why: str = NO_TEST_ROW
-    """What it lacks, if it is left out."""
-
-
-@dataclass(frozen=True)
-class GroupRates:
-    """What was measured between the groups of one guarded attribute."""
-
-    guarded: str
-    groups: tuple[str, ...]
-    tpr: tuple[Rate, ...]
-    """Of the cells that have test rows."""
-    tpr_gap: Gap | None
-    """Of two classes and two groups: the mean gap."""
-    tpr_gap_rms: Gap | None
-    """Root mean square over the classes."""
-    excluded: tuple[Cell, ...]
-    """Cells without test rows, or of classes without training rows: their classes are left out of the gaps."""
-
-    @property
-    def few(self) -> tuple[Rate, ...]:
-        """The rates that fewer than `FEW_POSITIVES` rows give, each cell once."""
-        return tuple(rate for rate in self.tpr if rate.stage == "before" and rate.n < FEW_POSITIVES)
 
 
 @dataclass(frozen=True)
@@ -137,6 +66,8 @@ class Task:
     """Test rows that are left out, by their class, of which there are no training rows."""
     both_right: float | None = field(default=None, metadata=OPTIONAL)
     """Share of the test rows that are right before and after."""
+    n_effective: Mapping[str, float] | None = field(default=None, metadata=OPTIONAL)
+    """By stage, independent test rows that would give as fine an interval, where rows go together; else `n_test`."""
 
     @property
     def every(self) -> tuple[GroupRates, ...]:
@@ -174,55 +105,28 @@ class Trained:
         return cls(scaling, fit_logistic(scaling(x), y, seed))
 
 
-def group_rates(
-    guarded: Guarded, class_names: Sequence[str], outcomes: dict[str, Outcomes], undefined: Mapping[str, str], seed: int
-) -> GroupRates:
-    """Return rates and gaps of one attribute.
+@dataclass(frozen=True, eq=False)
+class TaskAnswers:
+    """What the classifiers of the main task say of the test rows."""
 
-    Parameters
-    ----------
-    guarded : the attribute
-    class_names : of the task
-    outcomes : by stage, on the test rows that have a group
-    undefined : the stages at which there is no gap
-    seed : of permutations and draws
-    """
-    rates = {stage: of_stage.rates() for stage, of_stage in outcomes.items()}
-    n_groups = int(np.sum(outcomes["before"].counts.sum(axis=(0, 1)) > 0))
-    is_binary = len(class_names) == 2 and n_groups == 2
-    defined = {stage: of_stage for stage, of_stage in outcomes.items() if stage not in undefined}
-    latest = "after" if "after" in outcomes else "before"
-    return GroupRates(
-        guarded.name,
-        tuple(guarded.groups),
-        tuple(
-            Rate(stage, name, group, float(tpr[i, j]), int(n[i, j]))
-            for stage, (tpr, n) in rates.items()
-            for i, name in enumerate(class_names)
-            for j, group in enumerate(guarded.groups)
-            if n[i, j]
-        ),
-        _gap({s: outcome.gap() for s, outcome in defined.items()}, defined, mean, latest, seed) if is_binary else None,
-        _gap({s: outcome.rms_gap() for s, outcome in defined.items()}, defined, root_mean_square, latest, seed),
-        tuple(Cell(class_names[i], guarded.groups[j]) for i, j in excluded(rates["before"][0])),
-    )
-
-
-def _gap(
-    values: dict[str, float | None], outcomes: dict[str, Outcomes], statistic: Statistic, latest: str, seed: int
-) -> Gap | None:
-    tests = {stage: test for stage, outcome in outcomes.items() if (test := outcome.test(statistic, seed)) is not None}
-    if not tests:
-        return None
-    return Gap(
-        values.get("before"),
-        values.get("after"),
-        (tests[latest].lower(0.025), tests[latest].upper(0.025)) if latest in tests else None,
-        {stage: test.debiased for stage, test in tests.items()},
-        {stage: test.expected for stage, test in tests.items()},
-        {stage: test.p_value for stage, test in tests.items()},
-        tests,
-    )
+    true: Codes
+    """`[m]`"""
+    predicted: dict[str, Codes]
+    """`[m]` by stage."""
+    kept: Codes | None
+    """`[m]` by the classifier of the rows before, applied to those after."""
+    groups: tuple[Codes, ...]
+    """Of each guarded attribute the group `[m]` of each row, −1: none."""
+    n_train: int
+    converged: bool
+    penalties: dict[str, float]
+    """By stage."""
+    untrained: Codes
+    """`[s]` classes of the test rows that are left out, as no training row is of their class."""
+    untrained_groups: tuple[Codes, ...]
+    """Their groups `[s]`."""
+    test: Index
+    """`[m]` positions of the test rows."""
 
 
 def main_task(
@@ -243,16 +147,42 @@ def main_task(
 
     Parameters
     ----------
+    before, after, y, guarded, train, test, seed, is_foreign, trained : see `task_answers`
+    column : name of the task
+    class_names : of the task
+
+    Returns
+    -------
+    None if the training rows have fewer than two classes, or no test row has one of them
+    """
+    found = task_answers(before, after, y, guarded, train, test, seed=seed, is_foreign=is_foreign, trained=trained)
+    return None if found is None else task_of([found], guarded, column=column, class_names=class_names, seed=seed)
+
+
+def task_answers(
+    before: Floats,
+    after: Floats | None,
+    y: Codes,
+    guarded: Sequence[Guarded],
+    train: Index,
+    test: Index,
+    *,
+    seed: int,
+    is_foreign: bool = False,
+    trained: Trained | None = None,
+) -> TaskAnswers | None:
+    """Train the task's classifiers and return what they say of the test rows.
+
+    Parameters
+    ----------
     before : `[m, d]`
     after : `[m, d']`; None: nothing was erased
     y : `[m]` classes of the task, −1 where there is none: such rows are left out
     guarded : at least one attribute
     train, test : positions; test rows of classes that no training row has are left out and counted
+    seed : of the cross-validation
     is_foreign : the rows after may be in units of their own: they are then scaled by themselves
     trained : `Trained.of` the training rows before, if it is known
-    column : name of the task
-    class_names : of the task
-    seed : of the cross-validation and the tests of gaps
 
     Returns
     -------
@@ -260,10 +190,9 @@ def main_task(
     """
     train, test = train[y[train] >= 0], test[y[test] >= 0]
     is_known = np.isin(y[test], y[train])
-    strange, test = test[~is_known], test[is_known]
+    untrained, test = test[~is_known], test[is_known]
     if len(np.unique(y[train])) < 2 or not len(test):
         return None
-    true, majority = y[test], majority_rate(y[test])
     first = trained or Trained.of(before[train], y[train], seed)
     classifiers = {"before": first.classifier}
     predicted, kept = {"before": first.classifier.predict(first.scaling(before[test]))}, None
@@ -273,13 +202,55 @@ def main_task(
         second = classifiers["after"] = fit_logistic(later(after[train]), y[train], seed)
         predicted["after"] = second.predict(later(after[test]))
         kept = first.classifier.predict(later(after[test])) if is_same else None
+    return TaskAnswers(
+        y[test],
+        predicted,
+        kept,
+        tuple(attribute.codes[test] for attribute in guarded),
+        len(train),
+        all(each.converged for each in classifiers.values()),
+        {stage: each.c for stage, each in classifiers.items()},
+        y[untrained],
+        tuple(attribute.codes[untrained] for attribute in guarded),
+        test,
+    )
+
+
+def task_of(
+    answers: Sequence[TaskAnswers],
+    guarded: Sequence[Guarded],
+    *,
+    column: str,
+    class_names: Sequence[str],
+    seed: int,
+    effect: Effect = independent,
+) -> Task:
+    """Return the figures of the main task on the test rows of one turn, or of several together.
+
+    Parameters
+    ----------
+    answers : of each turn
+    guarded : the attributes that `answers` has groups of
+    column : name of the task
+    class_names : of the task
+    seed : of the tests of gaps
+    effect : returns how much larger the variance of an accuracy is than that of independent rows, by how much each test
+        row moves it `[m]`
+    """
+    whole = _joined(answers)
+    true, predicted, kept = whole.true, whole.predicted, whole.kept
+    majority, n = majority_rate(true), len(true)
 
     def figures(share: Any) -> Accuracy:
         found = {stage: share(p, true) for stage, p in predicted.items()}
         return Accuracy(found["before"], found.get("after"), None if kept is None else share(kept, true))
 
     accuracy = figures(lambda p, t: float(np.mean(p == t)))
-    intervals = {stage: wilson(int(np.sum(p == true)), len(true)) for stage, p in predicted.items()}
+    n_effective = {stage: n / effect((p == true) - float(np.mean(p == true))) for stage, p in predicted.items()}
+    intervals = {
+        stage: wilson(int(np.sum(p == true)) * (n_effective[stage] / n), n_effective[stage])
+        for stage, p in predicted.items()
+    }
     undefined = {
         stage: f"the task {stage} erasure is right in {decimal(accuracy.at(stage))} ({interval(intervals[stage])}) "
         f"of the test rows, which is not above the majority {decimal(majority)}"
@@ -287,39 +258,55 @@ def main_task(
         if intervals[stage][0] <= majority
     }
 
-    def rates_of(attribute: Guarded) -> GroupRates:
-        groups = attribute.codes[test]
+    def rates_of(place: int) -> GroupRates:
+        attribute, groups = guarded[place], whole.groups[place]
         known = groups >= 0
         sizes = len(class_names), len(attribute.groups)
         outcomes = {s: Outcomes.of(true[known], p[known], groups[known], *sizes) for s, p in predicted.items()}
         found = group_rates(attribute, class_names, outcomes, undefined, seed)
-        return _with_untrained(found, attribute, class_names, y, strange)
+        return with_untrained(found, attribute, class_names, whole.untrained, whole.untrained_groups[place])
 
-    of_first, *of_others = map(rates_of, guarded)
-    codes, counts = np.unique(y[strange], return_counts=True)
+    of_first, *of_others = map(rates_of, range(len(guarded)))
+    codes, counts = np.unique(whole.untrained, return_counts=True)
     return Task(
         column,
         tuple(class_names),
         majority,
-        len(train),
-        len(test),
+        whole.n_train,
+        n,
         accuracy,
-        all(each.converged for each in classifiers.values()),
+        whole.converged,
         of_first,
         tuple(of_others),
         figures(balanced_accuracy),
         intervals,
-        {stage: each.c for stage, each in classifiers.items()},
+        whole.penalties,
         undefined,
         {class_names[code]: n for code, n in zip(codes.tolist(), counts.tolist(), strict=True)},
         float(np.mean((predicted["before"] == true) & (predicted["after"] == true))) if "after" in predicted else None,
+        {stage: each for stage, each in n_effective.items() if each < n} or None,
     )
 
 
-def _with_untrained(
-    found: GroupRates, attribute: Guarded, class_names: Sequence[str], y: Codes, strange: Index
-) -> GroupRates:
-    """Return the rates with what the cells lack whose test rows are left out, of classes without training rows."""
-    cells = {(class_names[y[i]], attribute.groups[attribute.codes[i]]) for i in strange if attribute.codes[i] >= 0}
-    others = (cell for cell in found.excluded if (cell.class_name, cell.group) not in cells)
-    return replace(found, excluded=(*others, *(Cell(*cell, NOT_TRAINED) for cell in sorted(cells))))
+def _joined(answers: Sequence[TaskAnswers]) -> TaskAnswers:
+    """Return the answers of several turns as one; settings that differ from turn to turn are left out."""
+    first = answers[0]
+    if len(answers) == 1:
+        return first
+
+    def joined(of: Callable[[TaskAnswers], NDArray[Any]]) -> NDArray[Any]:
+        return np.concatenate([of(each) for each in answers])
+
+    places = range(len(first.groups))
+    return TaskAnswers(
+        joined(lambda each: each.true),
+        {stage: joined(lambda each, stage=stage: each.predicted[stage]) for stage in first.predicted},  # type: ignore[misc]
+        None if any(each.kept is None for each in answers) else joined(lambda each: np.asarray(each.kept)),
+        tuple(joined(lambda each, i=i: each.groups[i]) for i in places),  # type: ignore[misc]
+        round(float(np.mean([each.n_train for each in answers]))),
+        all(each.converged for each in answers),
+        {},
+        joined(lambda each: each.untrained),
+        tuple(joined(lambda each, i=i: each.untrained_groups[i]) for i in places),  # type: ignore[misc]
+        joined(lambda each: each.test),
+    )

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from salcli.evaluation.base import BeforeAfter, Measure
+from salcli.evaluation.bias import BIAS
 from salcli.evaluation.deviation import DEVIATION
 from salcli.evaluation.geometry import GEOMETRY
+from salcli.evaluation.kept import KEPT
 from salcli.evaluation.neighbors import NEIGHBORS
 from salcli.evaluation.report import Measurement
 from salcli.evaluation.scatter import SCATTER
@@ -13,7 +15,7 @@ from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.task import TASK
 
 MEASURES: dict[str, Measure[Any]] = {
-    measure.name: measure for measure in (SIMILARITY, TASK, NEIGHBORS, GEOMETRY, DEVIATION, SCATTER)
+    measure.name: measure for measure in (SIMILARITY, BIAS, TASK, NEIGHBORS, KEPT, GEOMETRY, DEVIATION, SCATTER)
 }
 """By name, in the order of their sections."""
 

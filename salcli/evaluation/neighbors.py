@@ -1,7 +1,8 @@
-"""Neighbours by cosine before and after erasure: of given words side by side, and how many a sample of rows keeps."""
+"""Nearest neighbours by cosine before and after erasure: of requested words, and their overlap for a sample of rows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,6 +32,8 @@ class Neighbor:
 
 
 Near = tuple[Neighbor, ...]
+Found = tuple[NDArray[np.int64], NDArray[np.float64]]
+"""Positions and cosines of the nearest rows."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ def neighbors(
     top: int = 10,
     sample: int = 1000,
     seed: int,
+    nearest_before: Callable[[NDArray[np.int64], int], Found] | None = None,
 ) -> Neighbors:
     """Return the nearest rows before and after.
 
@@ -76,6 +80,7 @@ def neighbors(
     before, after : `[n, d]` and `[n, d']`, row i of both belongs to `keys[i]`
     words : keys whose `top` neighbours are shown
     sample : rows, drawn with `seed`, whose ten neighbours are compared
+    nearest_before : returns what `nearest` finds before, of queries and their number of neighbours, if it is known
 
     Raises
     ------
@@ -85,20 +90,21 @@ def neighbors(
     n = len(before)
     sampled = np.sort(np.random.default_rng(seed).choice(n, min(sample, n), replace=False))
     queries = np.concatenate([requested, sampled])
-    positions_before, cosines_before = nearest(before, queries, max(top, OVERLAP_AT))
+    find = nearest_before or partial(nearest, before)
+    positions_before, cosines_before = find(queries, max(top, OVERLAP_AT))
     positions_after, cosines_after = nearest(after, queries, max(top, OVERLAP_AT))
     shown = tuple(
         WordNeighbors(
             word,
             _named(keys, positions_before[i, :top], cosines_before[i, :top]),
             _named(keys, positions_after[i, :top], cosines_after[i, :top]),
-            _overlap(positions_before[i, :top], positions_after[i, :top]),
+            overlap(positions_before[i, :top], positions_after[i, :top]),
         )
         for i, word in enumerate(words)
     )
     pairs = zip(positions_before[len(words) :], positions_after[len(words) :], strict=True)
-    overlaps = [_overlap(one[:OVERLAP_AT], other[:OVERLAP_AT]) for one, other in pairs]
-    kept = [share for share in overlaps if share is not None]
+    shares = [overlap(one[:OVERLAP_AT], other[:OVERLAP_AT]) for one, other in pairs]
+    kept = [share for share in shares if share is not None]
     error = float(np.std(kept, ddof=1) / np.sqrt(len(kept))) if len(kept) > 1 else None
     return Neighbors(shown, float(np.mean(kept)) if kept else None, len(kept), error)
 
@@ -122,7 +128,8 @@ def _named(keys: Sequence[str], positions: NDArray[np.int64], cosines: NDArray[n
     return tuple(Neighbor(keys[position], cosine) for position, cosine in pairs if position != NOWHERE)
 
 
-def _overlap(one: NDArray[np.int64], other: NDArray[np.int64]) -> float | None:
+def overlap(one: NDArray[np.int64], other: NDArray[np.int64]) -> float | None:
+    """Return the share of the same positions in `one` and `other`, both `[n]`; None where either has none."""
     ones, others = set(one.tolist()) - {NOWHERE}, set(other.tolist()) - {NOWHERE}
     return len(ones & others) / max(len(ones), len(others)) if ones and others else None
 
@@ -160,7 +167,7 @@ def nearest(
     directions, is_nonzero_query = unit_rows(vectors[queries])
     best = _Best(len(queries), count)
     n_nonzero = 0
-    tolerance = (d + 8) * FLOAT32_UNIT  # no float32 product of units of width d is further off
+    tolerance = (d + 8) * FLOAT32_UNIT  # bound on the error of a float32 product of unit vectors of width d
     narrow = directions[is_nonzero_query].T.astype(np.float32)
     for start in range(0, n, block_rows):
         units, is_nonzero = unit_rows(vectors[start : start + block_rows])
@@ -186,7 +193,7 @@ class _Best:
         self.positions: Positions = np.full((n_queries, count), NOWHERE, dtype=np.int64)
         self.cosines: Array = np.full((n_queries, count), np.nan)
         self.least: Array = np.full(n_queries, -np.inf)
-        """`[q]`, below which a row cannot be among the nearest any more."""
+        """`[q]` cosine below which a row cannot be among the nearest."""
 
     def take(self, query: int, positions: Positions, values: Array) -> None:
         """Merge candidate rows and their cosines into the nearest of a query."""
@@ -210,8 +217,8 @@ def _leave_out(products: NDArray[np.float32], own_rows: Positions) -> None:
 def _candidates(products: NDArray[np.float32], least: Array, count: int, tolerance: float) -> NDArray[np.bool_]:
     """Return whether the exact cosine of each product may be among the `count` largest: `[b, q]`.
 
-    The count largest products of the block lie within the tolerance of exact cosines, and so does each of these: what
-    is below them by more than twice that is out. The same holds once for the least cosine of those found before.
+    All products are within the tolerance of exact cosines, so a product that is below the `count` largest ones of the
+    block by more than twice the tolerance is excluded, and so is one below `least` by more than the tolerance.
     """
     floor = least - tolerance
     is_open = np.isinf(least)
@@ -237,15 +244,16 @@ class NearestNeighbors(Measure[Neighbors]):
         NotEnoughMemory : both stages of all rows do not fit into memory
         """
         source, erasure, options = rows.source, rows.erasure, rows.options
-        if not options.neighbors and options.min_neighbors_kept is None:
+        if not (options.neighbors or options.neighbors_kept) and options.min_neighbors_kept is None:
             return None
         if options.neighbors and not source.has_keys:
             raise AlignmentError(f"`neighbors` looks words up, but {source.path} has no keys: give `keys_file=FILE`")
         width = source.d if erasure.eraser is None else erasure.eraser.d_out
         n_bytes = source.n * (source.d * source.dtype.itemsize + 8 * width)
-        require_memory(n_bytes, f"neighbours among {source.n:,} rows", "evaluate a smaller file")
+        remedy = "leave them out (`overlap=False`)" if options.neighbors_kept else "evaluate a smaller file"
+        require_memory(n_bytes, f"neighbours among {source.n:,} rows", remedy)
         index = source.kept_rows()
-        before, kept = gather_rows(source, index, rows.progress)
+        before, kept = rows.shared(gather_rows, lambda: gather_rows(source, index, rows.progress))
         after = (
             erasure.erased(before)
             if erasure.against is None
@@ -253,7 +261,11 @@ class NearestNeighbors(Measure[Neighbors]):
         )
         assert after is not None
         keys = list(source.kept_keys()) if options.neighbors else []
-        return neighbors(keys, before, after, options.neighbors, seed=options.seed)
+
+        def nearest_before(queries: NDArray[np.int64], most: int) -> Found:
+            return rows.shared(nearest, lambda: nearest(before, queries, most))
+
+        return neighbors(keys, before, after, options.neighbors, seed=options.seed, nearest_before=nearest_before)
 
     def section(self, record: Neighbors) -> Section:
         """Return the neighbours of each word, before and after (see `Measure.section`)."""
@@ -274,7 +286,7 @@ class NearestNeighbors(Measure[Neighbors]):
 
 
 def _listed(near: Near, other: Near, mark: str) -> str:
-    """Return neighbours, those marked that are not among the others."""
+    """Return neighbours as text, with a mark on those that are not among the others."""
     kept = {row.key for row in other}
     marks = (("" if row.key in kept else f"{mark} ") + visible(row.key) for row in near)
     listed = (f"{key} {row.cosine:.2f}".replace(" -", " −") for key, row in zip(marks, near, strict=True))

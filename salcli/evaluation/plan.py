@@ -1,8 +1,21 @@
 """The split of an evaluation: by the rule of the artifact or of the options, checked against the rows of the fit."""
 
+from collections.abc import Mapping
+
 from salcli.data.digests import labels_digest, rows_digest
 from salcli.data.labels import GuardedLabels, Index
-from salcli.data.splits import DEV_NAMES, FRESH, IN_SAMPLE, TEST, TEST_ROWS, EvaluationSplit, SplitRule, split_counts
+from salcli.data.splits import (
+    BAND,
+    DEV_NAMES,
+    FRESH,
+    IN_SAMPLE,
+    TEST,
+    TEST_ROWS,
+    EvaluationSplit,
+    SplitRule,
+    shared_by,
+    split_counts,
+)
 from salcli.erasers.artifact import Artifact
 from salcli.errors import AlignmentError, UsageError
 from salcli.options import DEFAULT_FIT_SPLIT, EvaluateOptions, require_split
@@ -15,7 +28,7 @@ NONE_FRESH = "{}, so there is no fresh attacker, and no other was requested"
 def split_rows(
     labels: GuardedLabels, matched: Index, artifact: Artifact | None, options: EvaluateOptions
 ) -> EvaluationSplit:
-    """Return the matched labels divided by the eraser's rule or the options, without what is over the limit.
+    """Return the matched labels divided by the eraser's rule or the options, with at most `attacker_rows` each.
 
     Parameters
     ----------
@@ -36,8 +49,42 @@ def split_rows(
     return split.only(options.adversaries).capped(labels, options.attacker_rows, options.seed)
 
 
+def shared_split(
+    labels: GuardedLabels, matched: Index, artifacts: Mapping[str, Artifact], options: EvaluateOptions
+) -> EvaluationSplit:
+    """Return the matched labels divided for several erasers at once (see `salcli.data.splits.shared_by`).
+
+    Parameters
+    ----------
+    labels : of the CSV
+    matched : `[m]` positions of labels that have a row and a value
+    artifacts : the erasers by path; without any, the rule is that of the options
+    options : limits, and the rule
+
+    Raises
+    ------
+    AlignmentError : the labels do not lead to the rows that one of the erasers was fitted on
+    LabelError : no row is left to test on
+    UsageError : the options contradict the rule of an eraser
+    """
+    splits, seed = [], options.seed
+    for path, artifact in artifacts.items():
+        split = rule_of(artifact, labels, options).divide(labels, matched)
+        try:
+            require_same_rows(artifact, labels, split.fitted)
+            require_same_labels(artifact, labels, split.fitted)
+        except AlignmentError as error:
+            raise AlignmentError(f"{path}: {error}") from error
+        splits.append(split)
+        seed = artifact.rule.seed
+    if not splits:
+        splits.append(rule_of(None, labels, options).divide(labels, matched))
+    shared = shared_by(splits, labels, seed)
+    return shared.only(options.adversaries).capped(labels, options.attacker_rows, options.seed)
+
+
 def notes_on(split: EvaluationSplit, labels: GuardedLabels, options: EvaluateOptions) -> tuple[str, ...]:
-    """Return what a reader of the figures must know about the rows that they are measured on.
+    """Return notes on the rows that figures are measured on.
 
     Parameters
     ----------
@@ -74,7 +121,8 @@ def note_on_splits(labels: GuardedLabels, matched: Index, rule: SplitRule) -> tu
     if labels.splits is None or rule.fit_split is None:
         return ()
     used = {rule.fit_split, *DEV_NAMES, TEST}
-    others = {name: n for name, n in split_counts(labels, matched).items() if name not in used}
+    counts = split_counts(labels, matched)
+    others = {name: n for name, n in counts.items() if name not in used and not BAND.fullmatch(name)}
     if not others:
         return ()
     shown = ", ".join(f"{name!r} ({n:,} rows)" for name, n in list(others.items())[:MOST_NAMES])
@@ -97,18 +145,28 @@ def rule_of(artifact: Artifact | None, labels: GuardedLabels, options: EvaluateO
     UsageError : the options contradict the eraser's rule, or name a part that is not there
     """
     if artifact is not None:
+        _require_groups(artifact, labels)
         if options.fit_split is not None or options.holdout:
-            raise UsageError("`fit_split` and `holdout` are for evaluation without an eraser, which knows its own rows")
+            raise UsageError("`fit_split` and `holdout` are for evaluation without an eraser, which records its rows")
         if artifact.rule.fit_split is not None and labels.splits is None:
             raise UsageError(
                 f"`no_split`: the eraser was fitted on the rows marked {artifact.rule.fit_split!r}, "
-                "so the split column says which rows are fresh"
+                "so the split column is needed to find the fresh rows"
             )
         return artifact.rule
     has_splits = labels.splits is not None
     require_split(options.fit_split, has_splits=has_splits)
     fit_split = (options.fit_split or DEFAULT_FIT_SPLIT) if has_splits else None
     return SplitRule(fit_split, options.holdout, None, options.seed)
+
+
+def _require_groups(artifact: Artifact, labels: GuardedLabels) -> None:
+    """Check that a hold-out is divided by the groups of the fit, or by none."""
+    rows, name = artifact.header["rows"], None if labels.groups is None else labels.groups.name
+    known = rows.get("group_column")
+    if artifact.rule.holdout and name != known:
+        how = "without groups" if known is None else f"by groups of column {known!r}"
+        raise UsageError(f"`groups={name}`: the rows of the fit were held out {how}: fit again, or ask for `folds`")
 
 
 def require_same_rows(artifact: Artifact, labels: GuardedLabels, fitted: Index) -> None:

@@ -1,4 +1,4 @@
-"""How a report came to be: the version, the command, the options and the libraries, without places or times."""
+"""How a report was made: the version, the command, the options and the libraries, without paths or times."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -8,11 +8,11 @@ from typing import Any
 
 import salcli
 from salcli.erasers.artifact import Artifact
-from salcli.options import EvaluateOptions, Limit, Sweep, options_of
+from salcli.options import CompareOptions, EvaluateOptions, Limit, Sweep, options_of
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn")
 """Those that figures depend on."""
-OF_FILES = ("against", "keys_file", "similarity")
+OF_FILES = ("erasers", "against", "baseline", "bias", "keys_file", "similarity")
 """Options that name files, of which folders are left out."""
 WITHOUT_EFFECT = ("batch_rows", "reports", "report_format")
 """Options that change no figure."""
@@ -25,7 +25,7 @@ class Run:
 
     version: str
     command: str
-    """As a shell reads it, with names of files without folders; empty where Python was the caller."""
+    """The shell command, with names of files without folders; empty if called from Python."""
     seed: int
     options: Mapping[str, Scalar | tuple[Scalar, ...]]
     """Those that are set, by their names in Python."""
@@ -35,12 +35,19 @@ class Run:
 
 
 def file_name(path: str) -> str:
-    """Return the last part of a path."""
+    """Return the last part of `path`."""
     return path.rstrip("/").rpartition("/")[2] or path
 
 
-def run_of(options: EvaluateOptions, artifact: Artifact | None, command: str) -> Run:
-    """Return what a report says of its own making."""
+def run_of(options: EvaluateOptions | CompareOptions, artifact: Artifact | None, command: str) -> Run:
+    """Return the record of how a report was made.
+
+    Parameters
+    ----------
+    options : of the command
+    artifact : the eraser; None: without one
+    command : of the shell, or empty
+    """
     return Run(
         salcli.__version__,
         command,

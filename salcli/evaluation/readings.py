@@ -1,4 +1,4 @@
-"""What attackers read of the rows: scaled vectors, whitened or not, or inner products of a kernel eraser."""
+"""The features that attackers are trained on: scaled vectors, whitened or not, or inner products of a kernel eraser."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,15 +14,15 @@ from salcli.evaluation.attackers.base import Array, Attacker, Scaling, Settings
 from salcli.evaluation.attackers.tuning import WHITENED
 from salcli.evaluation.stages import Stages
 
-FARTHEST = 1e6  # spreads of the rows before
+FARTHEST = 1e6  # in units of the spread of the rows before erasure
 WIDEST = 2_048
-"""Dimensions above which rows are not whitened: it takes the eigenvectors of their covariance."""
+"""Dimensions above which rows are not whitened, as that takes the eigenvectors of their covariance."""
 LEAST_VARIANCE = 1e-10
-"""Of the largest: directions with less are rounding noise of erased rows, and are left out when rows are whitened."""
+"""Share of the largest variance: directions with less are rounding noise of erased rows, which whitening leaves out."""
 
 
 class Reading(Protocol):
-    """What an attacker reads, by stage."""
+    """The features of training and test rows at each stage."""
 
     @property
     def can_whiten(self) -> bool:
@@ -30,25 +30,43 @@ class Reading(Protocol):
 
     @property
     def stages(self) -> Sequence[str]:
-        """Names of the stages there are."""
+        """Names of the stages, in order."""
 
     @property
     def d(self) -> int:
         """Width of the rows."""
 
     def train(self, stage: str, settings: Settings) -> Array:
-        """Return the training rows `[n, d]`, or their inner products `[n, n]`."""
+        """Return the training rows `[n, d]`, or their inner products `[n, n]`.
+
+        Parameters
+        ----------
+        stage : before or after
+        settings : of the attacker; `WHITENED` decides whether rows are whitened
+        """
 
     def test(self, stage: str, settings: Settings) -> Array:
-        """Return the test rows `[m, d]`, or their inner products `[m, n]` with the training rows."""
+        """Return the test rows `[m, d]`, or their inner products `[m, n]` with the training rows.
+
+        Parameters
+        ----------
+        stage : before or after
+        settings : of the attacker; `WHITENED` decides whether rows are whitened
+        """
 
 
 def reading_of(attacker: Attacker, stages: Stages, at_train: Index, at_test: Index) -> Reading:
-    """Return what an attacker reads of the rows at some positions of the stages.
+    """Return the features that an attacker is trained and tested on.
+
+    Parameters
+    ----------
+    attacker : reads vectors or the eraser's kernel
+    stages : rows before and after
+    at_train, at_test : `[n]`, `[m]` positions among the rows of the stages
 
     Raises
     ------
-    AlignmentError : erasure has moved the rows far away
+    AlignmentError : erased rows are farther away than `FARTHEST`
     """
     if attacker.reads == "vectors":
         return Vectors.of(stages, at_train, at_test)
@@ -65,17 +83,17 @@ class Whitening:
 
     @classmethod
     def of(cls, x: Array) -> "Whitening":
-        """Return the whitening of rows `[n, d]`; directions in which they do not vary are left out."""
+        """Return the whitening of rows `x` `[n, d]`; directions with less than `LEAST_VARIANCE` are left out."""
         mean = x.mean(axis=0)
         away = x - mean
         variances, directions = np.linalg.eigh(away.T @ away / len(x))
-        if not variances[-1] > 1e-300:  # rows that are all alike keep one coordinate, for classifiers need one
+        if not variances[-1] > 1e-300:  # equal rows keep one coordinate, as classifiers need one
             return cls(mean, directions[:, -1:])
         is_kept = variances > LEAST_VARIANCE * variances[-1]
         return cls(mean, directions[:, is_kept] / np.sqrt(variances[is_kept]))
 
     def __call__(self, x: Array) -> Array:
-        """Return the whitened rows `[m, r]`."""
+        """Return rows `x` `[m, d]` whitened, `[m, r]`."""
         found: Array = (x - self.mean) @ self.directions
         return found
 
@@ -94,7 +112,17 @@ class Vectors:
 
     @classmethod
     def of(cls, stages: Stages, at_train: Index, at_test: Index) -> "Vectors":
-        """Scale each stage as the rows before, or by its own scale if its units are others."""
+        """Return the rows of the stages, scaled as the rows before, or each by itself if the units differ.
+
+        Parameters
+        ----------
+        stages : rows before and after
+        at_train, at_test : `[n]`, `[m]` positions among the rows of the stages
+
+        Raises
+        ------
+        AlignmentError : erased rows are farther away than `FARTHEST`
+        """
         rows = stages.named()
         scalings = {stage: Scaling.of(x[at_train]) for stage, x in rows.items()}
         judged = rows["after" if "after" in rows else "before"]
@@ -115,11 +143,11 @@ class Vectors:
         return int(self.rows["before"].shape[1])
 
     def train(self, stage: str, settings: Settings) -> Array:
-        """Return the training rows `[n, d]`."""
+        """Return the training rows `[n, d]` (see `Reading.train`)."""
         return self._read(stage, self.at_train, settings)
 
     def test(self, stage: str, settings: Settings) -> Array:
-        """Return the test rows `[m, d]`."""
+        """Return the test rows `[m, d]` (see `Reading.test`)."""
         return self._read(stage, self.at_test, settings)
 
     def _read(self, stage: str, at: Index, settings: Settings) -> Array:
@@ -132,7 +160,7 @@ class Vectors:
 
 
 def _require_same_scale(scaled: Array) -> None:
-    """Check that erasure has not moved rows far away: no solver would converge on them.
+    """Check that erased rows are no farther away than `FARTHEST`: no solver would converge on them.
 
     Raises
     ------
@@ -161,7 +189,13 @@ class InnerProducts:
 
     @classmethod
     def of(cls, stages: Stages, at_train: Index, at_test: Index) -> "InnerProducts":
-        """Keep the rows at some positions."""
+        """Return the inner products of rows, computed when they are needed.
+
+        Parameters
+        ----------
+        stages : with a kernel
+        at_train, at_test : `[n]`, `[m]` positions among the rows of the stages
+        """
         assert stages.kernel is not None
         return cls(stages.kernel, stages.rows[at_train], stages.rows[at_test])
 
@@ -171,14 +205,14 @@ class InnerProducts:
         return int(self.of_train.shape[1])
 
     def train(self, stage: str, settings: Settings) -> Array:  # noqa: ARG002 (one view)
-        """Return the inner products `[n, n]` of the training rows."""
+        """Return the inner products `[n, n]` of the training rows (see `Reading.train`)."""
         gram = self._products(stage, self.of_train)
         spread = float(np.trace(gram)) / len(gram) - float(gram.mean())
         self.spreads[stage] = spread if spread > 0 else 1.0
         return gram / self.spreads[stage]
 
     def test(self, stage: str, settings: Settings) -> Array:
-        """Return the inner products `[m, n]` of the test rows with the training rows."""
+        """Return the inner products `[m, n]` of the test rows with the training rows (see `Reading.test`)."""
         if stage not in self.spreads:
             self.train(stage, settings)
         return self._products(stage, self.of_test) / self.spreads[stage]

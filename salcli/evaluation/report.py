@@ -1,4 +1,4 @@
-"""`Report`: everything an evaluation found, in frozen records that every rendering draws from."""
+"""`Report`: all results of an evaluation, as frozen records from which every output is rendered."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -8,11 +8,13 @@ from typing import Any, Literal, TypeVar, cast
 
 from salcli.data.hashes import FileHash
 from salcli.erasers.artifact import Artifact
-from salcli.evaluation.attackers.scores import Areas, within_0_1
+from salcli.evaluation.attackers.scores import Answers, Areas, within_0_1
 from salcli.evaluation.base import Measure
 from salcli.evaluation.duplicates import Copies
+from salcli.evaluation.forms import Scale
 from salcli.evaluation.provenance import Run
 from salcli.evaluation.shares import difference
+from salcli.options import RAW
 
 SCHEMA = "salcli.report/1"
 R = TypeVar("R")
@@ -26,12 +28,12 @@ UNWRITTEN = {"unwritten": True}
 
 
 def named(key: str) -> dict[str, str]:
-    """Return the metadata of a field whose key in the JSON is not its name."""
+    """Return the metadata of a dataclass field that is called `key` in the JSON."""
     return {"key": key}
 
 
 def to_json(value: object) -> Any:
-    """Return a record as plain dicts, lists, strings and numbers: field names are the keys, tuples become lists.
+    """Return `value` as plain dicts, lists, strings and numbers: field names are the keys, tuples become lists.
 
     Raises
     ------
@@ -74,7 +76,7 @@ class InputFile:
 
 @dataclass(frozen=True)
 class EraserSummary:
-    """The eraser that was applied, in the words of its artifact's header."""
+    """The eraser that was applied, from its artifact's header."""
 
     path: str
     sha256: str
@@ -91,7 +93,7 @@ class EraserSummary:
 
     @classmethod
     def of(cls, path: str, artifact: Artifact) -> "EraserSummary":
-        """Return the summary of an artifact that was read from `path`."""
+        """Return the summary of `artifact`, which was read from `path`."""
         summary = artifact.summary()
         return cls(path, artifact.sha256, **summary | {"attributes": tuple(summary["attributes"])})
 
@@ -105,6 +107,11 @@ class ErasedFile:
     n: int
     d: int
     method: str = field(default="against", init=False)
+
+
+def reader(probe: str, form: str) -> str:
+    """Return what reads: the name of a `probe`, and the `form` of the rows unless they are raw."""
+    return probe if form == RAW else f"{probe} as {form}"
 
 
 @dataclass(frozen=True)
@@ -148,6 +155,16 @@ class ProbeResult:
     """Areas under ROC curves."""
     unrated_classes: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
     """Classes that have too few test rows for an area under the curve."""
+    form: str = field(default=RAW, metadata=named("as"))
+    """How the rows are used: raw, unit, float16, int8 or binary."""
+    band: str = field(default="", metadata=OPTIONAL)
+    """The band near the labelled rows that it is measured on; empty: the test rows."""
+    n_effective: float | None = field(default=None, metadata=OPTIONAL)
+    """Independent test rows that would give as fine intervals, where rows go together; None: `n_test`."""
+    by_turn: tuple[float, ...] = field(default=(), metadata=OPTIONAL)
+    """Accuracy of each turn, where rows take turns."""
+    answers: Answers | None = field(default=None, compare=False, repr=False, metadata=UNWRITTEN)
+    """What it was computed from, while results are pooled."""
     balanced_ci95: tuple[float, float] | None = field(init=False)
     auc: float | None = field(init=False)
     """Area under the ROC curve: of two classes, of the second; of more, one against the rest, macro average."""
@@ -155,7 +172,7 @@ class ProbeResult:
     leakage: float = field(init=False)
     """What a gate on accuracy judges: it, or for two classes that of the flipped predictions if it is higher."""
     leak: float = field(init=False)
-    """What is read, from 0 (nothing) to 1 (all), by the measure that reads most; unequal classes cannot hide it."""
+    """Largest of the measures above chance, rescaled to 0 (chance) … 1 (all): small classes count as large ones."""
     leak_error: float | None = field(init=False)
     """Its standard error."""
 
@@ -172,6 +189,16 @@ class ProbeResult:
         leak, error = max(self.leaks().values())
         object.__setattr__(self, "leak", max(0.0, leak))
         object.__setattr__(self, "leak_error", error if isfinite(error) else None)
+
+    @property
+    def reader(self) -> str:
+        """The probe, and the form of the rows unless they are raw."""
+        return reader(self.probe, self.form)
+
+    @property
+    def attacker(self) -> str:
+        """What tells it from other results on the attribute at its stage: reader, adversary and band."""
+        return ", ".join(filter(None, (self.reader, self.adversary, self.band)))
 
     @property
     def balanced_leakage(self) -> float:
@@ -207,7 +234,7 @@ class ProbeResult:
 
 @dataclass(frozen=True)
 class LearningPoint:
-    """What an attacker reads with some number of rows."""
+    """The balanced accuracy of an attacker trained on `n_train` rows."""
 
     n_train: int
     values: tuple[float, ...]
@@ -220,7 +247,7 @@ class LearningPoint:
 
 @dataclass(frozen=True)
 class LearningCurve:
-    """What the strongest attacker of an attribute reads with fewer rows, and would read with more."""
+    """The balanced accuracy of an attribute's strongest attacker with fewer rows, extrapolated to more."""
 
     attribute: str
     probe: str
@@ -229,11 +256,18 @@ class LearningCurve:
     points: tuple[LearningPoint, ...]
     """Rising in rows; the last has all of them."""
     n_extrapolated: int
-    """Rows that nobody has."""
+    """Number of training rows that the curve is extrapolated to."""
     extrapolated: float
-    """Balanced accuracy that the fitted curve has there."""
+    """Balanced accuracy of the fitted curve there."""
     extrapolated_ci95: tuple[float, float]
-    """Of the fitted curve; that it goes on as it began is assumed."""
+    """95 % interval of `extrapolated`, if the curve continues in the fitted form."""
+    form: str = field(default=RAW, metadata=named("as"))
+    """How the rows are used."""
+
+    @property
+    def reader(self) -> str:
+        """The probe, and the form of the rows unless they are raw."""
+        return reader(self.probe, self.form)
 
 
 Status = Literal["passed", "failed", "undecided"]
@@ -266,15 +300,26 @@ class Gate:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """What attackers read and what was kept, of one erasure."""
+    """Attackers and measures of one erasure."""
 
     probes: tuple[ProbeResult, ...] = ()
     measures: Mapping[str, object] = field(default_factory=dict, metadata=INLINE)
-    """Records by the name of their measure; None where there is nothing to say."""
+    """Records by the name of their measure; None where nothing was measured."""
 
     def of(self, measure: Measure[R]) -> R | None:
-        """Return the record of a measure, None if there is none."""
+        """Return the record of `measure`, None if there is none."""
         return cast(R | None, self.measures.get(measure.name))
+
+
+@dataclass(frozen=True)
+class NotRetrained:
+    """What an attacker that was trained before erasure reads afterwards."""
+
+    attribute: str
+    probe: str
+    adversary: str
+    accuracy: float
+    ci95: tuple[float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,6 +328,8 @@ class SweepStep(Measurement):
 
     parameter: str
     value: float
+    not_retrained: tuple[NotRetrained, ...] = field(default=(), metadata=OPTIONAL)
+    """Along strength: attackers that were trained before erasure."""
 
 
 @dataclass(frozen=True)
@@ -291,8 +338,8 @@ class RepeatedFigure:
 
     name: str
     mean: float
-    std: float
-    """Sample standard deviation."""
+    std: float | None
+    """Sample standard deviation; None of a single fit."""
     values: tuple[float, ...]
 
 
@@ -305,6 +352,25 @@ class Repeats:
     sample: int
     """Rows of each."""
     figures: tuple[RepeatedFigure, ...]
+    runs: tuple[Measurement, ...] = field(default=(), repr=False, metadata=UNWRITTEN)
+    """What was measured of each fit, for gates."""
+
+
+@dataclass(frozen=True)
+class Folds:
+    """How rows took turns as fit, attack and test."""
+
+    n: int
+    """Parts, and turns."""
+    n_fitted: tuple[int, ...]
+    """Rows that the eraser of each turn was fitted on."""
+    n_fresh: tuple[int, ...]
+    """Rows that trained its fresh attackers."""
+    n_test: tuple[int, ...]
+    """Rows that were tested."""
+    group_column: str | None = None
+    """The column whose groups each lie in one part."""
+    n_groups: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -320,15 +386,21 @@ class Report(Measurement):
     """None where the file was evaluated as it is."""
     learning: tuple[LearningCurve, ...] = field(default=(), metadata=OPTIONAL)
     """Of the strongest attacker of each attribute."""
+    bands: tuple[ProbeResult, ...] = field(default=(), metadata=OPTIONAL)
+    """Fresh attackers on rows near the labelled ones, which no attacker and no eraser was trained on."""
+    int8: Scale | None = field(default=None, metadata=OPTIONAL)
+    """What int8 codes are in units of."""
     sweep: tuple[SweepStep, ...] = ()
     repeats: Repeats | None = None
+    folds: Folds | None = field(default=None, metadata=OPTIONAL)
+    """Where rows took turns: attackers and the main task are those of all turns."""
     duplicates: Mapping[str, Copies] = field(default_factory=dict)
     """By part of the split (fresh, test): rows that are left out, as copies of rows that train."""
     gates: tuple[Gate, ...] = ()
     notes: tuple[str, ...] = ()
     """What a reader must know to read the figures right."""
     allows_undecided: bool = field(default=False, metadata=UNWRITTEN)
-    """Whether a gate that is undecided is let through."""
+    """Whether undecided gates are accepted."""
     verdict: str = field(init=False)
     """pass, fail, undecided, or none without a gate."""
 
@@ -339,7 +411,7 @@ class Report(Measurement):
 
     @property
     def is_refused(self) -> bool:
-        """Whether a gate keeps the release back."""
+        """Whether a gate refuses the release."""
         return self.verdict == "fail" or (self.verdict == "undecided" and not self.allows_undecided)
 
     @property

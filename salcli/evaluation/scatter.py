@@ -1,4 +1,4 @@
-"""Some test rows on their first two principal axes, before and after, as points with a class."""
+"""A sample of the test rows on their first two principal axes, before and after, as points with a class."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class Scatter:
     """Their classes by the first guarded attribute."""
     others: tuple[Classes, ...]
     is_foreign: bool
-    """Whether the rows after are in units of their own."""
+    """Whether the rows after erasure may be in other units."""
     before: tuple[tuple[float, float], ...]
     """`[n]` coordinates on the first two principal axes."""
     after: tuple[tuple[float, float], ...]

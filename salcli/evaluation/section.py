@@ -1,4 +1,4 @@
-"""`Section`, `Table`, `Fact`, `Figure`: what a measure reports, before any rendering has written a character."""
+"""`Section`, `Table`, `Fact`, `Figure`: what a measure reports, independent of the output format."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -79,7 +79,7 @@ def names(*headings: str) -> tuple[Column, ...]:
 
 
 def numbers(*headings: str, are_spare: bool = False) -> tuple[Column, ...]:
-    """Return columns of numbers, with these `headings`."""
+    """Return columns of numbers, with these `headings`; `are_spare`: see `Column.is_spare`."""
     return tuple(Column(heading, is_number=True, is_spare=are_spare) for heading in headings)
 
 

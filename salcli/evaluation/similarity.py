@@ -1,4 +1,4 @@
-"""Word similarity: how well cosines agree with human judgements, before and after erasure."""
+"""Word similarity: the rank correlation of cosines with human judgements, before and after erasure."""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -209,8 +209,8 @@ def similarity_change(
     before : `[d]` by key
     after : `[d']` by key, or None if nothing was erased; keys that either lacks are out of the vocabulary
     k : directions that the random control removes; None: no control
-    mean : `[d]`, about which it removes them; None: about zero
-    strength : λ, the share of the way that it goes
+    mean : `[d]` subtracted before it removes them; None: zero
+    strength : λ of the erasure
     seed : of the control and of the bootstrap
 
     Raises
@@ -388,7 +388,7 @@ class Similarity(Measure[Changes]):
         outside = [visible(change.name) for change in record if change.is_at_edge]
         if outside:
             lead += (
-                f" Of {listed(outside)} the difference lies at an end of its interval: words stand in several pairs, "
+                f" Of {listed(outside)} the difference lies at an end of its interval: words occur in several pairs, "
                 "and drawing pairs again changes the ranks of all."
             )
         return Section(self.name, "Similarity", (lead,), (Table("Word similarity kept", columns, rows),), points)

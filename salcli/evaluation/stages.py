@@ -26,16 +26,16 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Erasure:
-    """How rows come to their later stage."""
+    """How rows are erased: by an eraser, or in a file by another tool."""
 
     eraser: Eraser | None = None
-    """What `apply` would write with."""
+    """The eraser that `apply` would use."""
     kernel: KernelEraser | None = None
     """The inner products of a kernel eraser."""
     against: Source | None = None
-    """A file erased elsewhere, row by row the same."""
+    """A file with the same rows, erased by another tool."""
     dtype: np.dtype[Any] | None = None
-    """What `apply` would write."""
+    """The dtype that `apply` would write."""
     strength: float = 1.0
     """λ"""
 
@@ -59,12 +59,12 @@ class Erasure:
         kernel: KernelEraser | None = fitted.by_inner_products()
         if kernel is fitted and not needs_vectors:
             return cls(None, kernel)
-        eraser = fitted.to_features("fit with `landmarks=M`, or ask for `probes=same-kernel` alone")
+        eraser = fitted.to_features("fit with `landmarks=M`, or request `probes=same-kernel` alone")
         return cls(eraser, kernel, None, erased_dtype(eraser, artifact.singular_values, source))
 
     def published(self, x: Array) -> Array:
-        """Return what would be published of rows `x` `[n, d]` if nothing were erased: the rows, or their features."""
-        if self.eraser is not None and not self.eraser.keeps_space:
+        """Return rows `x` `[n, d]` as they would be published without erasure: themselves, or their features."""
+        if self.eraser is not None and (self.eraser.normalizes or not self.eraser.keeps_space):
             return self.eraser(x, strength=0.0, dtype=self.dtype or np.float64)
         return x
 
@@ -82,12 +82,12 @@ class Stages:
     rows: Array
     """`[m, d]` as they are in the file."""
     before: Array
-    """`[m, w]` what an attacker reads: the rows, or the features of a kernel eraser."""
+    """`[m, w]` the rows, or the features of a kernel eraser."""
     after: Array | None
     """`[m, w']` the same after erasure; None without one, or if only inner products are needed."""
     kernel: KernelEraser | None = None
     is_foreign: bool = False
-    """Whether another tool wrote the later stage, in units of its own."""
+    """Whether another tool wrote `after`, possibly in other units."""
 
     def at(self, index: Index) -> Index:
         """Return the positions, ascending, of those labels of `index` whose rows are in memory."""

@@ -1,4 +1,4 @@
-"""Strings and numbers of a report in the form that readers see."""
+"""Strings and numbers of a report as text."""
 
 from collections.abc import Iterable, Mapping
 
@@ -25,14 +25,14 @@ def shortened(text: str, limit: int) -> str:
 
 
 def decimal(value: float | None) -> str:
-    """Return three decimals, which is finer than any confidence interval of a report."""
+    """Return `value` with three decimals, which is finer than any confidence interval of a report; None: `ABSENT`."""
     if value is None:
         return ABSENT
     return f"{value:.3f}".replace("-", "−") if round(abs(value), 3) else "0.000"
 
 
 def beside(value: float | None, limit: float) -> str:
-    """Return three decimals of a value, or as many as are needed to distinguish it from a limit."""
+    """Return `value` with three decimals, or as many as distinguish it from `limit`; None: `ABSENT`."""
     if value is None or value == limit:
         return decimal(value)
     digits = next((n for n in range(3, 12) if round(value, n) != round(limit, n)), 12)
@@ -40,33 +40,33 @@ def beside(value: float | None, limit: float) -> str:
 
 
 def general(value: float, digits: int = 6) -> str:
-    """Return a limit or a parameter as it was given, or with fewer significant digits its size."""
+    """Return `value` with at most `digits` significant digits, six of which show a limit as it was set."""
     return f"{value:.{digits}g}".replace("-", "−")
 
 
 def count(value: int | None) -> str:
-    """Return a number of rows, with thousands separators."""
+    """Return the number `value` with thousands separators; None: `ABSENT`."""
     return ABSENT if value is None else f"{value:,}"
 
 
 def percent(value: float | None) -> str:
-    """Return a share in per cent, for prose."""
+    """Return the share `value` in per cent, for prose; None: `ABSENT`."""
     return ABSENT if value is None else f"{100 * value:.1f}%".replace("-", "−")
 
 
 def interval(bounds: tuple[float, float] | None) -> str:
-    """Return a confidence interval; "to" replaces the dash where a bound is negative."""
+    """Return the `bounds` of a confidence interval; "to" replaces the dash where one is negative; None: `ABSENT`."""
     if bounds is None:
         return ABSENT
     return f"{decimal(bounds[0])}{'–' if min(bounds) >= 0 else ' to '}{decimal(bounds[1])}"
 
 
 def listed(names: Iterable[str], most: int = 12) -> str:
-    """Return names separated by commas: the first `most` of them, and how many more there are."""
+    """Return the first `most` of `names`, separated by commas, and the number of the others."""
     shown = [visible(name) for name in names]
     return ", ".join(shown[:most]) + (f" and {len(shown) - most:,} more" if len(shown) > most else "")
 
 
 def listed_counts(counts: Mapping[str, int], most: int = 6) -> str:
-    """Return names with their counts, in their order: "clerk (12), judge (3) and 2 more"."""
+    """Return the first `most` names in `counts` with their counts: "clerk (12), judge (3) and 2 more"."""
     return listed((f"{name} ({n:,})" for name, n in counts.items()), most)

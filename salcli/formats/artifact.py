@@ -37,7 +37,7 @@ KINDS_1 = {
 
 @dataclass(frozen=True, eq=False)
 class ArtifactFile:
-    """What an artifact holds."""
+    """The content of an artifact."""
 
     header: dict[str, Any]
     arrays: dict[str, NDArray[Any]]
@@ -132,7 +132,7 @@ def _arrays(path: str, file: ByteFile) -> dict[str, NDArray[Any]]:
 
 
 def _array(path: str, archive: Archive, name: str) -> NDArray[Any]:
-    """Read one array, after its header was found to announce what is there."""
+    """Return one array, after checking that its size is that of its header."""
     member = f"{name}.npy"
     fault = f"{path}: not a salcli eraser, or damaged"
     if member not in archive.names:
@@ -201,6 +201,10 @@ def _is_rule_of_k(value: Any) -> bool:
     )
 
 
+def _is_number_or_text(value: Any) -> bool:
+    return _is_number(value) or _is_text(value)
+
+
 def _is_number_or_flag(value: Any) -> bool:
     return _is_number(value) or _is_flag(value)
 
@@ -238,6 +242,33 @@ ROWS: dict[str, Check] = {
     "n_fitted": _is_count,
     "sha256": _is_text,
 }
+GROUPS: dict[str, Check] = {"group_column": _is_text}
+"""Of the record of fitted rows, where groups of rows lie in one part."""
+FOUND: dict[str, dict[str, Check]] = {
+    "kept_task": {"name": _is_text, "classes": _is_list(_is_text), "rank": _is_count},
+    "unit": {"n_rounds": _is_count, "gaps": _is_list(_is_number), "is_equal": _is_flag},
+    "auto_k": {
+        "ks": _is_list(_is_count),
+        "accuracies": _is_list(_is_list(_is_number)),
+        "chance": _is_list(_is_number),
+        "is_at_chance": _is_flag,
+        **dict.fromkeys(("n_trial", "n_train", "n_held_out"), _is_count),
+    },
+    "inlp": {
+        **dict.fromkeys(("n_rounds", "n_train", "n_held_out"), _is_count),
+        "accuracies": _is_list(_is_list(_is_number)),
+        "chance": _is_list(_is_number),
+        "is_at_chance": _is_flag,
+    },
+    "transport": {
+        **dict.fromkeys(("shrinkage", "noise"), _is_number),
+        **dict.fromkeys(("n_classes", "n_held_out"), _is_count),
+        "towards": _is_text,
+        "tried": _is_list(lambda trial: isinstance(trial, dict) and all(map(_is_number_or_text, trial.values()))),
+    },
+    "projection": dict.fromkeys(("norm", "condition", "angle", "shrinkage"), _is_number),
+}
+"""Records that some methods add to the header."""
 RULE: dict[str, Check] = {
     "fit_split": _or_none(_is_text),
     "holdout": _is_number,
@@ -252,16 +283,6 @@ ATTRIBUTE: dict[str, Check] = {
 }
 KERNEL: dict[str, Check] = {"name": lambda value: isinstance(value, str) and len(value) <= 40}
 KERNEL_VALUES: dict[str, Check] = {"gamma": _is_number, "degree": _is_count, "coef0": _is_number}
-TRANSPORT: dict[str, Check] = {
-    "shrinkage": _is_number,
-    "towards": _is_text,
-    "noise": _is_number,
-    "n_classes": _is_count,
-    "n_held_out": _is_count,
-    "tried": _is_list(
-        lambda trial: isinstance(trial, dict) and all(_is_number(v) or _is_text(v) for v in trial.values())
-    ),
-}
 LANDMARKS: dict[str, Check] = {"n": _is_count, "rule": _is_text}
 
 
@@ -295,9 +316,10 @@ def checked_header(path: str, text: str) -> dict[str, Any]:
     _require(path, "header", header, FIELDS)
     if header["schema"] == SCHEMA or "eraser" in header:
         _require(path, "header", header, FIELDS_2)
-    _require(path, "record of fitted rows", header["rows"], ROWS)
+    _require(path, "record of fitted rows", header["rows"], ROWS | (GROUPS if "group_column" in header["rows"] else {}))
     _require_rule(path, header["rows"]["rule"])
     _require_attributes(path, header["attributes"])
+    _require_found(path, header)
     if "kernel" in header:
         if not _is_record(header["kernel"]) or not _is_record(header.get("landmarks")):
             raise FormatError(f"{path}: damaged artifact: its kernel is not understood")
@@ -305,11 +327,14 @@ def checked_header(path: str, text: str) -> dict[str, Any]:
         _require(path, "kernel", header["kernel"], KERNEL)
         used = PARAMETERS.get(header["kernel"]["name"], ())
         _require(path, "kernel", header["kernel"], {name: KERNEL_VALUES[name] for name in used})
-    if "transport" in header:
-        if not _is_record(header["transport"]):
-            raise FormatError(f"{path}: damaged artifact: its transport is not understood")
-        _require(path, "transport", header["transport"], TRANSPORT)
     return header
+
+
+def _require_found(path: str, header: dict[str, Any]) -> None:
+    for name in (name for name in FOUND if name in header):
+        if not _is_record(header[name]):
+            raise FormatError(f"{path}: damaged artifact: its {name} is not understood")
+        _require(path, name, header[name], FOUND[name])
 
 
 def _require_rule(path: str, rule: dict[str, Any]) -> None:

@@ -27,7 +27,7 @@ NAME_BYTES = 100  # of the output's name in its temporary file's: a name may hav
 def descriptor_of(path: str) -> int | None:
     """Return the open descriptor that `path` names: 1 for `-`, `/dev/stdout` and links to it; None if it names none.
 
-    What stands behind it may be a file, but one that others write to as well: it must not be replaced.
+    It may be a file, but other processes may write to it too, so it must not be replaced.
     """
     for _ in range(MOST_LINKS):
         if path == STDOUT:
@@ -168,7 +168,7 @@ def replacing(path: str, *, compresses: bool = False) -> Iterator[str]:
             else:
                 if target.exists():
                     old = target.stat()
-                    mode = stat.S_IMODE(old.st_mode)  # what was private stays private
+                    mode = stat.S_IMODE(old.st_mode)  # private files stay private
                     if old.st_nlink > 1:
                         warn(
                             f"{path}: is replaced; its other names (hard links: {old.st_nlink - 1}) keep what was there"
@@ -250,7 +250,7 @@ Start = Callable[[int, int, int, int], int]  # file descriptor, offset, bytes, f
 
 @contextlib.contextmanager
 def written_meanwhile(path: Path) -> Iterator[None]:
-    """Start to write what is new in the file at `path` to the disk, again and again on a thread, until the block ends.
+    """Start writing new data of the file at `path` to the disk, repeatedly on a thread, until the block ends.
 
     Nothing waits for the disk: where each turn synced instead, writers would wait for the journal of the file system.
     Errors of the disk are raised by the sync at the end.
@@ -282,7 +282,7 @@ def written_meanwhile(path: Path) -> Iterator[None]:
 
 @functools.cache
 def start_of_writing() -> Start | None:
-    """Return sync_file_range(2), which starts to write what is in memory only; None where there is no such call."""
+    """Return sync_file_range(2), which starts writing dirty pages to the disk; None where there is no such call."""
     import ctypes
 
     try:

@@ -1,4 +1,4 @@
-"""What a file format is: a `Format` names its reader and its writer; the registry lists all of them."""
+"""`Format`: the name, reader and writer of a file format; the registry lists all formats."""
 
 import importlib
 import operator
@@ -57,12 +57,12 @@ class Writer:
 
 @dataclass(frozen=True)
 class Output:
-    """What a writer is to write, and where."""
+    """The path, shape and dtype of an output, and its input."""
 
     path: str
     """The temporary file that takes the place of the target when all is written."""
     target: str
-    """The output, as messages name it."""
+    """Name of the output in messages."""
     source: Source
     """The input, whose rows, order, keys and companions the output keeps."""
     d: int
@@ -70,7 +70,7 @@ class Output:
     dtype: np.dtype[Any]
     """Type of its numbers."""
     beside: Beside = field(default_factory=Beside)
-    """What becomes of the arrays beside the matrix, where the format holds several."""
+    """Which of the arrays beside the matrix are copied, erased or left out, where the format holds several."""
     opened: ExitStack = field(default_factory=ExitStack)
 
     @property
@@ -98,7 +98,7 @@ class Format:
     """A kind of embedding file. A new one is one such object in `registry.FORMATS`."""
 
     name: str
-    """What `--format` calls it."""
+    """Its name for `--format`."""
     suffixes: tuple[str, ...]
     """Suffixes of its files, in lower case; the first format that lists one writes it."""
     sniff: Callable[[bytes], bool]
@@ -108,9 +108,9 @@ class Format:
     writer: Callable[[Output], Writer]
     """Start an output."""
     title: str = ""
-    """What messages call a file of it; default: the name."""
+    """Name of such a file in messages; default: the name."""
     has_magic: bool = False
-    """Whether `sniff` is certain, so that no other format can be meant."""
+    """Whether `sniff` is certain, so that no other format is possible."""
     holds_keys: bool = True
     """Whether a file of it can have a key for each row."""
     holds_several_arrays: bool = False
@@ -163,7 +163,7 @@ class Notes:
             self._first[kind] = min(self._first.get(kind, (row, text)), (row, text))
 
     def warn(self) -> None:
-        """Warn once for each kind, with the first row and how many more there are."""
+        """Warn once for each kind, with the first row and the number of others."""
         with self._lock:
             kinds, firsts = self._rows, self._first
             self._rows, self._first = {}, {}
@@ -193,7 +193,7 @@ class FileReader(Reader):
 
 @dataclass(frozen=True)
 class Span:
-    """Consecutive rows that are parsed together, and where they are."""
+    """Consecutive rows that are parsed together, and their position in the file."""
 
     first_row: int
     n_rows: int
@@ -202,7 +202,7 @@ class Span:
 
 
 class SpanReader(FileReader):
-    """A reader of rows of no fixed length, which are found in one pass over the file before the first is read."""
+    """A reader of rows of no fixed length, whose positions are found in one pass over the file."""
 
     def __init__(self) -> None:
         self._spans: list[Span] = []

@@ -1,4 +1,4 @@
-"""What becomes of the arrays that stand beside the matrix in a file: copied, erased too, or left out."""
+"""Arrays beside the matrix in a file: which are copied, erased too, or left out."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -14,10 +14,10 @@ from salcli.formats.keys import listed
 
 @dataclass(frozen=True)
 class Beside:
-    """What is not just copied."""
+    """Arrays that are erased or left out instead of copied."""
 
     erased: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
-    """Matrices that are written anew as the main one is, after it and in this order: name → type of their numbers."""
+    """Matrices that are erased too, written after the main one in this order: name → dtype."""
     dropped: tuple[str, ...] = ()
     """Arrays, or groups of them, that are left out."""
     is_only: bool = False
@@ -40,7 +40,7 @@ def resolve(source: Source, names: Sequence[str], option: str) -> list[str]:
 
     Raises
     ------
-    UsageError : there is no such array, and which is meant
+    UsageError : there is no such array; the message suggests another
     """
     if not names:
         return []
@@ -58,7 +58,7 @@ def _resolved(source: Source, name: str, known: Mapping[str, Any], option: str) 
     alike = [one for one in known if one.rpartition("/")[2].lower() == last]
     close = alike or difflib.get_close_matches(name, known, 1)
     meant = f"did you mean {close[0]}?" if close else f"it holds {listed([*known])}"
-    raise ParameterError(option, name, f"nothing of that name stands beside the matrix in {source.path}: {meant}")
+    raise ParameterError(option, name, f"{source.path} has no dataset of that name beside the matrix: {meant}")
 
 
 def warn_of_rest(target: str, source: Source, beside: Beside, *, is_same_format: bool) -> None:
@@ -68,7 +68,7 @@ def warn_of_rest(target: str, source: Source, beside: Beside, *, is_same_format:
     ----------
     target : the output, for messages
     source : the input
-    beside : what is not just copied
+    beside : arrays that are erased or left out instead of copied
     is_same_format : whether the output has the input's format
     """
     if len(source.shards) > 1:
@@ -85,7 +85,7 @@ def warn_of_rest(target: str, source: Source, beside: Beside, *, is_same_format:
         )
     if of_rows := [name for name in left if companions[name][:1] == (source.n_all,)]:
         warn(
-            f"{target}: of the same rows, copied as they are, and with the attribute if they tell it: "
+            f"{target}: arrays of the same rows are copied unchanged, with the attribute if they encode it: "
             f"{listed(of_rows)} (`erase_also`, `drop` or `only`)"
         )
 
@@ -95,7 +95,7 @@ def require_same_format(beside: Beside, source: Source, format_name: str) -> Non
 
     Parameters
     ----------
-    beside : what is not just copied
+    beside : arrays that are erased or left out instead of copied
     source : the input
     format_name : of the output
 

@@ -1,4 +1,4 @@
-"""Readers that unpack gzip, bz2 and xz in bounded memory, and whose faults are one line."""
+"""Readers that decompress gzip, bz2 and xz in bounded memory, with one-line errors."""
 
 import bz2
 import gzip
@@ -16,7 +16,7 @@ XZ_MEMORY = 128 << 20  # `xz -9` takes 65 MiB to unpack
 
 
 class Concatenated:
-    """Decompresses streams that follow one another. Python's own readers take damage to a later one for the end.
+    """Decompresses concatenated streams. Python's own readers treat damage to a later one as the end of the file.
 
     xz in bounded memory: a file may ask for a dictionary of 4 GiB.
     """
@@ -43,7 +43,7 @@ class Concatenated:
         Raises
         ------
         EOFError : the last stream is cut short
-        OSError, lzma.LZMAError : a stream is damaged, or what follows one is none
+        OSError, lzma.LZMAError : a stream is damaged, or is followed by other bytes
         """
         while True:
             if self._stream is None or self._stream.needs_input or self._stream.eof:
@@ -101,7 +101,7 @@ class Stream:
                 f"{self._name}: truncated {self._compression} stream: it ends before its end mark"
             ) from error
         except (OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
-            if isinstance(error, OSError) and error.errno is not None:  # the disk, not what is on it
+            if isinstance(error, OSError) and error.errno is not None:  # an error of the disk, not of the file
                 raise FormatError(f"{self._name}: cannot be read: {error.strerror}") from error
             raise FormatError(f"{self._name}: damaged {self._compression} stream ({first_line(error)})") from error
         return b"".join(pieces)

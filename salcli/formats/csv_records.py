@@ -90,7 +90,7 @@ NO_TEXT = ("npy", "npz", "h5")
 def csv_batches(
     path: str, least_bytes: int = LEAST_BYTES, advance: Callable[[int], None] | None = None
 ) -> Generator[Batch]:
-    """Yield the records of a CSV, many at a time; a blank line in one of several columns may only stand at the end.
+    """Yield the records of a CSV, many at a time; with several columns, blank lines are allowed at the end only.
 
     A header that is one field short of the rows, as R writes it, gets an empty name for the first column.
 
@@ -169,7 +169,7 @@ def _pieces(path: str, file: ByteFile, advance: Callable[[int], None] | None) ->
 
 
 def _with_swapped_ends(fields: list[str]) -> list[str]:
-    """Return fields with the line ends that stand in quotes as they are in the file."""
+    """Return fields with the line ends inside quotes as they are in the file."""
     return [text.translate(SWAPPED_TEXT) if "\r" in text or "\n" in text else text for text in fields]
 
 
@@ -228,12 +228,12 @@ def _count(line: bytes, delimiter: str) -> int:
 
 
 def _batched(path: str, records: Iterator[tuple[int, list[str]]], n_columns: int) -> Iterator[Batch]:
-    while some := list(itertools.islice(records, RECORDS_AT_ONCE)):
-        n_columns = n_columns or len(some[0][1])
-        for line, record in some:
+    while part := list(itertools.islice(records, RECORDS_AT_ONCE)):
+        n_columns = n_columns or len(part[0][1])
+        for line, record in part:
             if len(record) != n_columns:
                 raise FormatError(f"{path}: line {line}: {len(record)} fields, the header has {n_columns}")
-        yield Batch([line for line, _ in some], list(zip(*(record for _, record in some), strict=True)))
+        yield Batch([line for line, _ in part], list(zip(*(record for _, record in part), strict=True)))
 
 
 def _blocks(path: str, pieces: Iterator[bytes]) -> Iterator[bytes]:

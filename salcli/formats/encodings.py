@@ -18,7 +18,7 @@ LEAST_SHARE = 16  # one letter of so many is ASCII, as delimiters, digits and li
 def wide_encoding(head: bytes) -> str | None:
     """Return the encoding of text whose first bytes are `head`, if it is UTF-16 or UTF-32; None for any other.
 
-    Without a byte order mark it is UTF-16 if the high bytes of ASCII letters stand where they must, at line ends too.
+    Without a byte order mark it is UTF-16 if the high bytes of ASCII letters and line ends are at the right places.
     """
     if marked := next((name for mark, name in MARKS if head.startswith(mark)), None):
         return marked

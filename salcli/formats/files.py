@@ -65,7 +65,7 @@ class ByteFile:
                 may_be_wide, is_refused
             )
         handle = _opened(name)
-        if not handle.seekable():  # a pipe: keep it, so that it can be read twice
+        if not handle.seekable():  # a pipe: store it, so that it can be read again
             with handle:
                 return cls(name, kept(handle, name), came_by_pipe=True)._recognised(may_be_wide, is_refused)
         return cls(name, handle)._recognised(may_be_wide, is_refused)
@@ -351,7 +351,7 @@ class _Positioned:
 
 
 class _Piped:
-    """A pipe, whose own faults are not taken for those of the file it is kept in."""
+    """A pipe, whose errors are distinguished from those of the temporary file that stores it."""
 
     def __init__(self, source: IO[bytes], name: str) -> None:
         self._source, self._name = source, name

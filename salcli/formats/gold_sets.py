@@ -24,7 +24,7 @@ from salcli.formats.files import ByteFile
 
 BUILT_IN = {"simlex999": "simlex999.txt", "wordsim353": "wordsim353.tsv"}
 MAX_BYTES = 8 << 20  # the largest published set has 0.2
-# What a header calls the scores, the surest first; a name that also speaks of another measure is none of them.
+# Names of the column of scores, the surest first; names of other measures are excluded.
 SCORE_NAMES = (
     re.compile(r"average|avg|mean(?!ing)", re.IGNORECASE),
     re.compile(r"score|similarity|rating|simlex|(?<![a-z])sim(?![a-z])", re.IGNORECASE),
@@ -37,7 +37,7 @@ NUMBERED_NAMES = re.compile(r"([^\0]*?[a-z])[ _.-]*1\0\1[ _.-]*2", re.IGNORECASE
 
 @dataclass(frozen=True)
 class SimilaritySet:
-    """Pairs of words with the similarity that people judged."""
+    """Pairs of words with human judgements of their similarity."""
 
     name: str
     """As the user named it."""
@@ -80,7 +80,7 @@ def column_of(name: str) -> tuple[str, str | None]:
 
 
 def _built_in(name: str) -> str:
-    """Return where a set is that gensim ships.
+    """Return the path of a set that gensim ships.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def _read(path: str, name: str, requested: str | None) -> SimilaritySet:
             continue
         score = _number(fields[column]) if column is not None and column < len(fields) else None
         if score is None and i == 0:
-            continue  # a header too, though no other column says so
+            continue  # a header too, though its other columns look like data
         is_elsewhere = is_first and _first_number(fields) != column
         if score is None or not fields[0] or not fields[1] or is_elsewhere:
             raise FormatError(f"{path}: line {number}: {line[:60]!r}, expected two words and a score")

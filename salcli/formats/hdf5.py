@@ -1,4 +1,4 @@
-"""HDF5 in: the matrix and its keys, and whether all of them is there and can be read in bounded memory."""
+"""Reading HDF5: the matrix and its keys, after checking that they are complete and fit into bounded memory."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -38,14 +38,14 @@ class Hdf5Reader(FileReader):
 
         Raises
         ------
-        FormatError : the file is damaged, or what is meant is not clear
+        FormatError : the file is damaged, or the choice of a dataset is ambiguous
         """
         self.path, self.file = file.name, file.plain()
         self._root: h5py.File | None = None
         self.root  # noqa: B018 (opened before its first bytes are looked at, which may be all there are)
         superblock = self.file.head()[len(HDF5_MAGIC)]
         self.libver = LIBRARIES.get(superblock, "latest")
-        """The oldest library that reads the file: some of what younger ones write has no place in older files."""
+        """The oldest HDF5 library that reads the file, for an output that it reads too."""
         try:
             with damage(self.path):
                 self._find(options)
@@ -59,7 +59,7 @@ class Hdf5Reader(FileReader):
 
     @property
     def root(self) -> h5py.File:
-        """The file as h5py sees it, opened when needed."""
+        """The file in h5py, opened when needed."""
         if self._root is None:
             try:
                 self._root = h5py.File(self.file.handle, "r")
@@ -187,7 +187,7 @@ class Hdf5Reader(FileReader):
             yield Embeddings(batch.vectors, batch.rows, self._keys_at(first, first + len(batch)))
 
     def _offset_of(self, matrix: h5py.Dataset) -> int | None:
-        """Return where the numbers are, if they are in one piece as numpy writes them; None if not."""
+        """Return the offset of the numbers, if they are contiguous as numpy writes them; None if not."""
         is_plain = matrix.chunks is None and h5py.h5t.py_create(self.dtype) == matrix.id.get_type()
         offset = matrix.id.get_offset() if is_plain else None
         if offset is None:

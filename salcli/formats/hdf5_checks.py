@@ -1,4 +1,4 @@
-"""Whether all of an HDF5 dataset is in its file and can be read in bounded memory; h5py's faults as one line."""
+"""Checks that an HDF5 dataset is complete and fits into bounded memory; h5py's errors as one line."""
 
 import errno
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def damage(where: str) -> Iterator[None]:
         yield
     except FAULTS as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise  # no space for a copy is no damage
+            raise  # a full disk is not damage
         raise FormatError(f"{where}: damaged HDF5 file ({first_line(error)})") from error
 
 
@@ -47,12 +47,12 @@ def require_readable(where: str, dataset: h5py.Dataset, file_size: int) -> None:
 
     Raises
     ------
-    FormatError : as said
+    FormatError : it is not
     """
     require_inside(where, dataset)
     with damage(where):
         _require_filters(where, dataset)
-        in_file = dataset.id.get_type().get_size()  # h5py reads bfloat16, say, as float32
+        in_file = dataset.id.get_type().get_size()  # h5py reads bfloat16 as float32
         stored, expected = dataset.id.get_storage_size(), dataset.size * in_file
         if stored > file_size:
             raise FormatError(f"{where} is {stored} bytes in a file of {file_size}: truncated or damaged")

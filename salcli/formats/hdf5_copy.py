@@ -1,4 +1,4 @@
-"""`Hdf5Copy`: all that stands beside the matrix, into another HDF5 file; links and references keep their targets."""
+"""`Hdf5Copy`: a copy of all objects beside the matrix in another HDF5 file; links and references keep their targets."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -111,7 +111,7 @@ class Hdf5Copy:
             yield name
 
     def finish(self) -> None:
-        """Write the other names of what was skipped, so that it does not live on as it was, and all references."""
+        """Write the other names of skipped datasets, so that these do not refer to the old data, and all references."""
         for other, path in self._others:
             self._target[other] = self._target[path]
         for source, target in self._scaled:

@@ -1,4 +1,4 @@
-"""HDF5 out: a copy of the input's file with another matrix in its place, or a new file."""
+"""Writing HDF5: a copy of the input's file with another matrix in its place, or a new file."""
 
 import io
 from collections.abc import Callable, Iterable
@@ -10,7 +10,6 @@ import numpy as np
 from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError
 from salcli.formats.base import Output, Writer
-from salcli.formats.beside import Beside
 from salcli.formats.hdf5 import Hdf5Reader
 from salcli.formats.hdf5_checks import damage
 from salcli.formats.hdf5_copy import Hdf5Copy
@@ -21,7 +20,7 @@ MAX_KEY = 40  # letters of a key that a message quotes
 
 
 class _Tolerant(io.RawIOBase):
-    """The file beneath. HDF5 ends the process if it cannot flush its buffers, so errors are kept for later."""
+    """The raw file. HDF5 aborts the process if it cannot flush its buffers, so errors are stored and raised later."""
 
     def __init__(self, path: str) -> None:
         self.refusal: OSError | None = None
@@ -133,40 +132,38 @@ def utf8_strings(target: str, keys: Iterable[str]) -> list[bytes]:
 class Hdf5Writer(Writer):
     """Writes a copy of the input's HDF5 file with the new matrix in the old one's place, or a new file."""
 
-    def __init__(
-        self,
-        path: str,
-        *,
-        n: int,
-        d: int,
-        dtype: np.dtype[Any],
-        like: Hdf5Reader | None,
-        has_keys: bool,
-        target: str,
-        beside: Beside,
-    ) -> None:
-        self._target, self._sink = target, Hdf5Sink(path, EARLIEST if like is None else like.libver)
+    def __init__(self, output: Output) -> None:
+        """Start the file of `output`.
+
+        Raises
+        ------
+        FormatError : the input is damaged, or the output has a dataset of its own in the place of the keys
+        """
+        like = output.model if isinstance(output.model, Hdf5Reader) else None
+        n, d, beside = output.n, output.d, output.beside
+        self._target, self._sink = output.target, Hdf5Sink(output.path, EARLIEST if like is None else like.libver)
         self._file = self._sink.root
-        self._dtype, self._row, self._beside = dtype, 0, beside
+        self._dtype, self._row, self._beside = output.dtype, 0, beside
         is_copy = like is not None and like.n == n and not beside.is_only
         name = like.dataset if like else DEFAULT_MATRIX
         copy = None
         if like is not None and not beside.is_only:
             skipped = {like.dataset, *beside.erased} | (set() if is_copy else {str(like.keys_name)})
-            with damage(f"{like.path}: what stands beside dataset {like.dataset}"):
+            with damage(f"{like.path}: objects beside dataset {like.dataset}"):
                 copy = Hdf5Copy(like.path, like.root, self._file, skipped, beside.dropped)
                 copy.groups()
-        for each, its_dtype in {**beside.erased, name: dtype}.items():
+        for each, its_dtype in {**beside.erased, name: output.dtype}.items():
             old = None if like is None else like.root[each]
             self._matrix = self._file.create_dataset(each, (n, d), its_dtype, **_storage(old, d))
             if like is not None and copy is not None:
                 with damage(f"{like.path}: attributes of dataset {each}"):
                     copy.attributes(old, self._matrix)
         self._keys = None
-        if has_keys and not (is_copy and like is not None and like.has_keys):
+        if output.has_keys and not (is_copy and like is not None and like.has_keys):
             keys_name = (like.keys_name if like else None) or DEFAULT_KEYS
             if keys_name in self._file:
-                raise FormatError(f"{target}: keys have no place: the input has a dataset {keys_name} of its own")
+                why = f"keys have no place: the input has a dataset {keys_name} of its own"
+                raise FormatError(f"{output.target}: {why}")
             self._keys = self._file.create_dataset(keys_name, (n,), h5py.string_dtype())
             if like is not None and copy is not None and like.keys_name is not None:
                 with damage(f"{like.path}: attributes of dataset {keys_name}"):
@@ -174,25 +171,6 @@ class Hdf5Writer(Writer):
         if like is not None and copy is not None:
             with damage(f"{like.path}: links and references to dataset {like.dataset}"):
                 copy.finish()
-
-    @classmethod
-    def create(cls, output: Output) -> "Hdf5Writer":
-        """Return a writer for `output`.
-
-        Raises
-        ------
-        FormatError : the input is damaged, or keys have no place in the output
-        """
-        return cls(
-            output.path,
-            n=output.n,
-            d=output.d,
-            dtype=output.dtype,
-            like=output.model if isinstance(output.model, Hdf5Reader) else None,
-            has_keys=output.has_keys,
-            target=output.target,
-            beside=output.beside,
-        )
 
     def begin(self, name: str) -> None:
         """Write the rows that follow to the dataset called `name`, one of those that are erased too."""

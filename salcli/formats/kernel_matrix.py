@@ -12,7 +12,7 @@ from salcli.errors import UsageError
 from salcli.formats import atomic
 from salcli.formats.registry import named
 
-if TYPE_CHECKING:  # h5py takes its time, and few commands need it
+if TYPE_CHECKING:  # importing h5py is slow, and few commands need it
     from salcli.formats.hdf5_writer import Hdf5Sink
 
 DATASET, KEYS = "kernel_matrix", "keys"
@@ -20,7 +20,7 @@ CHUNK = 256
 
 
 class KernelMatrixWriter:
-    """Takes tiles in any order."""
+    """Writes tiles, which may come in any order."""
 
     def __init__(self, sink: "Hdf5Sink", n: int, dtype: np.dtype[Any]) -> None:
         chunks = (min(n, CHUNK), min(n, CHUNK))
@@ -73,7 +73,7 @@ def create_kernel_matrix(
     path : of the output
     source : the n rows, whose keys the file keeps
     dtype : of the inner products
-    about : plain values that say what the matrix is, kept as its attributes
+    about : plain values that describe the matrix, stored as its attributes
 
     Raises
     ------

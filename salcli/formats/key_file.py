@@ -18,7 +18,7 @@ KEYS_AT_ONCE = 65_536
 KINDS = {sniff.ZIP_MAGIC: "a zip archive or an npz file", sniff.HDF5_MAGIC: "an HDF5 file"}
 
 
-def read_key_file(path: str) -> tuple[str, ...]:
+def read_key_file(path: str, *, piece_bytes: int = PIECE) -> tuple[str, ...]:
     """Return the keys of a file: text (UTF-8 or UTF-16) with one key a line, or a `.npy` array of strings.
 
     Blank lines at the end are no keys.
@@ -26,6 +26,7 @@ def read_key_file(path: str) -> tuple[str, ...]:
     Parameters
     ----------
     path : of the file; may be compressed
+    piece_bytes : bytes of text that are read at once
 
     Raises
     ------
@@ -41,7 +42,7 @@ def read_key_file(path: str) -> tuple[str, ...]:
         if b"\0" in head and not encoding and (kind := kind or sniff.refusal(head)):
             raise FormatError(f"{path}: {kind}, expected keys: text with one a line, or a .npy array of strings")
         stream = file.stream()
-        pieces = iter(lambda: stream.read(PIECE), b"")
+        pieces = iter(lambda: stream.read(piece_bytes), b"")
         return _utf8_lines(path, as_utf8(path, pieces, encoding) if encoding else pieces)
     finally:
         file.close()
@@ -110,7 +111,7 @@ class KeyedReader(Reader):
         FormatError : there is not one key for each row, or the rows have keys already
         """
         self._inner, self._keys_path = inner, keys_path
-        self._held: tuple[str, ...] | None = None
+        self._loaded: tuple[str, ...] | None = None
         self.path, self.format, self.n, self.d, self.dtype = inner.path, inner.format, inner.n, inner.d, inner.dtype
         self.partition, self.fills_buffers = inner.partition, inner.fills_buffers
         if inner.has_keys:
@@ -121,13 +122,13 @@ class KeyedReader(Reader):
             raise FormatError(f"{keys_path}: {len(self._keys):,} keys, but {self.path} has {self.n:,} rows")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_held": None}  # read again, rather than sent along with every chunk
+        return {**self.__dict__, "_loaded": None}  # read again instead of pickled with every chunk
 
     @property
     def _keys(self) -> tuple[str, ...]:
-        if self._held is None:
-            self._held = read_key_file(self._keys_path)
-        return self._held
+        if self._loaded is None:
+            self._loaded = read_key_file(self._keys_path)
+        return self._loaded
 
     @property
     def innermost(self) -> Reader:

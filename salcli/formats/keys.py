@@ -1,4 +1,4 @@
-"""Keys: bytes to text and back without loss, where a file has them, and the census that finds duplicates."""
+"""Keys: lossless conversion of bytes to text, their place in files, and detection of duplicates."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Columns of a label CSV as they are read: a few bytes a row, for there may be millions."""
+"""Columns of a label CSV as they are read, in a few bytes a row, as there may be millions."""
 
 import re
 from array import array
@@ -27,7 +27,7 @@ def stripped(cells: Sequence[str]) -> list[str]:
 
 
 class _Codes(dict[str, int]):
-    """A number for each distinct cell, in the order in which they came."""
+    """A number for each distinct cell, in the order of their first rows."""
 
     def __missing__(self, cell: str) -> int:
         self[cell] = len(self)
@@ -57,17 +57,18 @@ class ClassColumn:
         """Return the code `[m]` of each row, in their order; while the array is in use, no rows can be added."""
         return np.frombuffer(self._buffer, self._kind)
 
-    def recoded(self, table: Sequence[int]) -> NDArray[np.signedinteger[Any]]:
+    def recoded(self, table: Sequence[int], *, at_once: int = AT_ONCE) -> NDArray[np.signedinteger[Any]]:
         """Return `table[code]` of each row `[m]`, in the codes' own memory.
 
         Parameters
         ----------
         table : a new code for each code, which fits the codes' dtype
+        at_once : rows that are changed at once
         """
         codes, new = self.codes, np.array(table, self._kind)
         if not np.array_equal(new, np.arange(len(new))):
-            for start in range(0, len(codes), AT_ONCE):
-                part = codes[start : start + AT_ONCE]
+            for start in range(0, len(codes), at_once):
+                part = codes[start : start + at_once]
                 part[:] = new.take(part)
         return codes
 
@@ -76,28 +77,28 @@ class RowNumbers:
     """A column of row numbers."""
 
     def __init__(self) -> None:
-        self._held = array("q")
+        self._numbers = array("q")
 
     def add(self, cells: Sequence[str]) -> str | None:
         """Add the `cells` of the next rows; return the first that is no row number, or None."""
         text = "".join(cells)
         if text.isascii() and text.isdecimal() and "" not in cells and max(map(len, cells)) < 19:
-            self._held.extend(map(int, cells))
+            self._numbers.extend(map(int, cells))
             return None
         for cell in cells:
             found = ROW_NUMBER.fullmatch(cell.strip())
             if found is None:
                 return cell
-            self._held.append(int(found[1]))
+            self._numbers.append(int(found[1]))
         return None
 
     def numbers(self) -> NDArray[np.int64]:
         """Return the numbers `[m]`, in the order of the rows."""
-        return np.array(self._held, np.int64)
+        return np.array(self._numbers, np.int64)
 
 
 class Lines:
-    """The line on which each row began: most often they follow each other, and then it is a range."""
+    """The first line of each row; consecutive ones are stored as a range."""
 
     def __init__(self) -> None:
         self._parts: list[Sequence[int]] = []

@@ -37,16 +37,17 @@ class _Columns:
     key: int | None
     split: int | None
     classes: tuple[int, ...]
-    """Guarded ones; after them, if there is one, that of the main task."""
+    """Guarded ones; after them, if there are any, that of the main task and that of groups."""
     numeric: tuple[int, ...]
     has_task: bool
+    has_groups: bool
     index: int | None = None
     """A first column without a name, as pandas and R write their row names."""
 
 
 @dataclass
 class _Rows:
-    """What was read, column by column, in a few bytes a row."""
+    """The columns as they are read, in a few bytes a row."""
 
     keys: list[str] = field(default_factory=list)
     splits: list[str] = field(default_factory=list)
@@ -73,7 +74,7 @@ def read_labels(
     Raises
     ------
     FormatError : not such a CSV; the message names the line
-    LabelError : a column is missing, or a key is labelled twice with two classes
+    LabelError : a column is missing, or a key occurs with two different labels
     """
     if path == "-":
         raise UsageError("labels are read more than once and cannot come from stdin: give a file")
@@ -84,10 +85,9 @@ def read_labels(
         columns = _find_columns(path, [cells[0] for cells in first.columns], options or LabelOptions())
         below = Batch(first.lines[1:], [cells[1:] for cells in first.columns])
         rows = _read_rows(path, itertools.chain([below], batches), columns)
-    of_classes = [
-        _class_attribute(path, columns.names[c], rows, codes)
-        for c, codes in zip(columns.classes, rows.classes, strict=True)
-    ]
+    of_columns = list(zip((columns.names[c] for c in columns.classes), rows.classes, strict=True))
+    groups = _group_attribute(path, *of_columns.pop()) if columns.has_groups else None
+    of_classes = [_class_attribute(path, name, rows, codes) for name, codes in of_columns]
     of_numbers = [
         _numeric_attribute(path, columns.names[c], rows, numbers)
         for c, numbers in zip(columns.numeric, rows.numbers, strict=True)
@@ -102,6 +102,7 @@ def read_labels(
         None if columns.key is None else "" if columns.key == columns.index else columns.names[columns.key],
         task,
         None if rows.index is None else rows.index.numbers(),
+        groups,
     )
     return _without_repeats(labels, rows.lines)
 
@@ -121,14 +122,14 @@ def _require_names(path: str, names: Sequence[str], options: LabelOptions, index
         )
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice or "" in names[0 if index is None else 1 :]:
-        fault = f"column {twice[0][:40]!r} stands twice" if twice and twice[0] else "a column has no name"
+        fault = f"column {twice[0][:40]!r} occurs twice" if twice and twice[0] else "a column has no name"
         raise FormatError(f"{path}: line 1: {fault} in the header ({_listed(names)})")
 
 
 def _find_columns(path: str, header: Sequence[str], options: LabelOptions) -> _Columns:
     _require_distinct(path, (*options.attributes, *options.numeric))
     names = tuple(name.strip() for name in header)
-    requested = (*options.attributes, *options.numeric, options.split_column, options.task)
+    requested = (*options.attributes, *options.numeric, options.split_column, options.task, options.groups)
     has_index = len(names) > 1 and PANDAS_INDEX.fullmatch(names[0]) is not None and names[0] not in requested
     index = 0 if has_index else None
     _require_names(path, names, options, index)
@@ -147,10 +148,14 @@ def _find_columns(path: str, header: Sequence[str], options: LabelOptions) -> _C
     task = () if options.task is None else (at(options.task, "task"),)
     if set(task) & {key, split}:
         raise ParameterError("task", options.task, "that column is the key or the split")
+    groups = () if options.groups is None else (at(options.groups, "groups"),)
+    if set(groups) & {key, split}:
+        raise ParameterError("groups", options.groups, "that column is the key or the split")
     if not classes and not numeric:
-        classes = (_only_column(path, names, {key, *task, split, index}),)
+        classes = (_only_column(path, names, {key, *task, *groups, split, index}),)
     joins_by_index = has_index and not options.by_row and key in (None, 0)
-    return _Columns(names, key, split, (*classes, *task), numeric, bool(task), 0 if joins_by_index else None)
+    index = 0 if joins_by_index else None
+    return _Columns(names, key, split, (*classes, *task, *groups), numeric, bool(task), bool(groups), index)
 
 
 def _key_column(
@@ -269,6 +274,16 @@ def _class_attribute(path: str, name: str, rows: _Rows, column: ClassColumn) -> 
     return Attribute(name, values, classes)
 
 
+def _group_attribute(path: str, name: str, column: ClassColumn) -> Attribute:
+    """Return a column of groups; empty cells are none."""
+    trimmed = {cell: cell.strip() for cell in column.cells}
+    names = tuple(sorted({bare for bare in trimmed.values() if bare}))
+    if not names:
+        raise LabelError(f"{path}: column {name!r} (`groups`) is empty on all {len(column.codes):,} rows")
+    codes = {bare: code for code, bare in enumerate(names)}
+    return Attribute(name, column.recoded([codes.get(bare, -1) for bare in trimmed.values()]), names)
+
+
 def _warn_of_twins(path: str, name: str, classes: Sequence[str]) -> None:
     """Warn of classes that look like missing labels, and of classes that differ only in case."""
     missing = [cell for cell in classes if cell.lower() in MISSING_NAMES]
@@ -303,7 +318,7 @@ def _warn_of_empty(path: str, name: str, is_empty: np.ndarray, rows: _Rows) -> N
 
 
 def _without_repeats(labels: GuardedLabels, lines: Lines) -> GuardedLabels:
-    """Return the labels, of equal ones for one key the first; two different labels for one key cannot both be right."""
+    """Return the labels, of equal ones for one key the first; different labels for one key raise."""
     if labels.keys is None or _are_distinct(labels.keys):
         return labels
     first: dict[str, int] = {}
@@ -315,7 +330,7 @@ def _without_repeats(labels: GuardedLabels, lines: Lines) -> GuardedLabels:
             kept.append(i)
             continue
         again = again or f"{key[:40]!r} on lines {lines[j]} and {lines[i]}"
-        for attribute in (*labels.attributes, *([labels.task] if labels.task is not None else [])):
+        for attribute in (*labels.attributes, *(a for a in (labels.task, labels.groups) if a is not None)):
             one, other = attribute.values[j], attribute.values[i]
             if one != other and not (attribute.classes is None and np.isnan(one) and np.isnan(other)):
                 raise LabelError(
@@ -329,9 +344,9 @@ def _without_repeats(labels: GuardedLabels, lines: Lines) -> GuardedLabels:
             )
     n_again = len(labels.keys) - len(kept)
     which = again if n_again == 1 else f"{again} among them"
-    warn(f"{labels.path}: {n_again:,} keys stand twice with the same label ({which}); the first is used")
+    warn(f"{labels.path}: {n_again:,} keys occur twice with the same label ({which}); the first is used")
     index = np.array(kept)
-    task = labels.task
+    task, groups = labels.task, labels.groups
     return GuardedLabels(
         labels.path,
         tuple(Attribute(a.name, a.values[index], a.classes) for a in labels.attributes),
@@ -341,6 +356,7 @@ def _without_repeats(labels: GuardedLabels, lines: Lines) -> GuardedLabels:
         labels.key_column,
         None if task is None else Attribute(task.name, task.values[index], task.classes),
         None if labels.index is None else labels.index[index],
+        None if groups is None else Attribute(groups.name, groups.values[index], groups.classes),
     )
 
 
@@ -376,5 +392,5 @@ def write_labels(handle: IO[str], columns: Sequence[str], rows: Iterator[Sequenc
 
 
 def file_name(path: str) -> str:
-    """Return the last part of `path`: provenance names that, so that a moved folder changes no byte."""
+    """Return the last part of `path`: artifacts record that, so that they do not depend on folders."""
     return os.path.basename(path)

@@ -1,11 +1,10 @@
 """`.npy`: a header, then the numbers, in C or Fortran order and any byte order."""
 
-import ast
 import io
 import os
-import re
 import sys
 import threading
+import tokenize
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from salcli.options import ReadOptions
 
 @dataclass(frozen=True)
 class NpyLayout:
-    """What the header says."""
+    """Shape, dtype and order of a matrix in a file."""
 
     n: int
     d: int
@@ -39,7 +38,7 @@ class NpyLayout:
 
 
 def read_layout(head: bytes, name: str) -> NpyLayout:
-    """Return what the header of a matrix says, after checking it.
+    """Return the layout of a matrix from its header, after checking it.
 
     Parameters
     ----------
@@ -48,8 +47,7 @@ def read_layout(head: bytes, name: str) -> NpyLayout:
 
     Raises
     ------
-    FormatError : not a 2-D array of floats
-    FormatError : the header is damaged
+    FormatError : the header is damaged, or not of a 2-D array of floats
     """
     header = read_header(head, name)
     require_float_matrix(name, header.shape, header.dtype)
@@ -230,13 +228,23 @@ class NpyWriter(Writer):
         self._row += len(piece)
 
 
-MAGIC = b"\x93NUMPY"
-LENGTH_BYTES = {(1, 0): 2, (2, 0): 4, (3, 0): 4}
 STRINGS_AT_ONCE = 1 << 20  # bytes
-MAX_HEADER = 10_000  # as numpy does: longer ones can only be there to exhaust a parser
-FIELDS = {"descr", "fortran_order", "shape"}
-PLAIN_DTYPE = re.compile(r"[<>=|]?(?:[?bBhHiIlLqQefdgFDG]|[biufcSUVOmM][0-9]{0,10}(?:\[[0-9A-Za-z]{1,8}\])?)")
-PYTHON_2_LONG = re.compile(r"(?<=\d)L(?=[,)\s])")
+# Format 3.0 differs from 2.0 in the encoding of field names only, and arrays with fields are refused.
+HEADER_READERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+    (3, 0): np.lib.format.read_array_header_2_0,
+}
+HEADER_FAULTS = (
+    ValueError,
+    TypeError,
+    LookupError,
+    OverflowError,
+    MemoryError,
+    RecursionError,
+    SyntaxError,
+    tokenize.TokenError,
+)
 
 
 @dataclass(frozen=True)
@@ -268,34 +276,26 @@ def read_header(head: bytes, name: str) -> NpyHeader:
 
     Parameters
     ----------
-    head : the first bytes of the array, at least `MAX_HEADER` + 12 if there are so many
+    head : the first bytes of the array, at least 10,012 (numpy's limit of a header) if there are so many
     name : for messages
 
     Raises
     ------
     FormatError : it is no such header
     """
-    if not head.startswith(MAGIC):
-        raise FormatError(f"{name}: damaged npy header: it begins with {head[:6]!r}, expected {MAGIC!r}")
-    version = tuple(head[6:8])
-    if version not in LENGTH_BYTES:
-        found = ".".join(map(str, version)) or "missing"
-        raise FormatError(f"{name}: npy format version {found}, expected 1.0, 2.0 or 3.0")
-    start = 8 + LENGTH_BYTES[version]
-    length = int.from_bytes(head[8:start], "little")
-    if length > MAX_HEADER:
-        raise FormatError(f"{name}: damaged npy header: it announces {length} bytes, at most {MAX_HEADER} are read")
-    if len(head) < start + length:
-        raise FormatError(f"{name}: truncated npy header: {length} bytes announced, {max(0, len(head) - start)} follow")
-    fields = _fields(head[start : start + length], "utf-8" if version == (3, 0) else "latin-1", name)
-    shape, order = fields["shape"], fields["fortran_order"]
-    if not isinstance(shape, tuple) or not all(type(size) is int and abs(size) < 1 << 63 for size in shape):
-        raise FormatError(f"{name}: damaged npy header: its shape is no tuple of whole numbers below 2⁶³")
-    if any(size < 0 for size in shape):
-        raise FormatError(f"{name}: damaged npy header: negative shape {shape!r:.60}")
-    if not isinstance(order, bool):
-        raise FormatError(f"{name}: damaged npy header: fortran_order is neither True nor False")
-    return NpyHeader(shape, _dtype(fields["descr"], name), order, start + length)
+    stream = io.BytesIO(head)
+    try:
+        version = np.lib.format.read_magic(stream)
+        if version not in HEADER_READERS:
+            raise FormatError(f"{name}: npy format version {version[0]}.{version[1]}, expected 1.0, 2.0 or 3.0")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # numbers of Python 2, and what the parser warns of in damaged headers
+            shape, is_fortran, dtype = HEADER_READERS[version](stream)
+    except HEADER_FAULTS as error:
+        raise FormatError(f"{name}: damaged npy header: {first_line(error)}") from error
+    if not all(type(size) is int and 0 <= size < 1 << 63 for size in shape):  # numpy does not check
+        raise FormatError(f"{name}: damaged npy header: shape {shape!r:.60}, expected whole numbers from 0 to 2⁶³ − 1")
+    return NpyHeader(shape, dtype, is_fortran, stream.tell())
 
 
 def read_strings(file: ByteFile, header: NpyHeader, name: str) -> tuple[str, ...]:
@@ -340,31 +340,3 @@ def strings(data: bytes, dtype: np.dtype[Any], name: str) -> list[str]:
         raise FormatError(f"{name}: a string with {kind} ({codes[bad[0]]:#x})")
     found: list[str] = np.frombuffer(data, dtype).tolist()
     return found
-
-
-def _fields(text: bytes, encoding: str, name: str) -> dict[str, Any]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the parser, about a text that is no program
-            fields = ast.literal_eval(PYTHON_2_LONG.sub("", text.decode(encoding).strip()))
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
-        raise FormatError(f"{name}: damaged npy header: {first_line(error)}") from error
-    if not isinstance(fields, dict) or set(fields) != FIELDS:
-        found = "other fields" if isinstance(fields, dict) else f"a {type(fields).__name__}"
-        raise FormatError(f"{name}: damaged npy header: {found}, expected {', '.join(sorted(FIELDS))}")
-    return fields
-
-
-def _dtype(descr: object, name: str) -> np.dtype[Any]:
-    if isinstance(descr, (list, tuple)):
-        named = [field[0] for field in descr if isinstance(field, tuple) and field and isinstance(field[0], str)]
-        raise FormatError(
-            f"{name}: a structured dtype with the fields {', '.join(named)[:120]}, expected one float dtype"
-        )
-    if not isinstance(descr, str) or not PLAIN_DTYPE.fullmatch(descr):
-        found = repr(descr[:60]) if isinstance(descr, str) else f"a {type(descr).__name__}"
-        raise FormatError(f"{name}: damaged npy header: dtype {found} is not understood")
-    try:
-        return np.dtype(descr)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise FormatError(f"{name}: damaged npy header: dtype {descr!r:.60} is not understood") from error

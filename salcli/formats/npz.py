@@ -26,7 +26,7 @@ class NpzReader(NpyReader):
 
         Raises
         ------
-        FormatError : it is no npz, or what is meant is not clear
+        FormatError : it is no npz, or the choice of an array is ambiguous
         """
         self.archive = Archive(file.plain())
         names = self.archive.names
@@ -38,11 +38,11 @@ class NpzReader(NpyReader):
         self.path = file.name
         self.keys = self._find_keys(options)
         self.has_keys = self.keys is not None
-        self._held_keys: tuple[str, ...] | None = None
+        self._loaded_keys: tuple[str, ...] | None = None
         self._keys_at(0, 0)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_held_keys": None}  # keys are not sent along with every chunk
+        return {**self.__dict__, "_loaded_keys": None}  # keys are not pickled with every chunk
 
     def _find_matrix(self, path: str, dataset: str | None) -> str:
         names = self.archive.arrays
@@ -126,9 +126,9 @@ class NpzReader(NpyReader):
     def _keys_at(self, start: int, stop: int) -> tuple[str, ...] | None:
         if self.keys is None:
             return None
-        if self._held_keys is None:
-            self._held_keys = self.keys.read()
-        return self._held_keys[start:stop]
+        if self._loaded_keys is None:
+            self._loaded_keys = self.keys.read()
+        return self._loaded_keys[start:stop]
 
     def key_batches(self) -> Iterator[tuple[str, ...]]:
         """Yield all keys in file order."""

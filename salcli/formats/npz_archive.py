@@ -1,4 +1,4 @@
-"""The zip that an `.npz` is: its members, each read forward like a compressed file, and its faults as one line."""
+"""`.npz` as a zip: its members, each read forward like a compressed file, and one-line errors."""
 
 import re
 import struct
@@ -28,7 +28,7 @@ FAULTS = (
 
 
 class Archive:
-    """A zip whose every fault is a one-line error that names the file."""
+    """A zip with one-line errors that name the file."""
 
     def __init__(self, file: ByteFile) -> None:
         self.path, self.file = file.name, file
@@ -97,7 +97,7 @@ class Archive:
 
 
 def describe_zip(names: list[str]) -> str:
-    """Return what a zip is that is no npz, and what to do about it, by the `names` of its members."""
+    """Return the kind of a zip that is no npz, and what to do about it, by the `names` of its members."""
     if any(name.startswith("xl/") for name in names):
         return "an Excel workbook: save the sheet as tab-separated text"
     if any(name.startswith(("word/", "ppt/")) or name == "content.xml" for name in names):
@@ -145,7 +145,7 @@ class Member(ByteFile):
         return self.archive.stream(self._member, self.name)
 
     def close(self) -> None:
-        """Close the file that the zip is."""
+        """Close the file of the archive."""
         super().close()
         self.archive.close()
         self.archive.file.close()

@@ -73,7 +73,7 @@ class PaddedKeys(KeyList):
 
 
 class JoinedKeys(KeyList):
-    """Two arrays: the strings one behind the other, and where each begins."""
+    """Two arrays: the concatenated strings, and the offset of each."""
 
     @property
     def arrays(self) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ class JoinedKeys(KeyList):
 
 
 def require_size(archive: Archive, member: Member, name: str, header: NpyHeader) -> None:
-    """Check that an array has the size that its header says, and was not compressed beyond measure.
+    """Check that an array has the size in its header, and that its compression ratio is plausible.
 
     Parameters
     ----------

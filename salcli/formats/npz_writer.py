@@ -1,14 +1,13 @@
-"""`.npz` out: the matrix beside whatever else the input's archive held, or beside the keys."""
+"""Writing `.npz`: the matrix with the other arrays of the input's archive, or with the keys."""
 
 import zipfile
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from salcli.data.embeddings import Embeddings, Floats
 from salcli.errors import FormatError
 from salcli.formats.base import Output, Writer
-from salcli.formats.beside import Beside
 from salcli.formats.keys import shortened
 from salcli.formats.npy import npy_header
 from salcli.formats.npz import NpzReader
@@ -20,50 +19,27 @@ MATRIX, KEYS = "vectors", "keys"
 
 
 class NpzWriter(Writer):
-    """Writes the matrix beside whatever else the input's `.npz` held, or beside the keys."""
+    """Writes the matrix with the other arrays of the input's `.npz`, or with the keys."""
 
-    def __init__(
-        self,
-        handle: BinaryIO,
-        *,
-        n: int,
-        d: int,
-        dtype: np.dtype[Any],
-        like: NpzReader | None,
-        has_keys: bool,
-        target: str,
-        beside: Beside,
-    ) -> None:
-        self._target = target
-        self._archive = zipfile.ZipFile(handle, "w", allowZip64=True)
-        self._shape, self._dtype, self._like, self._beside = (n, d), dtype, like, beside
-        is_written = has_keys and (like is None or n != like.n or like.keys is None)
-        self._keys: list[str] | None = [] if is_written else None
-        if is_written and like is not None and like.keys is None and {KEYS, KEYS + UTF8} & {*like.archive.arrays}:
-            raise FormatError(f"{target}: keys have no place: {like.path} has an array keys of its own")
-        name = like.matrix if like else MATRIX
-        self._compression = like.archive.zip.getinfo(f"{name}.npy").compress_type if like else zipfile.ZIP_STORED
-        self._matrix_bytes = n * d * dtype.itemsize
-        self._member = self._begun(name)
-
-    @classmethod
-    def create(cls, output: Output) -> "NpzWriter":
-        """Return a writer for `output`.
+    def __init__(self, output: Output) -> None:
+        """Start the archive of `output`.
 
         Raises
         ------
-        FormatError : keys have no place in the output
+        FormatError : the output has an array of its own in the place of the keys
         """
-        return cls(
-            output.open(),
-            n=output.n,
-            d=output.d,
-            dtype=output.dtype,
-            like=output.model if isinstance(output.model, NpzReader) else None,
-            has_keys=output.has_keys,
-            target=output.target,
-            beside=output.beside,
-        )
+        like = output.model if isinstance(output.model, NpzReader) else None
+        self._target, self._shape, self._dtype = output.target, (output.n, output.d), output.dtype
+        self._archive = zipfile.ZipFile(output.open(), "w", allowZip64=True)
+        self._like, self._beside = like, output.beside
+        is_written = output.has_keys and (like is None or output.n != like.n or like.keys is None)
+        self._keys: list[str] | None = [] if is_written else None
+        if is_written and like is not None and like.keys is None and {KEYS, KEYS + UTF8} & {*like.archive.arrays}:
+            raise FormatError(f"{output.target}: keys have no place: {like.path} has an array keys of its own")
+        name = like.matrix if like else MATRIX
+        self._compression = like.archive.zip.getinfo(f"{name}.npy").compress_type if like else zipfile.ZIP_STORED
+        self._matrix_bytes = output.n * output.d * output.dtype.itemsize
+        self._member = self._begun(name)
 
     def _begun(self, name: str) -> Any:
         member = self._open(name)
@@ -114,6 +90,6 @@ class NpzWriter(Writer):
                 target.write(piece)
 
     def discard(self) -> None:
-        """Close, so that nothing is written when this is collected."""
+        """Close, so that nothing is written when the writer is garbage-collected."""
         self._member.close()
         self._archive.close()

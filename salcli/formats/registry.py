@@ -1,4 +1,4 @@
-"""The formats, and from a name to a reader or a writer: what the content is decides, then the suffix."""
+"""The formats, and the choice of a reader or writer: by the content, then by the suffix."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -33,7 +33,7 @@ FORMATS = [
         (".npz",),
         lambda head: head.startswith(sniff.ZIP_MAGIC),
         lazy("npz", "NpzReader"),
-        lazy("npz_writer", "NpzWriter.create"),
+        lazy("npz_writer", "NpzWriter"),
         title="an npz file",
         has_magic=True,
         holds_several_arrays=True,
@@ -43,7 +43,7 @@ FORMATS = [
         (".h5", ".hdf5"),
         lambda head: head.startswith(sniff.HDF5_MAGIC),
         lazy("hdf5", "Hdf5Reader"),
-        lazy("hdf5_writer", "Hdf5Writer.create"),
+        lazy("hdf5_writer", "Hdf5Writer"),
         title="an HDF5 file",
         has_magic=True,
         holds_several_arrays=True,

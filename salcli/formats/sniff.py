@@ -1,4 +1,4 @@
-"""What a file is, by its first bytes: the formats that are read, and those that are rejected by name."""
+"""The kind of a file, by its first bytes: formats that are read, and formats that are rejected by name."""
 
 import codecs
 import re
@@ -44,7 +44,7 @@ PICKLE = re.compile(
     rb"\x80[\x02-\x05](\x95|[\}\]\)\(cX\x8c\x8aGJKMNTU])|c[A-Za-z_][\w.]*\n[A-Za-z_][\w.]*\n[pq(]"
     rb"|\([dl]p\d\n|\(i[A-Za-z_][\w.]*\n|[\]}]q[\x00\x01]"
 )
-# What begins with letters that words may begin with too, and goes on as no word does.
+# Magic bytes that could begin a word, with further bytes that could not.
 BINARY = (
     (re.compile(rb"ORC[^\x00-\x08]{0,500}[\x00-\x08]", re.DOTALL), "an ORC file, which salcli does not read"),
     (
@@ -72,7 +72,7 @@ def compression_of(head: bytes) -> str | None:
 
 
 def refusal(head: bytes) -> str | None:
-    """Return what a file is that salcli cannot read, by its first bytes `head`; None if it may be read."""
+    """Return the kind of a file that salcli cannot read, by its first bytes `head`; None if it may be readable."""
     if not head:
         return "an empty file"
     for magic, reason in REFUSED:
@@ -138,7 +138,7 @@ def looks_binary(body: bytes, d: int | None = None) -> bool:
     if any(byte < 32 and byte not in b"\t\n\r\x0b\x0c\x1c\x1d\x1e\x1f" for byte in body[:4096]):
         return True
     if d is None and _is_utf8(body[:4096]):
-        return False  # prose, a CSV …: no rows of vectors, but a reader of text says best what is wrong with them
+        return False  # prose, a CSV …: not rows of vectors, but the reader of text has the best error messages
     _, _, behind_word = (body if is_cut else line).partition(b" ")
     return sum(byte in NUMBER_BYTES or byte == 0x2C for byte in behind_word) * 2 < len(behind_word)
 

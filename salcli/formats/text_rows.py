@@ -80,13 +80,14 @@ def parse_row(line: bytes, d: int, where: str) -> tuple[bytes, list[float]]:
     FormatError : as `split_row`, or a field that is not a number
     """
     word, fields = split_row(line, d, where)
-    for position, field in enumerate(fields):
+    return word, _floats(fields, f"{where}: word {shown(word)}", _hint(word))
+
+
+def _floats(fields: list[bytes], where: str, hint: str = "") -> list[float]:
+    for position, field in enumerate(fields, 1):
         if not NUMBER.fullmatch(field):
-            raise FormatError(
-                f"{where}: word {shown(word)}: field {position + 1} of {d} is {shown(field)}, expected a number"
-                + _hint(word)
-            )
-    return word, [float(field) for field in fields]
+            raise FormatError(f"{where}: field {position} of {len(fields)} is {shown(field)}, expected a number{hint}")
+    return [float(field) for field in fields]
 
 
 def _hint(word: bytes) -> str:
@@ -116,10 +117,7 @@ def parse_numbers(line: bytes, d: int, where: str) -> list[float]:
     fields = FIELD.findall(line)
     if len(fields) != d:
         raise FormatError(f"{where}: {len(fields)} fields found, {d} numbers expected (rows of numbers without words)")
-    for position, field in enumerate(fields):
-        if not NUMBER.fullmatch(field):
-            raise FormatError(f"{where}: field {position + 1} of {d} is {shown(field)}, expected a number")
-    return [float(field) for field in fields]
+    return _floats(fields, where)
 
 
 WORD, WHOLE, POINTED = "word", "whole number, NaN or Inf", "number with point or exponent"

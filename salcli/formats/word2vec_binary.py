@@ -18,13 +18,13 @@ from salcli.options import ReadOptions
 
 FLOAT32 = np.dtype("<f4")
 MAX_WORD = 65_536
-PIECE = 4 << 20
+SURVEY_BYTES = 4 << 20
 WORDS_AHEAD = 16  # spans whose words the survey keeps for the threads that read them next
 LINE_FEED = ord("\n")
 
 
 class Word2vecBinaryReader(SpanReader):
-    """A word2vec binary file. Records have no fixed length, so the first pass over them finds where they are."""
+    """A word2vec binary file. Records have no fixed length, so the first pass over them finds their positions."""
 
     format = "word2vec-bin"
     has_keys = True
@@ -58,7 +58,7 @@ class Word2vecBinaryReader(SpanReader):
             )
         self.partition = partition_rows(self.d, options.partition_elements)
         self._rows_per_span = options.rows_per_chunk(self.d * FLOAT32.itemsize, self.partition)
-        self._header_bytes = header.n_bytes
+        self._header_bytes, self._survey_bytes = header.n_bytes, options.survey_bytes or SURVEY_BYTES
         self._words_ahead: dict[int, list[bytes]] = {}
         if not file.is_plain:
             for _ in self.spans():
@@ -74,25 +74,25 @@ class Word2vecBinaryReader(SpanReader):
         return re.compile(record, re.DOTALL), re.compile(rb"(?:%s)*+" % record.replace(b"(", b"(?:"), re.DOTALL)
 
     def survey(self) -> Iterator[Span]:
-        """Yield where the records are, read through one buffer.
+        """Yield the positions of the records, read through one buffer.
 
         Raises
         ------
-        FormatError : what is there are not n records of a word and d float32, and nothing else
+        FormatError : the file is not n records of a word and d float32 and nothing else
         """
         width = self.d * FLOAT32.itemsize
-        buffer = bytearray(max(PIECE, 2 * MAX_WORD + width))
+        buffer = bytearray(max(self._survey_bytes, 2 * MAX_WORD + width))
         view, fill = memoryview(buffer), self._filler()
         offset, row, have, position = self._header_bytes, 0, 0, 0  # the buffer holds `have` bytes from `offset`
         while row < self.n:
             words = self._words(buffer, position, have)[: self.n - row]
-            for some in self._cut(words, row):
-                start, position = position, position + sum(map(len, some)) + len(some) * (1 + width)
-                self._words_ahead[row] = some
+            for part in self._cut(words, row):
+                start, position = position, position + sum(map(len, part)) + len(part) * (1 + width)
+                self._words_ahead[row] = part
                 if len(self._words_ahead) > WORDS_AHEAD:
                     self._words_ahead.pop(min(self._words_ahead.copy()), None)  # other threads take theirs meanwhile
-                yield Span(row, len(some), offset + start, position - start)
-                row += len(some)
+                yield Span(row, len(part), offset + start, position - start)
+                row += len(part)
             if row < self.n:  # the next record is not whole
                 position = _skip_line_feeds(buffer, position, have)
                 self._require_word(buffer, position, have, row)
@@ -118,7 +118,7 @@ class Word2vecBinaryReader(SpanReader):
         """Return the words of all whole records from `position`, with the line feeds before them."""
         record, any_records = self._patterns
         records = any_records.match(buffer, position, have)
-        assert records is not None  # there may be none of them
+        assert records is not None  # the pattern also matches no records
         return record.findall(buffer, position, records.end())
 
     def _cut(self, words: list[bytes], row: int) -> Iterator[list[bytes]]:
@@ -130,7 +130,7 @@ class Word2vecBinaryReader(SpanReader):
             start = stop
 
     def _filler(self) -> Callable[[memoryview], int]:
-        """Return what fills memory with the next bytes after the header."""
+        """Return a function that fills memory with the next bytes after the header."""
         if self._is_plain:
             offset = self._header_bytes
 
@@ -263,6 +263,6 @@ def _require_readable(words: Sequence[bytes], target: str) -> None:
     for word in words:
         if not word or b" " in word or b"\n" in word:
             raise FormatError(
-                f"{target}: key {text_rows.shown(word)} cannot stand in word2vec binary: "
+                f"{target}: key {text_rows.shown(word)} cannot be written as word2vec binary: "
                 "it is empty, or holds a space or line feed"
             )

@@ -20,14 +20,14 @@ from salcli.formats.keys import decoded, encoded, is_utf8
 from salcli.formats.text_rows import BOM, Lines
 from salcli.options import ReadOptions
 
-TEXT_ELEMENTS = 1 << 17  # numbers written at once: memory that is soon in use again
+TEXT_ELEMENTS = 1 << 17  # numbers written at once
 SPAN_BYTES = 3 << 19  # of text, which takes several times as much while it is parsed
 MAX_LINE = 16 << 20
 BLANKS = b" \t\r\n"
 
 
 class TextReader(SpanReader):
-    """A text file of vectors. Opening surveys it: rows, dimension, words or none, line ends and where to cut.
+    """A text file of vectors. The constructor reads it once for rows, dimension, words or none, and line ends.
 
     Rows have words unless each begins with a number that has a point or an exponent (and, below a header, has as many
     fields as that announces dimensions). `keyed` of the options decides otherwise.
@@ -63,7 +63,7 @@ class TextReader(SpanReader):
         if header:
             require_shape(self.path, header.n, header.d)
         self._first_line, self._most_rows = (2 if header else 1), options.most_rows
-        self._partition_elements = options.partition_elements
+        self._partition_elements, self._survey_bytes = options.partition_elements, options.survey_bytes or SPAN_BYTES
         self.n, self.d, self.partition, self._strips_cr = 0, header.d if header else 0, 1, True
         first_row = head[self._start :].partition(b"\n")[0].rstrip(b"\r")
         is_narrow = header is not None and text_rows.count_fields(first_row) == header.d
@@ -84,18 +84,18 @@ class TextReader(SpanReader):
         require_shape(self.path, self.n, self.d)
 
     def survey(self) -> Iterator[Span]:
-        """Pass over the text: where to cut it, line ends, what rows begin with and, without a header, their width."""
+        """Yield spans of complete lines, and find the line ends, the kind of first field and the width of rows."""
         counts: Counter[int] = Counter()
         counts_fields, n_rows, kinds = not self.d, 0, dict[str, int]()
         for offset, data in self._complete_lines():
-            if not n_rows:  # without a header, d is known at the end only: the first lines show what it may be
+            if not n_rows:  # without a header, d is known at the end only, and estimated from the first lines
                 likely = self.d or self._likely_width(Lines(data, strips_cr=False, has_words=False))
                 self.partition = partition_rows(likely, self._partition_elements)
             for piece in _cut(data, self._most_rows or self.partition, self.partition, n_rows):
                 n_feeds = piece.count(b"\n")
                 n_lines = n_feeds + (not piece.endswith(b"\n"))
                 self._strips_cr = self._strips_cr and piece.count(b"\r\n") == n_feeds
-                if counts_fields or self._keyed is None:  # neither depends on which separators stand where
+                if counts_fields or self._keyed is None:  # both are independent of the kind of separator
                     lines = Lines(piece, strips_cr=self._strips_cr, has_words=False)
                     counts.update(Counter(lines.field_counts()) if counts_fields else ())
                     if self._keyed is None:
@@ -129,18 +129,18 @@ class TextReader(SpanReader):
                 return
 
     def _has_words(self, kinds: dict[str, int]) -> bool:
-        """Return whether rows have words, now that all have been looked at.
+        """Return whether rows have words, from the kinds of all first fields.
 
         Raises
         ------
-        FormatError : they do not decide it
+        FormatError : it is ambiguous
         """
         found = text_rows.begins_with_words(kinds)
         if found is None:
             pointed, whole = (self.place(kinds[kind]) for kind in (text_rows.POINTED, text_rows.WHOLE))
             raise FormatError(
                 f"{self.path}: every row begins with a number, some with point or exponent ({pointed}) and some "
-                f"without ({whole}): words, or the first coordinates? Say `keyed` or `keyed=False`"
+                f"without ({whole}): words, or the first coordinates? Give `keyed` or `keyed=False`"
             )
         return found
 
@@ -148,7 +148,7 @@ class TextReader(SpanReader):
         stream = self.file.stream()
         stream.read(self._start)
         offset, ahead = self._start, b""
-        while data := stream.read(SPAN_BYTES):
+        while data := stream.read(self._survey_bytes):
             ahead += data
             cut = _end_of_rows(ahead)
             if not cut and len(ahead) > MAX_LINE:
@@ -215,7 +215,7 @@ class TextReader(SpanReader):
 
 
 def _end_of_rows(data: bytes) -> int:
-    """Return where the last complete line ends that is not blank; blank lines are rows only if one follows."""
+    """Return the end of the last complete line that is not blank; blank lines are rows only if one follows."""
     complete = data[: data.rfind(b"\n") + 1]
     written = len(complete.rstrip(BLANKS))
     return complete.find(b"\n", written) + 1 if written else 0
@@ -249,7 +249,7 @@ def _cut(data: bytes, rows: int, partition: int, row: int) -> Iterator[bytes]:
 
 
 class TextWriter(Writer):
-    """Writes rows as text that reads back to the same numbers: the shortest decimals that do.
+    """Writes rows as text, with the shortest decimals that are read back as the same numbers.
 
     Rows without keys are numbers only.
     """

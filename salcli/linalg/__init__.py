@@ -1,1 +1,1 @@
-"""The paper: moments, their singular directions, and erasers. Arrays in, arrays out."""
+"""Moments, decompositions and kernels: functions of arrays."""

@@ -66,8 +66,7 @@ def blas_product() -> Dgemm | None:
     """Return BLAS's dgemm where scipy exports it to compiled code; None if its integers are not C's.
 
     scipy's function for Python (`scipy.linalg.blas.dgemm`) holds the GIL. The library is loaded by the first call:
-    where BLAS
-    is to be limited to one thread, set the limit first.
+    where BLAS is to be limited to one thread, set the limit first.
     """
     capsule = scipy_module("linalg", "cython_blas").__pyx_capi__["dgemm"]
     name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
@@ -89,7 +88,7 @@ def add_products(
 ) -> None:
     """Add Zᵀ x to `sums`, row after row of x.
 
-    The public product of a sparse matrix makes a new matrix for every block; this adds to the one there is.
+    The public product of a sparse matrix allocates a new matrix for every block; this adds in place.
 
     Parameters
     ----------
@@ -98,7 +97,7 @@ def add_products(
     columns, values : `[m]` the entries of Z `[n, c]`, row by row
     x : `[n, d]`
     """
-    assert sums.flags.c_contiguous  # else a copy would get them
+    assert sums.flags.c_contiguous  # else reshape would copy it
     kernels, shape = scipy_module("sparse", "_sparsetools"), (len(sums), *x.shape)
     kernels.csc_matvecs(*shape, starts, columns, values, x.reshape(-1), sums.reshape(-1))
 
@@ -107,9 +106,9 @@ _loading = threading.Lock()
 
 
 def scipy_module(package: str, name: str) -> Any:
-    """Return `scipy.<package>.<name>`, a compiled module, loaded alone: its package imports much that no pass needs.
+    """Return `scipy.<package>.<name>`, a compiled module, without importing its package, which takes long.
 
-    Where that module is not found on its own, the package brings it.
+    If its file is not found, the package is imported.
 
     Parameters
     ----------

@@ -13,17 +13,17 @@ from salcli.linalg.decompositions import norm, power_of_two
 from salcli.linalg.label_matrix import LabelMatrix
 
 Array = NDArray[np.float64]
-WIDE_ELEMENTS = 1 << 18  # numbers widened to float64 at once: many beside what Python does for them, few for a cache
+WIDE_ELEMENTS = 1 << 18  # numbers widened to float64 at once: large beside Python's overhead, small enough for a cache
 SCATTER_ELEMENTS = 1 << 21  # numbers of a block whose scatter is one product: its sum into [d, d] costs little then
 NARROW = 4  # up to so many columns of Z, a dense product is as fast as adding rows to their classes' sums
 LEAST_NARROW_POWER = 1e-30  # float32 squares that underflow are lost beside such a sum, but not in a smaller one
 
 
 class RowSums:
-    """Σ (x − anchor) zᵀ and what belongs to it, added up in float64, in place.
+    """Σ (x − anchor) zᵀ and related sums, added up in float64, in place.
 
-    Rows are taken in their order and always so many at once, whatever the batches they come in: the sums are the same
-    to the last bit.
+    Rows are added in their order, always the same number at once, whatever the batches: the sums are the same to the
+    last bit.
     """
 
     most_grouped = 0
@@ -40,10 +40,10 @@ class RowSums:
         ----------
         d, width : columns of X and Z
         n_one_hot : leading columns of Z that hold exactly one 1 in each row
-        anchor : `[d]` what rows are measured from
+        anchor : `[d]`, subtracted from all rows; None: zero
         rows : how many are added up at once; default: `best_rows`
         """
-        # Σ x comes with the classes' sums, if every row has a class; else a column of ones is added to Z.
+        # Σ x is the sum of the classes' sums if every row has a class; else a column of ones is added to Z.
         self._width, self._n_one_hot = width, n_one_hot
         self._sums = np.zeros((width + (n_one_hot == 0), d))
         self._anchor, self._rows = anchor, rows or self.best_rows(d)
@@ -56,7 +56,7 @@ class RowSums:
 
     @staticmethod
     def best_rows(d: int) -> int:
-        """Return how many rows of `d` dimensions are added up at once: batches of so many are not gathered first."""
+        """Return how many rows of `d` dimensions are added up at once; batches of that size are not copied first."""
         return max(1, WIDE_ELEMENTS // max(1, d))
 
     @property
@@ -73,7 +73,7 @@ class RowSums:
         x : `[n, d]` of any float dtype
         z : `[n, width]` labels of the same rows
         """
-        with np.errstate(over="ignore", invalid="ignore"):  # sums that are not finite are refused in the end
+        with np.errstate(over="ignore", invalid="ignore"):  # sums that are not finite raise in the end
             self._n += len(z)
             self._root_z = math.hypot(self._root_z, z.norm)
             self._add(x, z if self._n_one_hot else z.with_ones())
@@ -186,28 +186,28 @@ class Totals(NamedTuple):
     """The most rows that were added up in float32; 0: none."""
 
 
-GROUP = 64  # about so many rows of a class are added up in float32 before float64 takes over
+GROUP = 64  # about the number of rows of a class that are added up in float32 before float64
 BLOCK_ROWS = 1 << 16  # rows, at most: their places take memory too
 MOST_SUMS = 1 << 19  # more sums than that take longer to join than their rows to add up
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """Which rows are added up in small float32 groups first, and how many at once."""
+    """When rows are added up in small float32 groups first, and how many at once."""
 
     least_elements: int = 1 << 25
-    """Fewer numbers take no time in float64 either."""
+    """Fewer numbers are added up in float64, which takes no time either."""
     block_elements: int = 1 << 21
-    """Numbers added up at once: few enough for a cache, many beside what Python does for them."""
+    """Numbers added up at once: few enough for a cache, many beside Python's overhead."""
     sums_elements: int = 1 << 18
     """Numbers of the groups' sums that wait to be added up in float64."""
     measured: int = 32
-    """The norm of one row in so many is taken, to judge rounding."""
+    """One row in this number is measured for the bound on rounding."""
     partitions: int = 8
-    """Partitions of a file that one piece of work adds up: with fewer, Python's share of the time would be felt."""
+    """Partitions of a file that one work item adds up: with fewer, Python's overhead would matter."""
 
     def suits(self, n: int, d: int, z: LabelMatrix, dtype: np.dtype[Any]) -> bool:
-        """Return whether rows are many enough, and of the kind, to be added up in groups: float32, with one class each.
+        """Return whether rows are added up in groups: float32 rows with one class each, and enough of them.
 
         Parameters
         ----------
@@ -220,7 +220,7 @@ class Grouping:
         return bool(dtype == np.float32 and is_one_hot and n * d >= self.least_elements)
 
     def block_rows(self, d: int) -> int:
-        """Return how many rows of `d` dimensions are added up at once: batches of so many are not copied first."""
+        """Return how many rows of `d` dimensions are added up at once; batches of that size are not copied first."""
         return max(GROUP, power_of_two(min(self.block_elements // max(1, d), BLOCK_ROWS)))
 
 
@@ -245,7 +245,7 @@ class GroupedSums(RowSums):
         super().__init__(d, width, n_one_hot=width, rows=grouping.block_rows(d))
         self._measured = grouping.measured
         rows = self._rows
-        # A group has so many rows that each class gets about half of `GROUP` of them.
+        # In a group, each class has about half of `GROUP` rows.
         self._n_rows_group = min(rows, max(GROUP, power_of_two(width * GROUP * 3 // 4)))
         at_once = rows // self._n_rows_group
         n_groups = at_once * max(1, grouping.sums_elements // (at_once * width * d))
@@ -276,7 +276,7 @@ class GroupedSums(RowSums):
         self.most_grouped = max(self.most_grouped, self._n_rows)
 
     def _begin_groups(self) -> None:
-        """Close the groups that rows were added to last, and start others."""
+        """Close the current groups, and start new ones."""
         self._n_full, self._n_open, self._n_rows = self._n_full + self._n_open, 0, 0
         if self._n_full + self._at_once > len(self._groups):
             self._add_groups()

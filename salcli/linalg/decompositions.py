@@ -1,4 +1,4 @@
-"""The few decompositions the erasers need, with signs and ranks that mean the same everywhere."""
+"""The decompositions that erasers need, with fixed signs and one definition of rank."""
 
 import math
 from typing import Any, NamedTuple
@@ -10,12 +10,12 @@ Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 LEAST_SHARE = 1e-9  # of a column's size, or of its square: less does not count for the rank of columns
 SMALL_PRODUCT = 1_000_000  # multiplications up to which OpenBLAS has kernels that do not copy their operands first
-TILE = 96  # a multiple of the rows that BLAS's kernels take at once: it rounds those that are left otherwise
+TILE = 96  # a multiple of the rows of BLAS's kernels, which round the remaining rows differently
 LEAST_POWER = 1e-280  # squares that underflow are lost beside such a sum, but not in a smaller one
 
 
 class ThinSVD(NamedTuple):
-    """`u` `[d, m]`, `s` `[m]` falling, `vt` `[m, c]` with m = min(d, c): the matrix is `u * s @ vt`."""
+    """`u` `[d, m]`, `s` `[m]` descending, `vt` `[m, c]` with m = min(d, c): the matrix is `u * s @ vt`."""
 
     u: Array
     s: Array
@@ -25,7 +25,7 @@ class ThinSVD(NamedTuple):
 def thin_svd(matrix: Array) -> ThinSVD:
     """Return the thin SVD of `matrix` `[d, c]`; the largest entry of each column of `u`, in size, is positive.
 
-    The matrix is brought near 1 by a power of two, so that it may hold numbers of any size.
+    The matrix is scaled by a power of two first, so that its entries may have any size.
     """
     exponent = int(np.frexp(np.max(np.abs(matrix), initial=0.0))[1])
     u, s, vt = np.linalg.svd(np.ldexp(matrix, -exponent), full_matrices=False)
@@ -118,7 +118,7 @@ def power_of_two(n: int) -> int:
 def whole_tiles(n: int) -> int:
     """Return the largest of 1, 2, 4 … times `TILE` that is at most `n` (at least one `TILE`), as rows of a block.
 
-    Files are cut into powers of two of rows, of which such blocks leave less over than other multiples do.
+    Partitions are powers of two of rows, which such blocks divide better than other multiples do.
     """
     return power_of_two(n // TILE) * TILE
 
@@ -147,7 +147,7 @@ def norm(x: NDArray[Any]) -> float:
 def symmetric_eigen(matrix: Array) -> tuple[Array, Array]:
     """Return eigenvalues `[d]`, descending, and eigenvectors `[d, d]`, as columns, of a symmetric `matrix` `[d, d]`.
 
-    The matrix is brought near 1 by a power of two, so that it may hold numbers of any size.
+    The matrix is scaled by a power of two first, so that its entries may have any size.
     """
     exponent = int(np.frexp(np.max(np.abs(matrix), initial=0.0))[1])
     scaled = np.ldexp(matrix, -exponent)

@@ -43,12 +43,12 @@ class Kernel:
             raise UsageError(f"`degree={self.degree}` and `coef0={self.coef0}`: expected p ≥ 1 and c₀ ≥ 0")
 
     def against(self, y: NDArray[Any]) -> "KernelRow":
-        """Return a function that compares any rows with `y` `[m, d]`, of which it keeps a float64 copy."""
+        """Return the function of rows x that computes K(x, y) with `y` `[m, d]`, of which it keeps a float64 copy."""
         y = y.astype(np.float64)
         if self.name != "rbf":
             return KernelRow(self, y, np.zeros(y.shape[1]), np.zeros(len(y)))
-        with np.errstate(over="ignore", invalid="ignore"):  # what passes float64 is refused when rows are compared
-            centre = y.mean(axis=0)  # distances do not change when both move, and cancel less about a common centre
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow is detected in the values of K
+            centre = y.mean(axis=0)  # distances are invariant to a shift, and cancel less about a common centre
             y -= centre
         return KernelRow(self, y, centre, _squares(y))
 
@@ -58,7 +58,7 @@ class Kernel:
         Raises
         ------
         ShapeError : the widths differ
-        RowRowRangeError : kernel values that float64 cannot hold, in a row of x, in a row of x
+        RowRangeError : kernel values that float64 cannot hold, in a row of x
         """
         return self.against(y)(x)
 
@@ -165,7 +165,7 @@ class NystromMap:
     landmarks: NDArray[Any]
     """`[m, d]`"""
     whitener: Array
-    """`[m, r]` W with Wᵀ K̃ W = I on the landmarks' Gram matrix K̃, without what is zero to rounding."""
+    """`[m, r]` W with Wᵀ K̃ W = I on the landmarks' Gram matrix K̃, without eigenvalues that are zero to rounding."""
 
     @classmethod
     def of(cls, kernel: Kernel, landmarks: NDArray[Any]) -> "NystromMap":
@@ -191,10 +191,10 @@ class NystromMap:
 
     @classmethod
     def spanning(cls, kernel: Kernel, rows: NDArray[Any]) -> "NystromMap":
-        """Return a map by landmarks chosen among many rows: as many as span all their kernel functions to rounding.
+        """Return a map whose landmarks are a subset of the rows that spans all their kernel functions to rounding.
 
-        A pivoted Cholesky factor of the `[n, n]` Gram matrix does it in n³/3 steps and in the matrix's own memory;
-        the features are those of `of` with all rows as landmarks, rotated.
+        A pivoted Cholesky factorization of the `[n, n]` Gram matrix finds it in n³/3 operations, in place; the features
+        are those of `of` with all rows as landmarks, rotated.
 
         Parameters
         ----------

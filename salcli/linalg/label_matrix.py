@@ -1,4 +1,4 @@
-"""`LabelMatrix`: rows of Z by the few entries they have, and the sums over them."""
+"""`LabelMatrix`: the non-zero entries of rows of Z, and sums over them."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""`CrossMoments`: the statistics of X and Z that fitting needs, as a monoid that folds over any split of the rows."""
+"""`CrossMoments`: the statistics of X and Z that fitting needs, which can be added up over any split of the rows."""
 
 import io
 import math
@@ -16,7 +16,7 @@ from salcli.linalg.label_matrix import LabelMatrix
 
 Array = NDArray[np.float64]
 Read = Callable[[int], Iterable[tuple[NDArray[Any], LabelMatrix]]]
-CLEARLY = 8.0  # so many times what rounding may be, at the very worst
+CLEARLY = 8.0  # least multiple of the bound on rounding
 EPS, HALF_EPS32 = float(np.finfo(np.float64).eps), 2.0**-24
 
 
@@ -57,7 +57,7 @@ class Statistics(Protocol):
         """Whether all sums are finite: NaN and Inf in a row propagate to them."""
 
     def is_accurate_enough(self, *, is_centred: bool = True) -> bool:
-        """Return whether rounding leaves no doubt; otherwise the rows are added up again without groups.
+        """Return whether rounding is small enough; otherwise the rows are added up again without groups.
 
         Parameters
         ----------
@@ -66,7 +66,7 @@ class Statistics(Protocol):
 
     @property
     def n_sums(self) -> int:
-        """How many numbers are added up: a partition has several times as many, so that `+` costs little."""
+        """Number of sums: a partition has several times as many numbers, so that `+` costs little."""
 
     def to_bytes(self) -> bytes:
         """Return the statistics as bytes, which are the same on every machine."""
@@ -244,10 +244,10 @@ class CrossMoments:
         return floor
 
     def is_accurate_enough(self, *, is_centred: bool = True) -> bool:
-        """Return whether float32 groups in the sums leave no doubt about Ω: its rank, and the directions that count.
+        """Return whether Ω is accurate enough, in spite of float32 groups, for its rank and its directions.
 
-        Every singular value must be well above what rounding may have added, or zero to float64's own rounding (as one
-        is for centred classes, which add up to 1).
+        Every singular value must be well above the bound on rounding, or zero to float64's own rounding (as one is for
+        centred classes, which add up to 1).
 
         Parameters
         ----------
@@ -367,10 +367,10 @@ def in_memory(x: NDArray[Any], z: LabelMatrix) -> Read:
 
 
 def _anchor(x: NDArray[Any]) -> Array | None:
-    """Return what rows are measured from: the first of them, or None where float64 is exact enough without.
+    """Return what is subtracted from all rows: the first of them, or None where float64 is exact enough without.
 
-    Means may be far larger than the signal: a sum of float64 values then loses the signal's digits, unless they are
-    measured from a value near the mean. Values of 32 bits and fewer leave 29 of float64's bits unused.
+    Means may be far larger than the signal: a sum of float64 values then loses the signal's digits, unless a value near
+    the mean is subtracted first. Values of 32 bits and fewer leave 29 of float64's bits unused.
     """
     return x[0].astype(np.float64) if x.dtype.itemsize > 4 else None
 

@@ -19,7 +19,7 @@ def seed_direction(firsts: NDArray[Any], seconds: NDArray[Any]) -> Array:
 
     Returns
     -------
-    `[d]`, not normalised
+    `[d]`, not normalized
 
     Raises
     ------
@@ -51,7 +51,7 @@ def direction_scores(x: NDArray[Any], direction: Array, *, by_cosine: bool) -> A
     """
     exact = x.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        if by_cosine:  # lengths do not matter: the squares of numbers near 1 neither vanish nor pass float64
+        if by_cosine:  # cosines are invariant to scale: squares of numbers near 1 neither underflow nor overflow
             exact, direction = _near_one(exact), _near_one(direction)
         scores: Array = exact @ direction
         if by_cosine:

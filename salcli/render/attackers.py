@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from salcli.evaluation.report import ErasedFile, LearningCurve, ProbeResult, Report
-from salcli.evaluation.section import Row, Section, Table, names, numbers
+from salcli.evaluation.report import ErasedFile, Folds, LearningCurve, ProbeResult, Report
+from salcli.evaluation.section import Row, Section, Table, filled, names, numbers
 from salcli.evaluation.text import ABSENT, count, decimal, general, interval, listed, visible
 
 STAGES = ("before", "after")
 FRESH = "fresh"
-"""The adversary that a release is judged by."""
+"""The adversary whose figures decide about a release."""
 ATTACKER = "An attacker is a classifier that is trained to read the guarded attribute from the embeddings. "
 OF_AN_ERASER = (
     "The in-sample attacker is trained on the very rows that the eraser was fitted on; a linear one is stopped there "
@@ -21,8 +21,8 @@ OF_NO_ERASER = (
     "The in-sample attacker is trained on the rows that an eraser would be fitted on, the fresh attacker on others. "
 )
 OF_AN_UNKNOWN_ERASER = (
-    "Which rows the file was erased with is not known: the in-sample and the fresh attacker differ only in the rows "
-    "that they are trained on. "
+    "The rows that the file was erased with are not known: the in-sample and the fresh attacker differ only in the "
+    "rows that they are trained on. "
 )
 SAFE = (
     "Safe is an accuracy near the majority: the share that is right when always guessing the most frequent class. "
@@ -30,6 +30,13 @@ SAFE = (
     "above the majority, balanced accuracy, and area under the ROC curve (AUC), which rare classes cannot hide from."
 )
 
+READ_RIGHT = "Share of test rows whose guarded attribute the attacker reads right"
+IN_FORMS = "The same on rows as a consumer uses them; of each form and adversary, the attacker that reads most"
+FORMS_LEAD = (
+    "Rows are attacked as they are (raw) and as a consumer may use them: unit, divided by their length; float16, "
+    "rounded; int8, in steps of a scale of each column; binary, their signs. Each form has attackers tuned for it. Of "
+    "forms other than the first, the attacker of the largest leak is shown for each adversary; the others are folded."
+)
 AT_EDGE = (
     "Where every test row is read right, or none, the figure is an end of its interval: no accuracy lies beyond 1 or 0."
 )
@@ -51,21 +58,32 @@ class ProbePair:
         """The result that is judged: after erasure, or before it when there is no after."""
         return self.stages.get("after") or self.stages["before"]
 
+    def both(self, show: Callable[[ProbeResult], str]) -> tuple[str, ...]:
+        """Return what `show` returns for the results before and after; `ABSENT` where there is none."""
+        return tuple(show(self.stages[stage]) if stage in self.stages else ABSENT for stage in STAGES)
+
 
 def probe_pairs(probes: Iterable[ProbeResult]) -> tuple[ProbePair, ...]:
-    """Return each probe's results at both stages as a pair, in the report's order."""
-    pairs: dict[tuple[str, str, str], ProbePair] = {}
+    """Return the results of `probes` at both stages, paired by attribute, attacker and adversary, in their order."""
+    pairs: dict[tuple[str, str], ProbePair] = {}
     for probe in probes:
-        name = (probe.attribute, probe.probe, probe.adversary)
-        pair = pairs.setdefault(name, ProbePair(visible(probe.attribute), f"{probe.probe}, {probe.adversary}", {}))
+        name = (probe.attribute, probe.attacker)
+        pair = pairs.setdefault(name, ProbePair(visible(probe.attribute), probe.attacker, {}))
         pair.stages[probe.stage] = probe
     return tuple(pairs.values())
 
 
 def best_attacker(pairs: Iterable[ProbePair], stage: str) -> tuple[ProbePair, ProbeResult] | None:
-    """Return the fresh attacker of the largest leakage at a stage, and its result there; None if none was measured.
+    """Return the fresh attacker with the largest leakage, and its result; without a fresh one, the largest of all.
 
-    Where there is no fresh one, it is the best of all.
+    Parameters
+    ----------
+    pairs : attackers on one attribute
+    stage : before or after
+
+    Returns
+    -------
+    None if none was measured at that stage
     """
     measured = [(pair, pair.stages[stage]) for pair in pairs if stage in pair.stages]
     fresh = [each for each in measured if each[1].adversary == FRESH]
@@ -73,23 +91,60 @@ def best_attacker(pairs: Iterable[ProbePair], stage: str) -> tuple[ProbePair, Pr
 
 
 def worst_leak(pairs: Iterable[ProbePair], stage: str) -> tuple[ProbePair, ProbeResult] | None:
-    """Return the probe of the largest leak at a stage, and its result there; None if none was measured."""
+    """Return the attacker with the largest leak, and its result.
+
+    Parameters
+    ----------
+    pairs : attackers on one attribute
+    stage : before or after
+
+    Returns
+    -------
+    None if none was measured at that stage
+    """
     measured = [(pair, pair.stages[stage]) for pair in pairs if stage in pair.stages]
     return max(measured, key=lambda each: each[1].leak, default=None)
 
 
+def by_form(
+    probes: Iterable[ProbeResult],
+) -> tuple[tuple[ProbePair, ...], tuple[ProbePair, ...], tuple[ProbePair, ...]]:
+    """Return `probes` as pairs: those of the first form, of each other form those that read most, and the rest.
+
+    For each attribute and adversary, the attacker of the largest leak stands for a form; JSON reports have all.
+    """
+    pairs = probe_pairs(probes)
+    first = pairs[0].latest.form if pairs else ""
+    worst: dict[tuple[str, str, str], ProbePair] = {}
+    others = [pair for pair in pairs if pair.latest.form != first]
+    for pair in others:
+        place = (pair.attribute, pair.latest.form, pair.latest.adversary)
+        if place not in worst or pair.latest.leak > worst[place].latest.leak:
+            worst[place] = pair
+    most = tuple(worst.values())
+    rest = tuple(pair for pair in others if not any(pair is each for each in most))
+    return tuple(pair for pair in pairs if pair.latest.form == first), most, rest
+
+
 def by_attribute(pairs: Iterable[ProbePair]) -> dict[str, list[ProbePair]]:
-    """Return pairs by the attribute they attack, in the report's order."""
+    """Return `pairs` grouped by the attribute they attack, in their order."""
     groups: dict[str, list[ProbePair]] = {}
     for pair in pairs:
         groups.setdefault(pair.attribute, []).append(pair)
     return groups
 
 
-def probe_table(pairs: Iterable[ProbePair]) -> Table:
-    """Return a table of probes, one a row, before and after."""
+def probe_table(pairs: Iterable[ProbePair], caption: str = READ_RIGHT, *, is_detail: bool = False) -> Table:
+    """Return a table of probes, one a row, before and after.
+
+    Parameters
+    ----------
+    pairs : the probes
+    caption : of the table
+    is_detail : whether it may be folded
+    """
     return Table(
-        "Share of test rows whose guarded attribute the attacker reads right",
+        caption,
         (
             *names("attribute", "probe", "adversary"),
             *numbers("before", "after", "majority", "95% interval before", "95% interval after"),
@@ -99,17 +154,14 @@ def probe_table(pairs: Iterable[ProbePair]) -> Table:
             *names("remarks"),
         ),
         tuple(_row(pair) for pair in pairs),
+        is_detail=is_detail,
     )
 
 
 def _row(pair: ProbePair) -> Row:
-    latest = pair.latest
-
-    def both(show: Callable[[ProbeResult], str]) -> tuple[str, ...]:
-        return tuple(show(pair.stages[stage]) if stage in pair.stages else ABSENT for stage in STAGES)
-
+    latest, both = pair.latest, pair.both
     return (
-        *(pair.attribute, latest.probe, latest.adversary),
+        *(pair.attribute, latest.reader, latest.adversary),
         *(*both(lambda result: decimal(result.accuracy)), decimal(latest.majority)),
         *both(lambda result: interval(result.ci95)),
         *both(lambda result: decimal(result.balanced_accuracy)),
@@ -130,8 +182,8 @@ def _remarks_of_both(pair: ProbePair) -> str:
 
 
 def flipped(probe: ProbeResult) -> list[str]:
-    """Return the remark on an attacker of two classes whose flipped predictions are the better ones."""
-    return [f"turned round {decimal(probe.leakage)}"] if probe.is_flipped else []
+    """Return the remark on `probe` if it has two classes and its flipped predictions are more accurate, else none."""
+    return [f"flipped {decimal(probe.leakage)}"] if probe.is_flipped else []
 
 
 def _remarks(probe: ProbeResult) -> str:
@@ -139,6 +191,8 @@ def _remarks(probe: ProbeResult) -> str:
     remarks = [] if probe.converged else ["not converged"]
     remarks += ["rows capped"] if probe.capped else []
     remarks += flipped(probe)
+    if probe.n_effective is not None:
+        remarks.append(f"intervals as of {probe.n_effective:,.0f} rows")
     if probe.unrated_classes:
         remarks.append(f"too few rows for AUC: {listed(probe.unrated_classes, 3)}")
     remarks += [f"{name}={general(value, 3)}" for name, value in sorted(probe.hyperparameters.items())]
@@ -146,7 +200,7 @@ def _remarks(probe: ProbeResult) -> str:
 
 
 def attackers_section(report: Report) -> Section | None:
-    """Return how well attackers read each guarded attribute."""
+    """Return the section on how well attackers read each guarded attribute; None if `report` has no attackers."""
     if not report.probes:
         return None
     is_unknown = isinstance(report.eraser, ErasedFile)
@@ -154,27 +208,55 @@ def attackers_section(report: Report) -> Section | None:
     lead = ATTACKER + adversaries + SAFE
     is_at_edge = any(probe.accuracy in probe.ci95 for probe in report.probes)
     edge = (AT_EDGE,) if is_at_edge else ()
+    folds = (_folds_in_words(report.folds),) if report.folds is not None else ()
     learning = tuple(learning_table(curve) for curve in report.learning)
-    return Section("attackers", "Attackers", (lead, *edge), (probe_table(probe_pairs(report.probes)), *learning))
+    forms = (
+        (FORMS_LEAD + _scale_in_words(report),)
+        if len({probe.form for probe in report.probes}) > 1 or report.int8
+        else ()
+    )
+    tables = (*probe_tables(report), *learning)
+    return Section("attackers", "Attackers", (lead, *folds, *edge, *forms), tables)
+
+
+def _folds_in_words(folds: Folds) -> str:
+    """Return how rows took turns."""
+    fitted, fresh = (_about(counts) for counts in (folds.n_fitted, folds.n_fresh))
+    words = (
+        f"Rows took turns: in each of {folds.n} turns the eraser was fitted anew to {fitted} rows, {fresh} others "
+        "trained the fresh attacker, and one part was the test, so that each row was tested once. Figures are of all "
+        "test rows together, and of the method rather than of the eraser in the file; training rows are a mean."
+    )
+    if folds.group_column is not None:
+        words += (
+            f" The {count(folds.n_groups)} groups of {visible(folds.group_column)} each lay in one part; intervals "
+            "take the rows of a group for as many independent ones as they vary like."
+        )
+    return words
+
+
+def _about(counts: Sequence[int]) -> str:
+    low, high = min(counts), max(counts)
+    return count(low) if low == high else f"{count(low)} to {count(high)}"
 
 
 def learning_title(curve: LearningCurve) -> str:
-    """Return what a learning curve is of."""
-    return f"Learning curve of {curve.probe}, {curve.adversary}, on {visible(curve.attribute)}"
+    """Return the title of `curve`: its attacker, adversary and attribute."""
+    return f"Learning curve of {curve.reader}, {curve.adversary}, on {visible(curve.attribute)}"
 
 
 def learning_in_words(curve: LearningCurve) -> str:
-    """Return what is read with all rows, and what would be with more."""
+    """Return the balanced accuracy of `curve` with all training rows, and the extrapolated one, as a sentence."""
     last = curve.points[-1]
     return (
-        f"{visible(curve.attribute)}: {curve.probe}, {curve.adversary}, reads {decimal(last.mean)} (balanced) with "
+        f"{visible(curve.attribute)}: {curve.reader}, {curve.adversary}, reads {decimal(last.mean)} (balanced) with "
         f"{count(last.n_train)} rows; extrapolated to {count(curve.n_extrapolated)}: "
         f"{decimal(curve.extrapolated)} [{interval(curve.extrapolated_ci95)}]"
     )
 
 
 def learning_table(curve: LearningCurve) -> Table:
-    """Return the points of a learning curve, and where it leads."""
+    """Return the points of `curve` and its extrapolation as a table."""
     rows = [(count(p.n_train), count(len(p.values)), decimal(p.mean), _range(p.values), "") for p in curve.points]
     end = decimal(curve.extrapolated), interval(curve.extrapolated_ci95), "extrapolated, not measured"
     rows.append((count(curve.n_extrapolated), ABSENT, *end))
@@ -184,3 +266,56 @@ def learning_table(curve: LearningCurve) -> Table:
 
 def _range(values: Sequence[float]) -> str:
     return ABSENT if len(values) < 2 else interval((min(values), max(values)))
+
+
+def probe_tables(report: Report) -> tuple[Table, ...]:
+    """Return the tables of attackers: on rows in the first form, in others, the rest of those, and on bands."""
+    first, most, rest = by_form(report.probes)
+    found = [probe_table(first)]
+    if most:
+        found.append(probe_table(most, IN_FORMS))
+    if rest:
+        found.append(probe_table(rest, "The other attackers on rows in these forms", is_detail=True))
+    return (*found, *bands_tables(report))
+
+
+def bands_tables(report: Report) -> tuple[Table, ...]:
+    """Return a table of the attackers that read most of each band, before and after; none without bands."""
+    pairs = probe_pairs(report.bands)
+    worst: dict[tuple[str, str], ProbePair] = {}
+    for pair in pairs:
+        place = (pair.attribute, pair.latest.band)
+        if place not in worst or pair.latest.leak > worst[place].latest.leak:
+            worst[place] = pair
+    rows = []
+    for pair in worst.values():
+        latest, both = pair.latest, pair.both
+        rows.append(
+            (
+                *(pair.attribute, latest.band),
+                *both(lambda result: decimal(result.accuracy)),
+                *(interval(latest.ci95), *both(lambda result: decimal(result.auc))),
+                *both(lambda result: decimal(result.leak)),
+                *(decimal(latest.majority), count(latest.n_test), f"{latest.reader}, {latest.adversary}"),
+            )
+        )
+    columns = (
+        *names("attribute", "band"),
+        *numbers("before", "after", "95% interval", "AUC before", "AUC after", "leak before", "leak after"),
+        *numbers("majority", "rows", are_spare=True),
+        *names("attacker"),
+    )
+    caption = "Rows near the labelled ones, that nothing was trained on: the attacker that reads most"
+    return filled([Table(caption, columns, tuple(rows))])
+
+
+def _scale_in_words(report: Report) -> str:
+    """Return what int8 codes are in units of; nothing without them."""
+    if report.int8 is None:
+        return ""
+    scale = sorted(report.int8.scale)
+    return (
+        f" The scale of int8 is max|x|/127 of each column over {count(report.int8.n_rows)} fitted rows, "
+        f"{general(scale[0], 3)} to {general(scale[-1], 3)} (median {general(scale[len(scale) // 2], 3)}); codes are "
+        "rounded and cut off at ±127. Before erasure it is taken from the rows before."
+    )

@@ -62,7 +62,7 @@ _SETTINGS = {
 
 
 class Canvas:
-    """A figure of `WIDTH` whose margins are given in inches: no layout engine that could fail on odd labels."""
+    """A figure of `WIDTH` whose margins are set in inches: matplotlib's layout engines fail on odd labels."""
 
     def __init__(self, height: float) -> None:
         from matplotlib.figure import Figure
@@ -73,7 +73,12 @@ class Canvas:
         """Filled when the drawing is done."""
 
     def axes(self, *, left: float, right: float = 0.15, top: float = 0.35, bottom: float = 0.45) -> Any:
-        """Add axes with these margins."""
+        """Return new axes.
+
+        Parameters
+        ----------
+        left, right, top, bottom : margins in inches between the axes and the edges of the figure
+        """
         box = (
             left / WIDTH,
             bottom / self.height,
@@ -83,7 +88,15 @@ class Canvas:
         return self.figure.add_axes(box, facecolor="none")
 
     def legend(self, handles: Sequence[Any], labels: Sequence[str], *, columns: int, **look: Any) -> None:
-        """Draw a legend at the top."""
+        """Draw a legend at the top of the figure.
+
+        Parameters
+        ----------
+        handles : matplotlib artists
+        labels : a text for each of `handles`
+        columns : number of columns
+        look : further arguments of `matplotlib.figure.Figure.legend`
+        """
         # matplotlib leaves out labels that begin with an underscore
         shown = [f" {label}" if label.startswith("_") else label for label in labels]
         place = {"loc": "upper left", "bbox_to_anchor": (0.1 / WIDTH, 1 - 0.05 / self.height)}
@@ -92,9 +105,12 @@ class Canvas:
 
 @contextmanager
 def canvas(height: float, salt: str) -> Iterator[Canvas]:
-    """Open a figure; its `svg` is there when the block ends.
+    """Open a figure; its `svg` is set when the block ends.
 
-    `salt` begins every id, so that figures with different salts can stand in one page.
+    Parameters
+    ----------
+    height : of the figure, in inches
+    salt : prefix of every id in the SVG, so that figures with different salts can stand in one page
     """
     import matplotlib.style
 
@@ -109,7 +125,7 @@ def canvas(height: float, salt: str) -> Iterator[Canvas]:
 
 
 def _inlined(svg: str, salt: str) -> str:
-    """Make matplotlib's SVG fit for a page: no prolog, no metadata, no style for the whole page, no id twice."""
+    """Return matplotlib's SVG for use inside a page: without prolog, metadata and page-wide style, with unique ids."""
     root = ElementTree.fromstring(svg)  # noqa: S314 -- written by matplotlib a moment ago, all text in it escaped
     for parent in list(root.iter()):
         for child in list(parent):
@@ -123,12 +139,12 @@ def _inlined(svg: str, salt: str) -> str:
             if name in element.attrib:
                 element.set(name, re.sub("#[0-9a-fA-F]{6}", _variable, element.attrib[name]))
     root.set("xmlns", _SVG)
-    root.set("style", "stroke-linejoin:round;stroke-linecap:butt")  # as the style that was taken out said
+    root.set("style", "stroke-linejoin:round;stroke-linecap:butt")  # from the style element that was removed
     return ElementTree.tostring(root, encoding="unicode")
 
 
 def _variable(colour: re.Match[str]) -> str:
-    """Return a colour as a variable of the page; where there is no page, it is as it was."""
+    """Return a colour as a CSS variable of the page, with the colour itself as the fallback outside the page."""
     name = VARIABLES.get(colour[0].upper())
     return colour[0] if name is None else f"var(--plot-{name}, {colour[0]})"
 

@@ -1,7 +1,7 @@
 """Tables as plain text of a given width, in which no cell is broken.
 
-Where a table is too wide, whole columns give way, in this order: spare columns are left out, the rightmost first; then
-columns of text are folded below their row, the rightmost first; then columns of numbers. The first column stays.
+Columns of a table that is too wide are removed whole, in this order: spare columns are left out, the rightmost first;
+then columns of text are folded below their row, the rightmost first; then columns of numbers. The first column stays.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,13 @@ UNSHOWN = ("policy",)  # the same in every row
 
 
 def table_lines(table: Table, width: int) -> list[str]:
-    """Return a table as lines: its heading, and a row a line, with what is folded below; then what was left out."""
+    """Return a table as lines: its heading, then one line a row with its folded cells below, then what was left out.
+
+    Parameters
+    ----------
+    table : its cells may hold any characters
+    width : of a line, in terminal columns
+    """
     columns = [Column(visible(each.name), each.is_number, each.is_spare) for each in table.columns]
     rows = [tuple(map(visible, row)) for row in table.rows]
     at = [i for i, each in enumerate(columns) if each.name not in UNSHOWN and any(row[i] for row in rows)] or [0]
@@ -47,7 +53,18 @@ def table_lines(table: Table, width: int) -> list[str]:
 
 
 def wrapped(text: str, width: int, *, indent: str = "") -> list[str]:
-    """Return text in lines that end between words; a word that is longer than a line is left whole."""
+    """Return text as lines that end between words; a word that is longer than a line is left whole.
+
+    Parameters
+    ----------
+    text : what to wrap
+    width : of a line, in characters
+    indent : prefix of every line but the first
+
+    Returns
+    -------
+    at least one line, empty for an empty text
+    """
     return wrap(
         text, max(width, 1), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     ) or [""]  # fmt: skip

@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from salcli.evaluation.report import LearningCurve, Report
+from salcli.evaluation.geometry import GEOMETRY, ClassPair, pair_name
+from salcli.evaluation.report import LearningCurve, RepeatedFigure, Report
 from salcli.evaluation.scatter import SCATTER, Classes, Scatter, class_centres, coordinate
 from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.task import TASK, ClassRates, class_rates, gap_name
 from salcli.evaluation.text import decimal, general, shortened, visible
 from salcli.render import plots
-from salcli.render.attackers import ProbePair, by_attribute, learning_in_words, learning_title, probe_pairs
+from salcli.render.attackers import ProbePair, by_attribute, by_form, learning_in_words, learning_title
 from salcli.render.sweep import Curve, swept
 from salcli.render.verdict import accuracy_limit
 
@@ -29,12 +30,12 @@ class Picture:
 
 
 def pictures(report: Report) -> dict[str, tuple[Picture, ...]]:
-    """Return the pictures of each section, by the section's key."""
+    """Return the pictures of each section of `report`, by the section's key."""
     found = {
         "attackers": _accuracy_pictures(report),
         "similarity": _similarity_pictures(report),
         "task": _gap_pictures(report),
-        "geometry": _scatter_pictures(report),
+        "geometry": (*_cluster_pictures(report), *_scatter_pictures(report)),
         "sweep": _sweep_pictures(report),
         "repeats": _repeats_pictures(report),
     }
@@ -52,7 +53,8 @@ def _first(most: int, shown: Sequence[object]) -> str:
 
 
 def _accuracy_pictures(report: Report) -> Iterator[Picture]:
-    for attribute, pairs in by_attribute(probe_pairs(report.probes)).items():
+    first, most, _ = by_form(report.probes)
+    for attribute, pairs in by_attribute((*first, *most)).items():
         title = f"Accuracy of attackers on {shortened(attribute, 60)}{_first(plots.MOST_ROWS, pairs)}"
         limits = [accuracy_limit(pair, report) for pair in pairs]
         words = [_pair_in_words(*each) for each in zip(pairs, limits, strict=True)]
@@ -114,6 +116,30 @@ def _gaps_in_words(of: ClassRates, groups: tuple[str, ...]) -> str:
     return f"{shortened(of.name, 60)}: {words}"
 
 
+def _cluster_pictures(report: Report) -> Iterator[Picture]:
+    geometry = report.of(GEOMETRY)
+    if geometry is None:
+        return
+    for attribute in dict.fromkeys(cluster.attribute for cluster in geometry.clusters):
+        rows = [
+            ("" if of.task_class is None else f"{visible(of.task_class)}: ", pair)
+            for of in geometry.clusters
+            if of.attribute == attribute
+            for pair in of.pairs
+        ]
+        named = [(start + pair_name(pair.classes), pair) for start, pair in rows]
+        if named:
+            words = [
+                f"{shortened(name, 60)}: {decimal(of.before)} before, {decimal(of.after)} after" for name, of in named
+            ]
+            title = f"Mean cosine ρ of pairs of rows, by {shortened(attribute, 60)}{_first(plots.MOST_ROWS, named)}"
+            yield Picture(title, _joined(words), partial(_draw_clusters, named))
+
+
+def _draw_clusters(rows: Sequence[tuple[str, ClassPair]], salt: str) -> str:
+    return plots.cluster_plot(rows, salt=salt)
+
+
 def _scatter_pictures(report: Report) -> Iterator[Picture]:
     scatter = report.of(SCATTER)
     if scatter is None:
@@ -143,6 +169,9 @@ def _sweep_pictures(report: Report) -> Iterator[Picture]:
     for attribute, curves in sweep.accuracy.items():
         title, level = f"Accuracy of attackers on {shortened(attribute, 60)}", sweep.majority[attribute]
         yield _curve_picture(title, sweep.parameter, curves, "accuracy", level)
+    for attribute, curves in sweep.not_retrained.items():
+        title = f"Accuracy on {shortened(attribute, 60)} of attackers that are not retrained"
+        yield _curve_picture(title, sweep.parameter, curves, "accuracy", sweep.majority.get(attribute))
     for of in sweep.kept:
         yield _curve_picture(of.title, sweep.parameter, of.curves, of.quantity)
 
@@ -150,9 +179,14 @@ def _sweep_pictures(report: Report) -> Iterator[Picture]:
 def _repeats_pictures(report: Report) -> Iterator[Picture]:
     figures = () if report.repeats is None else report.repeats.figures
     if figures:
-        words = [f"{shortened(of.name, 60)}: {decimal(of.mean)} ± {decimal(of.std)}" for of in figures]
+        words = [_figure_in_words(of) for of in figures]
         title = f"Figures of each fit{_first(plots.MOST_ROWS, figures)}"
         yield Picture(title, _joined(words), lambda salt: plots.repeats_plot(figures, salt=salt))
+
+
+def _figure_in_words(of: RepeatedFigure) -> str:
+    spread = "" if of.std is None else f" ± {decimal(of.std)}"
+    return f"{shortened(of.name, 60)}: {decimal(of.mean)}{spread}"
 
 
 def _curve_picture(

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from salcli.evaluation.geometry import ClassPair
 from salcli.evaluation.report import LearningCurve, RepeatedFigure
 from salcli.evaluation.scatter import Classes, Point, Scatter
 from salcli.evaluation.similarity import SimilarityChange
@@ -29,9 +30,9 @@ from salcli.render.sweep import Curve
 MOST_ROWS, MOST_CURVES, MOST_COLOURS, MOST_LETTERS = 40, 12, 7, 24
 MOST_BANDS = 4
 LEAST_HEIGHT = 0.1
-"""Of an axis of shares: a difference in the third decimal is no mountain."""
+"""Least height of an axis of shares, so that differences in the third decimal look small."""
 LETTER = 0.075
-"""Inches that a letter takes, on average."""
+"""Mean width of a letter in inches."""
 
 
 def accuracy_plot(pairs: Sequence[ProbePair], limits: Sequence[float | None] = (), *, salt: str = "accuracy") -> str:
@@ -39,7 +40,13 @@ def accuracy_plot(pairs: Sequence[ProbePair], limits: Sequence[float | None] = (
 
     Parameters
     ----------
-    limits : the largest accuracy that gates allow each attacker; None, or none at all: no limit
+    pairs : attackers, of which the first `MOST_ROWS` are drawn
+    limits : the largest accuracy that gates allow each attacker; None, or an empty sequence: no limit
+    salt : prefix of every id in the SVG
+
+    Returns
+    -------
+    SVG
     """
     shown = pairs[:MOST_ROWS]
     labels = [shortened(pair.attacker, MOST_LETTERS) for pair in shown]
@@ -66,12 +73,27 @@ def accuracy_plot(pairs: Sequence[ProbePair], limits: Sequence[float | None] = (
 
 
 def bars(change: SimilarityChange) -> dict[str, float | None]:
-    """Return the heights of the bars of one gold set, by name."""
+    """Return the heights of the bars of one gold set, Spearman correlations, by name.
+
+    Parameters
+    ----------
+    change : the set's similarity before, after and after removing random directions
+    """
     return {"before": change.before, "after": change.after, "random control": change.random_control}
 
 
 def similarity_plot(changes: Sequence[SimilarityChange], *, salt: str = "similarity") -> str:
-    """Draw bars of the similarity before, after, and after removing random directions."""
+    """Draw bars of the similarity before, after, and after removing random directions.
+
+    Parameters
+    ----------
+    changes : gold sets, of which the first `MOST_ROWS` are drawn
+    salt : prefix of every id in the SVG
+
+    Returns
+    -------
+    SVG
+    """
     styles = {"before": (BEFORE, ""), "after": (AFTER, ""), "random control": (CONTROL, "////")}
     shown = changes[:MOST_ROWS]
     labels = [shortened(change.name, MOST_LETTERS) for change in shown]
@@ -96,7 +118,18 @@ def similarity_plot(changes: Sequence[SimilarityChange], *, salt: str = "similar
 
 
 def gap_plot(rates: Sequence[ClassRates], groups: tuple[str, ...], *, salt: str = "gap") -> str:
-    """Draw each task class's TPR gap before and after, widest first, with parity as a line."""
+    """Draw each task class's TPR gap before and after, widest first, with parity as a line.
+
+    Parameters
+    ----------
+    rates : true positive rates of each task class
+    groups : the classes of the guarded attribute
+    salt : prefix of every id in the SVG
+
+    Returns
+    -------
+    SVG
+    """
     shown = widest_gaps(rates, groups)
     labels = [shortened(of.name, MOST_LETTERS) for of in shown]
     with canvas(0.2 * len(shown) + 1.0, salt) as drawn:
@@ -118,7 +151,17 @@ def gap_plot(rates: Sequence[ClassRates], groups: tuple[str, ...], *, salt: str 
 
 
 def widest_gaps(rates: Sequence[ClassRates], groups: tuple[str, ...]) -> list[ClassRates]:
-    """Return the classes that fit into a picture: those whose gap, at either stage, is widest."""
+    """Return the task classes that fit into a picture: those whose gap, at either stage, is widest.
+
+    Parameters
+    ----------
+    rates : true positive rates of each task class
+    groups : the classes of the guarded attribute
+
+    Returns
+    -------
+    at most `MOST_ROWS` of `rates`, the widest gap first, without those whose gap is undefined
+    """
     widths = [
         (max((abs(g) for s in ("before", "after") if (g := of.gap(s, groups)) is not None), default=None), of)
         for of in rates
@@ -127,10 +170,43 @@ def widest_gaps(rates: Sequence[ClassRates], groups: tuple[str, ...]) -> list[Cl
     return [of for _, of in ranked[:MOST_ROWS]]
 
 
+def cluster_plot(rows: Sequence[tuple[str, ClassPair]], *, salt: str = "clusters") -> str:
+    """Draw the mean cosine of pairs of rows of each two classes before and after, with intervals (paper's figure 1)."""
+    shown = rows[:MOST_ROWS]
+    labels = [shortened(name, MOST_LETTERS) for name, _ in shown]
+    with canvas(0.3 * len(shown) + 0.95, salt) as drawn:
+        axes = drawn.axes(left=_margin(labels))
+        handles: dict[str, Any] = {}
+        for row, (_, pair) in enumerate(shown):
+            for stage, rho, shift in (("before", pair.before, -0.13), ("after", pair.after, 0.13)):
+                colour = BEFORE if stage == "before" else AFTER
+                bounds = pair.ci95.get(stage, (rho, rho))
+                axes.plot(bounds, (row + shift,) * 2, "-", color=colour, linewidth=2, alpha=0.55)
+                handles[stage] = axes.plot(rho, row + shift, **_stage_marker(stage))[0]
+        _name_rows(axes, labels)
+        axes.set_xlabel("mean cosine ρ of pairs of rows")
+        _widen(axes)
+        drawn.legend(list(handles.values()), list(handles), columns=2)
+    return drawn.svg
+
+
 def curve_plot(
     curves: Sequence[Curve], parameter: str, quantity: str, *, level: float | None = None, salt: str = "sweep"
 ) -> str:
-    """Draw figures along a parameter; a colour for each group of curves, dashes and markers within it."""
+    """Draw figures along a parameter; a colour for each group of curves, dashes and markers within it.
+
+    Parameters
+    ----------
+    curves : of which the first `MOST_CURVES` are drawn
+    parameter : label of the horizontal axis
+    quantity : label of the vertical axis
+    level : where a horizontal line marks the accuracy of a constant prediction; None: no line
+    salt : prefix of every id in the SVG
+
+    Returns
+    -------
+    SVG
+    """
     shown = curves[:MOST_CURVES]
     labels = [shortened(curve.name, 2 * MOST_LETTERS if len(shown) < 3 else MOST_LETTERS) for curve in shown]
     groups = list(dict.fromkeys(curve.group for curve in shown))
@@ -147,7 +223,7 @@ def curve_plot(
                 at = [value for value, _ in curve.points]
                 low, high = zip(*curve.bounds, strict=True)
                 axes.fill_between(at, low, high, color=COLOURS[nth % len(COLOURS)], alpha=0.12, linewidth=0)
-            elif curve.bounds:  # all bands would hide each other, but they still say how fine the axis may be
+            elif curve.bounds:  # too many bands to draw, but the axis includes them
                 axes.update_datalim([(curve.points[0][0], edge) for bounds in curve.bounds for edge in bounds])
             within[curve.group] += 1
             handles += axes.plot(
@@ -171,21 +247,32 @@ def curve_plot(
         room = max(0.0, LEAST_HEIGHT - (high - low)) / 2
         axes.set_ylim(low - room, high + room)
         if all(value.is_integer() for curve in shown for value, _ in curve.points):
-            axes.xaxis.get_major_locator().set_params(integer=True)  # there are no directions in between
+            axes.xaxis.get_major_locator().set_params(integer=True)  # k is a whole number
         drawn.legend(handles, labels, columns=columns)
     return drawn.svg
 
 
 def repeats_plot(figures: Sequence[RepeatedFigure], *, salt: str = "repeats") -> str:
-    """Draw each figure of every repeat as a point, their mean, and a standard deviation to both sides."""
+    """Draw each figure of every repeat as a point, their mean, and one standard deviation on both sides.
+
+    Parameters
+    ----------
+    figures : of which the first `MOST_ROWS` are drawn
+    salt : prefix of every id in the SVG
+
+    Returns
+    -------
+    SVG
+    """
     shown = figures[:MOST_ROWS]
     labels = [shortened(figure.name.removesuffix(": accuracy"), MOST_LETTERS + 8) for figure in shown]
     with canvas(0.3 * len(shown) + 0.95, salt) as drawn:
         axes = drawn.axes(left=_margin(labels))
         handles: dict[str, Any] = {}
         for row, figure in enumerate(shown):
-            ends = (figure.mean - figure.std, figure.mean + figure.std)
-            handles["± one standard deviation"] = axes.plot(ends, (row, row), "-", color=FAINT, linewidth=5)[0]
+            if figure.std is not None:
+                ends = (figure.mean - figure.std, figure.mean + figure.std)
+                handles["± one standard deviation"] = axes.plot(ends, (row, row), "-", color=FAINT, linewidth=5)[0]
             look: dict[str, Any] = {"marker": "o", "color": BEFORE, "linestyle": "", "alpha": 0.7}
             handles["each fit"] = axes.plot(figure.values, [row] * len(figure.values), markersize=3.5, **look)[0]
             handles["mean"] = axes.plot(figure.mean, row, marker="|", color=INK, markersize=11, linestyle="")[0]
@@ -197,7 +284,17 @@ def repeats_plot(figures: Sequence[RepeatedFigure], *, salt: str = "repeats") ->
 
 
 def learning_plot(of: LearningCurve, *, salt: str = "learning") -> str:
-    """Draw what an attacker reads by its rows, every draw, and where the fitted curve leads, on a logarithmic axis."""
+    """Draw an attacker's balanced accuracy by its training rows (logarithmic), every draw, and the extrapolation.
+
+    Parameters
+    ----------
+    of : the learning curve
+    salt : prefix of every id in the SVG
+
+    Returns
+    -------
+    SVG
+    """
     with canvas(2.6, salt) as drawn:
         axes = drawn.axes(left=0.6, top=0.37)
         sizes, means = [p.n_train for p in of.points], [p.mean for p in of.points]
@@ -216,7 +313,18 @@ def learning_plot(of: LearningCurve, *, salt: str = "learning") -> str:
 
 
 def scatter_plot(scatter: Scatter, of: Classes, *, salt: str = "scatter") -> str:
-    """Draw the rows in two dimensions before and after, coloured by class; the rarest classes share one grey."""
+    """Draw the rows in two dimensions before and after, coloured by class; the rarest classes share one grey.
+
+    Parameters
+    ----------
+    scatter : coordinates of the rows at both stages
+    of : the attribute whose classes give the colours
+    salt : prefix of every id in the SVG
+
+    Returns
+    -------
+    SVG
+    """
     points = scatter.points(of)
     ranked = [name for name, _ in Counter(name for stage in points.values() for name, _, _ in stage).most_common()]
     own = ranked if len(ranked) <= MOST_COLOURS else ranked[: MOST_COLOURS - 1]

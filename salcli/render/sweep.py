@@ -1,4 +1,4 @@
-"""A sweep: the same figures along k or strength, as the columns of one table an attribute."""
+"""A sweep: the same figures for several k or strengths, as the columns of one table for each attribute."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -50,14 +50,17 @@ class Sweep:
     majority: dict[str, float]
     """By attribute, the accuracy of a constant prediction."""
     kept: tuple[MeasureCurves, ...]
+    not_retrained: dict[str, tuple[Curve, ...]]
+    """By attribute, a curve for each attacker that was trained before erasure."""
 
 
 def swept(report: Report) -> Sweep | None:
-    """Return the curves of a report's sweep, if it has one."""
+    """Return the curves of the sweep of `report`; None without one."""
     if not report.sweep:
         return None
     accuracy: dict[str, dict[str, Points]] = {}
     majority: dict[str, float] = {}
+    stale: dict[str, dict[str, Points]] = {}
     kept: dict[tuple[str, str, str], dict[str, Points]] = {}
     for step in report.sweep:
         for attribute, pairs in by_attribute(probe_pairs(step.probes)).items():
@@ -70,6 +73,9 @@ def swept(report: Report) -> Sweep | None:
                     pair.latest.ci95,
                 )
                 majority[attribute] = pair.latest.majority
+        for of in step.not_retrained:
+            curves = stale.setdefault(visible(of.attribute), {})
+            _add(curves, f"{of.probe}, {of.adversary}", step.value, of.accuracy, of.ci95)
         for measure, record in recorded(step):
             curves = kept.setdefault((measure.name, *(measure.swept or ("", ""))), {})
             for figure in measure.figures(record):
@@ -80,6 +86,7 @@ def swept(report: Report) -> Sweep | None:
         {attribute: _curves(of, by_probe=True) for attribute, of in accuracy.items()},
         majority,
         tuple(MeasureCurves(*named, _curves(of)) for named, of in kept.items() if of),
+        {attribute: _curves(of, by_probe=True) for attribute, of in stale.items()},
     )
 
 
@@ -99,7 +106,7 @@ def _curves(points: dict[str, Points], *, by_probe: bool = False) -> tuple[Curve
 
 
 def sweep_section(report: Report) -> Section | None:
-    """Return the tables of the sweep: what attackers read, then what is kept."""
+    """Return the section on the sweep of `report`: tables of attackers, then of measures; None without one."""
     sweep = swept(report)
     if sweep is None:
         return None
@@ -112,10 +119,19 @@ def sweep_section(report: Report) -> Section | None:
         )
         for attribute, curves in sweep.accuracy.items()
     ]
+    tables += [
+        _table(f"Accuracy on {attribute} of attackers that are not retrained, along {sweep.parameter}", sweep, curves)
+        for attribute, curves in sweep.not_retrained.items()
+    ]
     kept = [Curve(f"{of.measure} {curve.name}", curve.points) for of in sweep.kept for curve in of.curves]
     if kept:
         tables.append(_table(f"What is kept along {sweep.parameter}", sweep, kept))
     lead = "The same figures, after erasure, for every value of the parameter."
+    if sweep.not_retrained:
+        lead += (
+            " Not retrained means: the attacker, or the classifier of the task, that was trained on the original "
+            "embeddings, applied to the erased ones: a model that is in use already."
+        )
     return Section("sweep", "Sweep", (lead,), tuple(tables))
 
 

@@ -5,10 +5,12 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
+from salcli.evaluation.comparison import Comparison
 from salcli.evaluation.report import Gate, ProbeResult, Report
-from salcli.evaluation.section import Section, Table, names, numbers
+from salcli.evaluation.section import Section, Table, filled, names, numbers
 from salcli.evaluation.text import beside, count, decimal, interval, visible
-from salcli.render.attackers import flipped, learning_in_words
+from salcli.render import comparison as compared
+from salcli.render.attackers import IN_FORMS, ProbePair, bands_tables, by_form, flipped, learning_in_words
 from salcli.render.layout import table_lines, wrapped
 from salcli.render.sections import sections
 from salcli.render.verdict import STATUSES, TONES, tone_of, verdict_sentence
@@ -21,16 +23,21 @@ Line = tuple[str, str]
 """Text, and the key of its style or nothing."""
 
 
-def terminal(report: Report, console: Console, *, with_notes: bool = True) -> str:
-    """Return an evaluation as text: the verdict, a table of attackers, what was kept, a line a gate, the verdict.
+def terminal(report: Report | Comparison, console: Console, *, with_notes: bool = True) -> str:
+    """Return an evaluation or comparison as text: the verdict, tables, a line a gate, the verdict again.
 
     Parameters
     ----------
+    report : what is shown
     console : where it will be printed: it has the width, and decides on styles
     with_notes : False where the notes were printed as warnings before
     """
     with console.capture() as drawn:
-        for text, style in _lines(report, console.width, with_notes=with_notes):
+        if isinstance(report, Comparison):
+            lines = _lines_of_comparison(report, console.width, with_notes=with_notes)
+        else:
+            lines = _lines(report, console.width, with_notes=with_notes)
+        for text, style in lines:
             console.print(Text(text, style=STYLES.get(style, "")), soft_wrap=True)
     return drawn.get()
 
@@ -41,7 +48,11 @@ def _lines(report: Report, width: int, *, with_notes: bool) -> Iterator[Line]:
     yield from _wrapped(verdict_sentence(report), width, tone)
     if report.probes:
         yield "", ""
-        yield from _table(_probe_table(report.probes), width)
+        first, most, _ = by_form(report.probes)
+        yield from _table(_probe_table([each for pair in first for each in pair.stages.values()]), width)
+        for table in (*filled([_forms_table(most)]), *bands_tables(report)):
+            yield "", ""
+            yield from _table(table, width)
     for section in found:
         yield from _section(section, width)
     yield "", ""
@@ -60,6 +71,25 @@ def _lines(report: Report, width: int, *, with_notes: bool) -> Iterator[Line]:
     yield from _wrapped(f"verdict: {verdict if report.gates else sentence}", width, tone)
 
 
+def _lines_of_comparison(comparison: Comparison, width: int, *, with_notes: bool) -> Iterator[Line]:
+    tone, sentence = compared.tone_of(comparison), compared.verdict_sentence(comparison)
+    yield from _wrapped(sentence, width, tone)
+    for table in (compared.candidates_table(comparison, with_seconds=True), compared.attackers_table(comparison)):
+        if table.rows:
+            yield "", ""
+            yield from _table(table, width)
+    yield "", ""
+    for finding in compared.findings(comparison):
+        yield from _wrapped(finding, width)
+    for note in comparison.notes if with_notes else ():
+        yield from _wrapped(f"note: {note}", width)
+    for each in comparison.candidates:
+        for gate in each.report.gates:
+            yield from _wrapped(f"{visible(each.name)}: {_gate(gate)}", width, TONES[gate.status])
+    has_gates = comparison.verdict != "none"
+    yield from _wrapped(f"verdict: {comparison.verdict if has_gates else sentence}", width, tone)
+
+
 def _wrapped(text: str, width: int, style: str = "") -> Iterator[Line]:
     for line in wrapped(visible(text), width, indent="  "):
         yield line, style
@@ -75,7 +105,7 @@ def _gate(gate: Gate) -> str:
 def _probe_table(probes: Sequence[ProbeResult]) -> Table:
     rows = tuple(
         (
-            *(probe.attribute, probe.probe, probe.adversary, probe.stage),
+            *(probe.attribute, probe.reader, probe.adversary, probe.stage),
             *(decimal(probe.accuracy), interval(probe.ci95), decimal(probe.balanced_accuracy), decimal(probe.auc)),
             *(decimal(probe.leak), decimal(probe.majority)),
             *(count(probe.n_train), count(probe.n_test), _remarks(probe)),
@@ -91,6 +121,26 @@ def _probe_table(probes: Sequence[ProbeResult]) -> Table:
         *names(""),
     )
     return Table("How well attackers read the guarded attribute", columns, rows)
+
+
+def _forms_table(pairs: Sequence[ProbePair]) -> Table:
+    rows = []
+    for pair in pairs:
+        latest, both = pair.latest, pair.both
+        rows.append(
+            (
+                *(latest.attribute, latest.form, latest.probe, latest.adversary),
+                *both(lambda result: decimal(result.accuracy)),
+                *both(lambda result: decimal(result.leak)),
+                interval(latest.ci95),
+            )
+        )
+    columns = (
+        *names("attribute", "as", "probe", "adversary"),
+        *numbers("before", "after", "leak before", "leak after"),
+        *numbers("95% interval", are_spare=True),
+    )
+    return Table(IN_FORMS, columns, tuple(rows))
 
 
 def _remarks(probe: ProbeResult) -> str:

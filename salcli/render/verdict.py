@@ -4,15 +4,16 @@ from collections.abc import Sequence
 
 from salcli.evaluation.measures import recorded
 from salcli.evaluation.report import Gate, Report, Status
-from salcli.evaluation.section import Fact, Section, Table, names, numbers
+from salcli.evaluation.section import Column, Fact, Row, Section, Table, names, numbers
 from salcli.evaluation.text import ABSENT, beside, decimal, general, listed, percent, shortened, visible
 from salcli.render.attackers import FRESH, ProbePair, best_attacker, by_attribute, probe_pairs, worst_leak
 
 STATUSES = {"passed": "passed", "failed": "FAILED", "undecided": "UNDECIDED"}
+VERDICTS = {"pass": "passed", "fail": "FAILED", "undecided": "UNDECIDED", "none": ""}
 TONES = {"passed": "pass", "failed": "fail", "undecided": "undecided"}
 OF_ATTACKERS = ("max-accuracy", "max-gain", "max-leak")
-MOST_TOLD = 3
-"""Broken or undecided limits that the verdict's sentence names."""
+MAX_NAMED = 3
+"""Number of broken or undecided limits that the verdict's sentence names."""
 
 
 def _is_upper(gate: Gate) -> bool:
@@ -20,12 +21,12 @@ def _is_upper(gate: Gate) -> bool:
 
 
 def limit_in_words(gate: Gate) -> str:
-    """Return on which side of its limit a gate's value must be."""
+    """Return the limit of `gate` as text: "at most 0.6" or "at least 0.9"."""
     return f"{'at most' if _is_upper(gate) else 'at least'} {general(gate.limit)}"
 
 
 def gate_message(gate: Gate) -> str:
-    """Return the result of a gate, as the rest of a sentence that begins with its name."""
+    """Return the result of `gate`, as the rest of a sentence that begins with its name."""
     value = "had nothing valid to judge" if gate.value is None else f"is {beside(gate.value, gate.limit)}"
     rule = "is allowed" if _is_upper(gate) else "is required"
     reason = f", {shortened(gate.reason, 200)}" if gate.reason else ""
@@ -33,7 +34,7 @@ def gate_message(gate: Gate) -> str:
 
 
 def verdict_sentence(report: Report) -> str:
-    """Return in one sentence whether the limits were kept."""
+    """Return in one sentence whether the limits of `report` were kept."""
     gates = report.gates
     if report.verdict == "none":
         return _readable(report) or "No limit was set, so nothing was judged."
@@ -47,20 +48,20 @@ def verdict_sentence(report: Report) -> str:
             else f"Passed: all {len(gates)} limits are kept."
         )
     status: Status = "failed" if report.verdict == "fail" else "undecided"
-    told = [gate for gate in gates if gate.status == status]
-    named = "; ".join(f"{shortened(gate.name, 60)} {gate_message(gate)}" for gate in told[:MOST_TOLD])
-    more = f"; and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
+    missed = [gate for gate in gates if gate.status == status]
+    named = "; ".join(f"{shortened(gate.name, 60)} {gate_message(gate)}" for gate in missed[:MAX_NAMED])
+    more = f"; and {len(missed) - MAX_NAMED} more" if len(missed) > MAX_NAMED else ""
     state = "broken" if status == "failed" else "neither kept nor broken for certain"
     which = (
         f"the limit that was set is {state}"
         if len(gates) == 1
-        else f"{len(told)} of {len(gates)} limits {'is' if len(told) == 1 else 'are'} {state}"
+        else f"{len(missed)} of {len(gates)} limits {'is' if len(missed) == 1 else 'are'} {state}"
     )
     return f"{status.capitalize()}: {which} ({named}{more})."
 
 
 def subject(report: Report) -> str:
-    """Return what the report is about: the guarded attributes and the file; empty if neither is known."""
+    """Return the subject of `report`: the guarded attributes and the file; empty if neither is known."""
     attributes = listed((shortened(name, 60) for name in dict.fromkeys(p.attribute for p in report.probes)), 3)
     file = report.inputs.get("embeddings")
     name = "" if file is None else shortened(file.path, 80)
@@ -68,24 +69,24 @@ def subject(report: Report) -> str:
 
 
 def tone_of(report: Report) -> str:
-    """Return the colour of the verdict: that of a pass only if no attacker without a limit reads more."""
+    """Return the colour of the verdict of `report`: that of a pass only if no attacker without a limit reads more."""
     return "undecided" if report.verdict == "pass" and unlimited_readers(report) else report.verdict
 
 
 def _readable(report: Report) -> str:
-    """Return what the best fresh attacker still reads of each attribute; empty without attackers."""
+    """Return the accuracy of the best fresh attacker of each attribute; empty without attackers."""
     found = by_attribute(probe_pairs(report.probes))
-    several, said = len(found) > 1, []
+    several, parts = len(found) > 1, []
     for attribute, pairs in found.items():
         if (best := best_attacker(pairs, report.judged_stage)) is None:
             continue
         name = f"{shortened(attribute, 60)}: " if several else ""
         in_sample = "" if best[1].adversary == FRESH else ", in-sample"
-        said.append(
-            f"{name}{best[1].probe}{in_sample} {percent(best[1].leakage)}, majority {percent(best[1].majority)}"
+        parts.append(
+            f"{name}{best[1].reader}{in_sample} {percent(best[1].leakage)}, majority {percent(best[1].majority)}"
         )
     still = "Still readable" if report.judged_stage == "after" else "Readable"
-    return f"{still}: {'; '.join(said)}." if said else ""
+    return f"{still}: {'; '.join(parts)}." if parts else ""
 
 
 def _judged_attackers(report: Report) -> tuple[str, ...]:
@@ -95,7 +96,7 @@ def _judged_attackers(report: Report) -> tuple[str, ...]:
 
 
 def unlimited_readers(report: Report) -> tuple[str, ...]:
-    """Return the attackers that no gate judges and that read more of an attribute than those that one does."""
+    """Return the attackers of `report` without a gate that read more of an attribute than those with one."""
     if any(gate.name in OF_ATTACKERS for gate in report.gates):
         return ()
     judged, found = _judged_attackers(report), []
@@ -107,12 +108,12 @@ def unlimited_readers(report: Report) -> tuple[str, ...]:
         most = max(others, key=lambda result: (result.adversary == FRESH, result.leakage), default=None)
         if most is not None:
             of = f" of {shortened(attribute, 60)}" if len({probe.attribute for probe in report.probes}) > 1 else ""
-            found.append(f"{most.probe} reads {percent(most.leakage)}{of}")
+            found.append(f"{most.reader} reads {percent(most.leakage)}{of}")
     return tuple(found)
 
 
 def accuracy_limit(pair: ProbePair, report: Report) -> float | None:
-    """Return the largest accuracy that gates allow an attacker; None without a gate on it."""
+    """Return the largest accuracy that the gates of `report` allow the attacker `pair`; None without a gate on it."""
     found = []
     for gate in report.gates:
         kind, _, probe = gate.name.partition(" ")
@@ -122,7 +123,7 @@ def accuracy_limit(pair: ProbePair, report: Report) -> float | None:
 
 
 def findings(report: Report) -> tuple[str, ...]:
-    """Return for each attribute what the best attacker still reads."""
+    """Return a sentence for each attribute of `report`: the accuracy of its best attacker."""
     found = []
     for attribute, pairs in by_attribute(probe_pairs(report.probes)).items():
         before, after = best_attacker(pairs, "before"), best_attacker(pairs, "after")
@@ -131,8 +132,8 @@ def findings(report: Report) -> tuple[str, ...]:
         pair, result = best
         when = "after erasure" if after else "as the file is"
         earlier = f" (before: {percent(before[1].leakage)})" if after and before else ""
-        flipped = ", its answers turned round," if result.is_flipped else ""
-        said = (
+        flipped = ", with flipped predictions," if result.is_flipped else ""
+        sentence = (
             f"{shortened(attribute, 60)}, {when}: the best attacker ({shortened(pair.attacker, 60)}) "
             f"reads it right{flipped} in {percent(result.leakage)} of the test rows{earlier}; "
             f"guessing the most frequent class gives {percent(result.majority)}. {_leak_in_words(pairs)}"
@@ -140,9 +141,21 @@ def findings(report: Report) -> tuple[str, ...]:
         stage = "after" if after else "before"
         most = max((p.stages[stage] for p in pairs if stage in p.stages), key=lambda r: r.leakage)
         if most.leakage > result.leakage:
-            said += f" Trained on the fitted rows, {most.probe} reads {percent(most.leakage)}."
-        found.append(said)
+            sentence += f" Trained on the fitted rows, {most.reader} reads {percent(most.leakage)}."
+        sentence += _near_in_words(report, attribute)
+        found.append(sentence)
     return tuple(found)
+
+
+def _near_in_words(report: Report, attribute: str) -> str:
+    """Return what is read of an attribute in the band that shows most; nothing without bands."""
+    bands = [of for of in report.bands if of.stage == report.judged_stage and visible(of.attribute) == attribute]
+    most = max(bands, key=lambda of: of.leak, default=None)
+    return (
+        ""
+        if most is None
+        else f" Near the labelled rows, in {visible(most.band)}, {most.reader} reads {percent(most.leakage)}."
+    )
 
 
 def _leak_in_words(pairs: Sequence[ProbePair]) -> str:
@@ -154,7 +167,7 @@ def _leak_in_words(pairs: Sequence[ProbePair]) -> str:
 
 
 def facts(report: Report) -> tuple[Fact, ...]:
-    """Return the figures that a reader looks for first."""
+    """Return the main figures of `report`: best attacker and largest leak of each attribute, then the measures'."""
     found = []
     for attribute, pairs in by_attribute(probe_pairs(report.probes)).items():
         best = {s: each[1] for s in ("before", "after") if (each := best_attacker(pairs, s)) is not None}
@@ -162,7 +175,7 @@ def facts(report: Report) -> tuple[Fact, ...]:
         latest = best.get("after") or best["before"]
         found.append(
             Fact(
-                f"best attacker on {shortened(attribute, 40)} ({latest.probe}, {latest.adversary})",
+                f"best attacker on {shortened(attribute, 40)} ({latest.reader}, {latest.adversary})",
                 shown.get("before", ABSENT),
                 shown.get("after", ABSENT),
                 f"majority {decimal(latest.majority)}",
@@ -181,11 +194,25 @@ def facts(report: Report) -> tuple[Fact, ...]:
 
 
 def gates_section(report: Report) -> Section | None:
-    """Return the table of the gates."""
+    """Return the section with the table of the gates of `report`; None without any."""
     if not report.gates:
         return None
-    rows = tuple(
+    table = gates_table("Limits, and whether they were kept", [((), gate) for gate in report.gates])
+    return Section("gates", "Gates", (), (table,))
+
+
+def gates_table(caption: str, gates: Sequence[tuple[Row, Gate]], before: tuple[Column, ...] = ()) -> Table:
+    """Return a table of gates, one a row.
+
+    Parameters
+    ----------
+    caption : of the table
+    gates : each with the cells that stand before it
+    before : columns of those cells
+    """
+    rows = [
         (
+            *cells,
             gate.name,
             STATUSES[gate.status],
             "nothing valid" if gate.value is None else beside(gate.value, gate.limit),
@@ -193,10 +220,10 @@ def gates_section(report: Report) -> Section | None:
             visible(gate.decided_by or ""),
             visible(gate.reason),
         )
-        for gate in report.gates
-    )
-    tones = tuple(TONES[gate.status] for gate in report.gates)
-    columns = (*names("gate", "result"), *numbers("value", "limit"), *names("decided by", "reason"))
+        for cells, gate in gates
+    ]
+    tones = tuple(TONES[gate.status] for _, gate in gates)
+    columns = (*before, *names("gate", "result"), *numbers("value", "limit"), *names("decided by", "reason"))
     used = [i for i, column in enumerate(columns) if column.name != "reason" or any(row[i] for row in rows)]
-    columns, shown = tuple(columns[i] for i in used), tuple(tuple(row[i] for i in used) for row in rows)
-    return Section("gates", "Gates", (), (Table("Limits, and whether they were kept", columns, shown, tones),))
+    shown = tuple(tuple(row[i] for i in used) for row in rows)
+    return Table(caption, tuple(columns[i] for i in used), shown, tones)

@@ -1,4 +1,4 @@
-"""How rows are streamed, and how work is spread over threads.
+"""How rows are streamed, and how work is distributed over threads.
 
 source     the embeddings of a command: an ordered list of shards, whose rows are numbered through
 shard      one file, or one array in it

@@ -1,4 +1,4 @@
-"""`Engine`: how work is spread; `Threads` spreads it over a small thread pool with one BLAS thread each.
+"""`Engine`: how work is distributed; `Threads` distributes it over a small thread pool with one BLAS thread each.
 
 Threaded BLAS busy-waits and is slower on thin products than one thread; so BLAS is limited to one thread and items run
 side by side instead. Results come in item order, so that sums do not depend on timing.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _found: "list[tuple[int, ThreadpoolController]]" = []
-"""The BLAS libraries that were found last, and how many modules were there: finding them takes milliseconds."""
+"""The BLAS libraries found last, and the number of modules then: finding them takes milliseconds."""
 N_THREADS = max(1, min(4, os.cpu_count() or 1))
 
 
@@ -31,8 +31,8 @@ class Engine(Protocol):
     n_workers: int
     """Items that run at the same time; memory is reserved for as many."""
     shares_memory: bool
-    """Whether work runs in this process. Elsewhere it cannot write into arrays or files that are open here, and work,
-    items and results are pickled."""
+    """Whether work runs in this process. Otherwise work, items and results are pickled, and work cannot write into
+    arrays or open files of this process."""
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Return the results of `work` for `items`, in their order."""
@@ -121,7 +121,7 @@ def one_blas_thread() -> Iterator[None]:
     """Limit BLAS to one thread, so that results are the same bytes on any number of cores."""
     from threadpoolctl import ThreadpoolController
 
-    if not _found or _found[-1][0] != len(sys.modules):  # a module may have brought a library with it
+    if not _found or _found[-1][0] != len(sys.modules):  # a newly imported module may have loaded a library
         controller = ThreadpoolController()
         _found[:] = [(len(sys.modules), controller)]
     with _found[-1][1].limit(limits=1):
@@ -153,5 +153,5 @@ def ordered_map(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterat
 
 
 def map_in_threads(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Return `work` of each item, in order, on threads of this process: for work on arrays that are in its memory."""
+    """Return the results of `work` for `items`, in their order, on threads: for arrays in this process's memory."""
     return LOCAL.map(work, items)

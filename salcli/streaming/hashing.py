@@ -1,4 +1,4 @@
-"""Hashes of the inputs, on a thread while they are worked on."""
+"""Hashes of the inputs, computed on a thread during the other work."""
 
 import os
 import threading
@@ -14,7 +14,7 @@ from salcli.formats.files import ByteFile
 
 @contextmanager
 def hashing(embeddings: dict[Source, str], *labels: str) -> Iterator[list[Future[FileHash]]]:
-    """Hash files on a thread while they are worked on: one thread, for more are no faster.
+    """Hash files on one thread during the block; more threads are no faster.
 
     Parameters
     ----------

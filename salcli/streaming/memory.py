@@ -1,4 +1,4 @@
-"""How much memory is available: checked before work starts, so that it does not fail midway."""
+"""Available memory, which is checked before work starts, so that it does not fail midway."""
 
 import functools
 import os
@@ -36,9 +36,9 @@ def require_memory(n_bytes: int, purpose: str, remedy: str) -> None:
 
     Parameters
     ----------
-    n_bytes : that the work takes
-    purpose : of the work, as the message begins
-    remedy : what needs less memory, as the message ends
+    n_bytes : memory that the work takes
+    purpose : beginning of the message
+    remedy : end of the message, what needs less memory
 
     Raises
     ------
@@ -65,8 +65,8 @@ def _answers(cgroup: Path, meminfo: Path) -> Iterator[int]:
     for folder, names in ((cgroup, ("memory.max", "memory.current")), (cgroup / "memory", OF_VERSION_1)):
         most, used_now = (next(iter(_lines(folder / name)), "") for name in names)
         if most.isdigit() and used_now.isdigit():
-            given_back = (line.split() for line in _lines(folder / "memory.stat"))
-            cached = sum(int(n) for name, n in given_back if name in FILE_CACHE)  # taken back when it is needed
+            stat = (line.split() for line in _lines(folder / "memory.stat"))
+            cached = sum(int(n) for name, n in stat if name in FILE_CACHE)  # reclaimed when needed
             yield max(0, int(most) - int(used_now) + cached)
 
 
@@ -81,8 +81,7 @@ def _lines(path: Path) -> list[str]:
 def keep_freed_memory() -> None:
     """Make glibc keep freed blocks of up to 32 MiB for the next chunk, instead of returning them to the system.
 
-    Fresh memory costs a page fault for each page, which takes longer than what a pass does with it.
-    Without glibc nothing happens.
+    New memory costs a page fault for each page, which takes longer than the work on it. Does nothing without glibc.
     """
     import ctypes
 

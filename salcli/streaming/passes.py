@@ -1,10 +1,10 @@
-"""Passes over a source: joining labels, folding moments, gathering rows."""
+"""Passes over a source: join of labels, sums of moments, rows by number or key."""
 
 import itertools
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +18,14 @@ from salcli.formats.csv_records import LEAST_BYTES
 from salcli.formats.keys import KeyCensus
 from salcli.formats.label_table import read_labels
 from salcli.linalg.class_sums import Grouping
-from salcli.linalg.kernels import NystromMap
 from salcli.linalg.label_matrix import LabelMatrix
 from salcli.linalg.moments import Statistics
 from salcli.options import LabelOptions, block_rows
 from salcli.streaming.engine import Engine, ordered_map
 from salcli.streaming.progress import Advance, Progress, Silent
 
-MANY_KEYS = 100_000  # whose join takes long enough to be announced
-JOINING = 8  # a group of partitions has at least so many numbers for each number of its sums
+MANY_KEYS = 100_000  # from here on, progress of the join is shown
+JOINING = 8  # least ratio of numbers in a group of partitions to numbers in its sums
 GROUPED_ROWS = 1 << 17  # whose label matrix is in memory at once
 GROUPING = Grouping()
 
@@ -60,7 +59,7 @@ def join_labels(source: Source, labels: GuardedLabels, progress: Progress | None
 
     Raises
     ------
-    AlignmentError : they do not meet
+    AlignmentError : the labels do not match the rows
     """
     if labels.key_column == "" and labels.index is not None:
         return Join.by_number(labels, source.n_all, source.path).without_rows(source.dropped)
@@ -89,7 +88,7 @@ def join_labels(source: Source, labels: GuardedLabels, progress: Progress | None
 
 @dataclass(frozen=True, eq=False)
 class LabelledSource:
-    """Rows of an embedding file with a label each, as methods see them."""
+    """Rows of an embedding file with a label each, the input of methods."""
 
     source: Source
     labels: GuardedLabels
@@ -119,13 +118,28 @@ class LabelledSource:
         rows[as_subscript(self.rows.index)] = as_index(self.rows.rows)
         return rows
 
+    def restricted_to(self, index: Index) -> Self:
+        """Return the rows of the labels at `index` `[n]`."""
+        return self.of(self.source, self.labels.restricted_to(index), self.row_of_label[index])
+
     def standardized(self, *, is_centred: bool) -> Self:
-        """Return the same rows with numeric labels in standard deviations (see `Attribute.standardised`)."""
-        return replace(self, labels=self.labels.standardised(is_centred=is_centred))
+        """Return the same rows with numeric labels in standard deviations (see `Attribute.standardized`)."""
+        return replace(self, labels=self.labels.standardized(is_centred=is_centred))
 
     def label_matrix(self, index: Selection) -> LabelMatrix:
         """Return Z of the labels at `index` `[n]` by its entries."""
         return LabelMatrix(*self.labels.entries(index), self.labels.n_columns, self.labels.n_one_hot)
+
+
+class Features(Protocol):
+    """A map of rows to features, which are added up instead; can be pickled."""
+
+    @property
+    def width(self) -> int:
+        """Width of the mapped rows."""
+
+    def __call__(self, x: NDArray[Any]) -> NDArray[np.float64]:
+        """Return mapped rows `[n, width]` of rows `x` `[n, d]`."""
 
 
 S = TypeVar("S", bound=Statistics)
@@ -136,7 +150,7 @@ def fold(
     statistics: type[S],
     engine: Engine,
     progress: Progress,
-    features: NystromMap | None = None,
+    features: Features | None = None,
     *,
     is_centred: bool = True,
     grouping: Grouping = GROUPING,
@@ -152,10 +166,9 @@ def fold(
     progress : shows the pass as a stage
     features : map rows through these first
     is_centred : the fit uses the centred Ω: many float32 rows are added up in small groups first, and once more in
-        float64
-        throughout if that leaves a doubt about it
-    grouping : which rows are many, and how large the groups are
-    joining : rows that are added up before `+` have at least so many numbers for each number of a sum
+        float64 throughout if the result may be inaccurate
+    grouping : from how many rows on float32 groups are used, and how large they are
+    joining : least ratio of numbers that are added up before `+` to numbers in the sums
 
     Raises
     ------
@@ -175,7 +188,7 @@ def _folded(
     statistics: type[S],
     engine: Engine,
     progress: Progress,
-    features: NystromMap | None,
+    features: Features | None,
     grouping: Grouping | None,
     joining: int,
 ) -> S:
@@ -215,9 +228,9 @@ def _labelled_batches(rows: LabelledSource, chunks: list[Chunk], n: int) -> Iter
 
 
 def _features_of(
-    rows: LabelledSource, chunks: list[Chunk], features: NystromMap
+    rows: LabelledSource, chunks: list[Chunk], features: Features
 ) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
-    """Map rows many at a time, always the same ones: products of other shapes round otherwise."""
+    """Map rows in blocks that depend on the file only: products of other shapes round differently."""
     parts = [rows.rows.within(chunk.read()) for chunk in chunks]
     x, index = np.concatenate([x for x, _ in parts]), np.concatenate([as_index(index) for _, index in parts])
     n = block_rows(features.width)

@@ -1,4 +1,4 @@
-"""`Progress`: how long work reports where it is; the command line shows it as a bar."""
+"""`Progress`: how long-running work reports its progress; the command line shows a bar."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -21,7 +21,7 @@ class Progress(Protocol):
         """
 
     def say(self, message: str) -> None:
-        """Show `message`, which a reader should know before waiting."""
+        """Show `message`."""
 
 
 class Silent:

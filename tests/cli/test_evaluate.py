@@ -46,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def inputs(folder: Path, eraser: str = "e.npz") -> list[object]:
-    return [folder / "x.npy", folder / "y.csv", "--eraser", folder / eraser, "--probes", "linear"]
+    return [folder / "x.npy", folder / "y.csv", "--eraser", folder / eraser, "--probes", "linear", "--as", "raw"]
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +181,18 @@ def test_a_gate_is_undecided_between_its_bounds_and_says_what_would_decide(
 def test_copies_of_fitted_rows_are_left_out_and_pass_no_gate_if_they_are_many(tmp_path: Path) -> None:
     x, labels = planted(400, 20)
     splits = np.array(["train", "dev", "test", "test"])[np.arange(400) % 4]
-    args = ["evaluate", tmp_path / "x.npy", tmp_path / "y.csv", "--probes", "linear", "--max-accuracy", "1", "--json"]
+    args = [
+        "evaluate",
+        tmp_path / "x.npy",
+        tmp_path / "y.csv",
+        "--probes",
+        "linear",
+        "--as",
+        "raw",
+        "--max-accuracy",
+        "1",
+        "--json",
+    ]
     write_csv(tmp_path / "y.csv", ["y", "split"], [[label, split] for label, split in zip(labels, splits, strict=True)])
     train, test = np.flatnonzero(splits == "train"), np.flatnonzero(splits == "test")
     for n, code in ((20, 0), (21, 1)):
@@ -263,7 +274,19 @@ def test_an_eraser_of_rows_of_another_size_is_refused_and_not_attacked_for_ever(
     y = write_csv(tmp_path / "y.csv", ["y"], [[label] for label in labels])
     large, small = save_npy(tmp_path / "large.npy", x), save_npy(tmp_path / "small.npy", x * np.float32(1e-40))
     succeed("fit", large, y, "--keep-mean", "-o", tmp_path / "e.npz")
-    done = refuse(3, "evaluate", small, y, "--eraser", tmp_path / "e.npz", "--probes", "linear", says="of another size")
+    done = refuse(
+        3,
+        "evaluate",
+        small,
+        y,
+        "--eraser",
+        tmp_path / "e.npz",
+        "--probes",
+        "linear",
+        "--as",
+        "raw",
+        says="of another size",
+    )
     assert "as they lie apart" in done.err
 
 

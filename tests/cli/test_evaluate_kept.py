@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def given(folder: Path) -> list[object]:
-    return [folder / "x.txt", folder / "y.csv", "--attribute", "y", "--probes", "linear", "--json"]
+    return [folder / "x.txt", folder / "y.csv", "--attribute", "y", "--probes", "linear", "--as", "raw", "--json"]
 
 
 def cosine_rho(x: np.ndarray[Any, Any], gold: Path) -> float:
@@ -147,7 +147,7 @@ def test_against_a_file_with_other_rows_is_refused(folder: Path, tmp_path: Path)
 @pytest.mark.parametrize("change", ["x * 0.001", "x + 100", "x * 1000 - 3", "np.pad(x, ((0, 0), (0, 1)))"])
 def test_a_file_erased_elsewhere_may_be_in_any_units(folder: Path, tmp_path: Path, change: str) -> None:
     x = np.load(folder / "x.npy").astype(np.float64)
-    options = ["--probes", "linear", "--attribute", "y", "--task", "job", "--max-tpr-gap", "0.02"]
+    options = ["--probes", "linear", "--as", "raw", "--attribute", "y", "--task", "job", "--max-tpr-gap", "0.02"]
     found = []
     for name, other in (("same", x), ("changed", eval(change, {"x": x, "np": np}))):
         save_npy(tmp_path / f"{name}.npy", other)
@@ -160,7 +160,7 @@ def test_a_file_erased_elsewhere_may_be_in_any_units(folder: Path, tmp_path: Pat
         assert changed["task"]["tpr_gap"][stage] == same["task"]["tpr_gap"]["before"]
     assert changed["geometry"]["variance_removed"] is None
     assert changed["scatter"]["is_foreign"]
-    assert any("was erased with is not known" in note for note in changed["notes"])
+    assert any("was erased with are not known" in note for note in changed["notes"])
 
 
 def test_neighbours_are_not_looked_for_among_other_rows(folder: Path, tmp_path: Path) -> None:
@@ -181,7 +181,18 @@ def test_neighbours_are_not_looked_for_among_other_rows(folder: Path, tmp_path: 
 
 def test_a_task_that_cannot_be_measured_is_told(folder: Path, tmp_path: Path) -> None:
     write_csv(tmp_path / "y.csv", ["y", "job"], [[label, "same"] for label in planted(N, D)[1]])
-    args = ["evaluate", folder / "x.npy", tmp_path / "y.csv", "--attribute", "y", "--probes", "linear", "--json"]
+    args = [
+        "evaluate",
+        folder / "x.npy",
+        tmp_path / "y.csv",
+        "--attribute",
+        "y",
+        "--probes",
+        "linear",
+        "--as",
+        "raw",
+        "--json",
+    ]
     done = succeed(*args, "--task", "job", "--holdout", "0.5")
     assert done.json()["task"] is None
     assert any("the main task job was not measured" in note for note in done.json()["notes"])

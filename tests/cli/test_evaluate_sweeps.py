@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def given(folder: Path, eraser: str = "e.npz") -> list[object]:
     files = [folder / "x.npy", folder / "y.csv", "--eraser", folder / eraser]
-    return [*files, "--probes", "linear", "--task", "job", "--json"]
+    return [*files, "--probes", "linear", "--as", "raw", "--task", "job", "--json"]
 
 
 @pytest.mark.parametrize("sweep", ["k=0:9", "strength=0:1:0.5"])
@@ -75,7 +75,17 @@ def test_repeats_of_a_threshold_choose_as_many_directions_as_each_fit_asks_for(t
     whole = ["fit", tmp_path / "x.npy", tmp_path / "y.csv", "--holdout", "0.2", "--alpha", "1e6"]
     succeed(*whole, "-o", tmp_path / "e.npz")
     assert header_of(tmp_path / "e.npz")["k"] == 2
-    args = ["evaluate", tmp_path / "x.npy", tmp_path / "y.csv", "--eraser", tmp_path / "e.npz", "--probes", "linear"]
+    args = [
+        "evaluate",
+        tmp_path / "x.npy",
+        tmp_path / "y.csv",
+        "--eraser",
+        tmp_path / "e.npz",
+        "--probes",
+        "linear",
+        "--as",
+        "raw",
+    ]
     assert succeed(*args, "--repeats", "3", "--sample", "12", "--json").json()["repeats"]["n"] == 3
 
 
@@ -85,7 +95,17 @@ def test_the_random_control_of_a_sweep_removes_as_many_directions_as_far(tmp_pat
     words = (SAMPLE / "glove-sample.keys.txt").read_text("utf-8").split("\n")[200:320]
     gold = [f"{a}\t{b}\t{i % 17}" for i, (a, b) in enumerate(zip(words[::2], words[1::2], strict=True))]
     (tmp_path / "gold.tsv").write_text("\n".join(gold))
-    more = ["--eraser", tmp_path / "e.npz", "--similarity", tmp_path / "gold.tsv", "--probes", "linear", "--json"]
+    more = [
+        "--eraser",
+        tmp_path / "e.npz",
+        "--similarity",
+        tmp_path / "gold.tsv",
+        "--probes",
+        "linear",
+        "--as",
+        "raw",
+        "--json",
+    ]
     found = succeed(*sample, *more, "--sweep", "strength=0:1:0.5").json()
     first, half, last = (step["similarity"][0] for step in found["sweep"])
     whole = found["similarity"][0]
@@ -104,7 +124,9 @@ def test_a_kernel_eraser_is_swept_or_refused_in_one_line(folder: Path, tmp_path:
         assert {p["stage"] for p in same["probes"]} == {"before", "after"}
         refuse(2, "evaluate", *args, "--probes", "same-kernel", "--sweep", "k=0:2", "--quiet", says="--sweep")
     else:
-        found = succeed("evaluate", *args, "--probes", "linear", "--task", "job", "--sweep", "k=0:2").json()
+        found = succeed(
+            "evaluate", *args, "--probes", "linear", "--as", "raw", "--task", "job", "--sweep", "k=0:2"
+        ).json()
         assert [step["value"] for step in found["sweep"]] == [0, 1, 2]
 
 
@@ -128,7 +150,7 @@ def crossed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def of_z(folder: Path) -> list[object]:
     files = [folder / "x.npy", folder / "y.csv", "--eraser", folder / "e.npz", "--attribute", "z"]
-    return ["evaluate", *files, "--probes", "linear", "--json"]
+    return ["evaluate", *files, "--probes", "linear", "--as", "raw", "--json"]
 
 
 def test_fits_are_repeated_for_what_the_eraser_guards_and_not_for_what_is_attacked(crossed: Path) -> None:
@@ -144,20 +166,20 @@ def test_a_sweep_of_k_is_of_what_the_eraser_guards(tmp_path: Path, crossed: Path
     both = ["--attribute", "y", "--attribute", "z", "-k", "1", "-o", tmp_path / "e.npz"]
     succeed("fit", crossed / "x.npy", crossed / "y.csv", *both)
     files = ["evaluate", crossed / "x.npy", crossed / "y.csv", "--eraser", tmp_path / "e.npz", "--attribute", "z"]
-    found = succeed(*files, "--probes", "linear", "--json", "--sweep", "k=1:9").json()
+    found = succeed(*files, "--probes", "linear", "--as", "raw", "--json", "--sweep", "k=1:9").json()
     assert [step["value"] for step in found["sweep"]] == [1, 2]  # the rank of both
     whole = {p["adversary"]: p["accuracy"] for p in found["probes"] if p["stage"] == "after"}
     assert {p["adversary"]: p["accuracy"] for p in found["sweep"][0]["probes"]} == whole
     assert "--sweep k: the rank is 2, so the sweep ends there" in found["notes"]
     refuse(3, *files, "--sweep", "k=3:5", says="the rank is 2, so there is nothing to measure")
-    (step,) = succeed(*files, "--probes", "linear", "--json", "--sweep", "k=2:2").json()["sweep"]
+    (step,) = succeed(*files, "--probes", "linear", "--as", "raw", "--json", "--sweep", "k=2:2").json()["sweep"]
     assert step["value"] == 2
 
 
 def test_the_widest_gap_of_all_guarded_attributes_is_judged(crossed: Path) -> None:
     for attributes in (["y", "z"], ["z", "y"]):
         asked = [word for name in attributes for word in ("--attribute", name)]
-        task = ["--task", "job", "--probes", "linear", "--max-tpr-gap", "0.3", "--json"]
+        task = ["--task", "job", "--probes", "linear", "--as", "raw", "--max-tpr-gap", "0.3", "--json"]
         done = run("evaluate", crossed / "x.npy", crossed / "y.csv", *asked, *task)
         (gate,) = done.json()["gates"]
         first, other = done.json()["task"], done.json()["task"]["others"][0]
@@ -169,7 +191,7 @@ def test_the_widest_gap_of_all_guarded_attributes_is_judged(crossed: Path) -> No
 
 def test_a_number_among_the_attributes_is_told_shortly(crossed: Path) -> None:
     args = ["evaluate", crossed / "x.npy", crossed / "y.csv", "--attribute", "y", "--numeric", "age"]
-    done = run(*args, "--probes", "linear", "--max-accuracy", "1", "--json")
+    done = run(*args, "--probes", "linear", "--as", "raw", "--max-accuracy", "1", "--json")
     assert done.code == 1
     assert done.json()["gates"][0]["reason"].startswith("no attacker reads age, which is numeric")
 
@@ -180,7 +202,16 @@ def test_what_the_eraser_guards_must_be_labelled_as_it_was(tmp_path: Path, cross
     (tmp_path / "y.csv").write_text("\n".join(turned) + "\n")
     files = ["evaluate", crossed / "x.npy", tmp_path / "y.csv", "--eraser", crossed / "e.npz", "--attribute", "z"]
     for extra in (["--repeats", "2", "--sample", "50"], ["--sweep", "k=0:1"]):
-        refuse(3, *files, "--probes", "linear", *extra, says="column 'y' has other labels on the fitted rows")
+        refuse(
+            3,
+            *files,
+            "--probes",
+            "linear",
+            "--as",
+            "raw",
+            *extra,
+            says="column 'y' has other labels on the fitted rows",
+        )
 
 
 def test_without_its_split_an_eraser_does_not_know_what_is_fresh(crossed: Path) -> None:
@@ -218,5 +249,16 @@ def test_a_warning_is_said_once_however_often_a_file_is_read(tmp_path: Path, cro
     (tmp_path / "y.csv").write_text("\n".join(lines) + "\n")
     files = [crossed / "x.npy", tmp_path / "y.csv"]
     succeed("fit", *files, "--attribute", "y", "--attribute", "z", "-k", "1", "-o", tmp_path / "e.npz")
-    asked = ["--eraser", tmp_path / "e.npz", "--attribute", "y", "--probes", "linear", "--sweep", "k=0:1"]
+    asked = [
+        "--eraser",
+        tmp_path / "e.npz",
+        "--attribute",
+        "y",
+        "--probes",
+        "linear",
+        "--as",
+        "raw",
+        "--sweep",
+        "k=0:1",
+    ]
     assert succeed("evaluate", *files, *asked).err.count("spaces around labels in column 'y'") == 1

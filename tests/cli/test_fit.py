@@ -100,7 +100,7 @@ def test_keep_mean_gives_removed_directions_their_mean(folder: Path, tmp_path: P
 @pytest.mark.parametrize("command", ["fit", "kfit"])
 def test_a_mean_that_was_not_taken_off_cannot_be_kept(folder: Path, tmp_path: Path, command: str) -> None:
     files = (folder / "x.npy", folder / "rows.csv", "-o", tmp_path / "e.npz")
-    refuse(2, command, *files, "--keep-mean", "--no-center", says="--keep-mean keeps what centring takes off")
+    refuse(2, command, *files, "--keep-mean", "--no-center", says="--keep-mean keeps the mean that centring subtracts")
     assert not (tmp_path / "e.npz").exists()
 
 
@@ -168,7 +168,7 @@ def test_a_class_with_a_single_row_is_a_warning(folder: Path, tmp_path: Path) ->
     assert_fitted(tmp_path / "e.npz", rows_of(folder), one_hot(labels), 3)
 
 
-def standardised(values: Any) -> Any:
+def standardized(values: Any) -> Any:
     numbers = np.array(values, dtype=float)[:, None]
     return (numbers - numbers.mean()) / numbers.std()
 
@@ -177,7 +177,7 @@ def test_several_attributes_stand_side_by_side(folder: Path, tmp_path: Path) -> 
     columns = ["--attribute", "second", "--attribute", "group", "--numeric", "age", "--key", "name"]
     succeed("fit", folder / "x.txt", folder / "wide.csv", "-o", tmp_path / "e.npz", *columns)
     blocks = [one_hot(wide(folder, "second")), one_hot(wide(folder, "group"))]
-    z = np.hstack([*blocks, standardised(wide(folder, "age"))])
+    z = np.hstack([*blocks, standardized(wide(folder, "age"))])
     assert_fitted(tmp_path / "e.npz", rows_of(folder), z, 4)
     names = [(a["name"], a["classes"] is None) for a in header_of(tmp_path / "e.npz")["attributes"]]
     assert names == [("second", False), ("group", False), ("age", True)]
@@ -187,7 +187,7 @@ def test_a_numeric_column_is_one_direction(folder: Path, tmp_path: Path) -> None
     options = ["--numeric", "age", "--by-row", "--json"]
     told = succeed("fit", folder / "x.npy", folder / "wide.csv", "-o", tmp_path / "e.npz", *options).json()
     assert told["k"] == 1
-    assert_fitted(tmp_path / "e.npz", rows_of(folder), standardised(wide(folder, "age")), 1)
+    assert_fitted(tmp_path / "e.npz", rows_of(folder), standardized(wide(folder, "age")), 1)
 
 
 def test_the_unit_of_a_numeric_column_does_not_hide_a_class(folder: Path, tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_the_unit_of_a_numeric_column_does_not_hide_a_class(folder: Path, tmp_pa
         write_csv(tmp_path / "y.csv", ["g", "t"], rows)
         target = tmp_path / f"{unit}.npz"
         succeed("fit", folder / "x.npy", tmp_path / "y.csv", "-o", target, "--attribute", "g", "--numeric", "t")
-        z = np.hstack([one_hot(groups), standardised(ages)])
+        z = np.hstack([one_hot(groups), standardized(ages)])
         assert_fitted(target, rows_of(folder), z, len(set(groups)))
 
 

@@ -158,7 +158,7 @@ def test_attackers_read_the_shells_by_the_kernel_and_not_on_the_fitted_rows_afte
 ) -> None:
     files = (folder / "x.npy", folder / "labels.csv")
     kfit(folder, tmp_path / "e.npz", "--landmarks", route, labels="labels.csv")
-    probes = ("--probes", "linear,same-kernel")
+    probes = ("--probes", "linear,same-kernel", "--as", "raw")
     report = succeed("evaluate", *files, "--eraser", tmp_path / "e.npz", "--json", "--quiet", *probes).json()
     plain = [p for p in report["probes"] if not p["probe"].endswith("-weighted")]
     read = {(p["probe"], p["adversary"], p["stage"]): p["accuracy"] for p in plain}
@@ -175,7 +175,7 @@ def test_attackers_read_the_shells_by_the_kernel_and_not_on_the_fitted_rows_afte
     assert succeed(*gate, *probes, "--max-accuracy", "same-kernel=0.7").json()["verdict"] == "pass"
     failed = run(*gate, "--probes", "linear", "--max-accuracy", "same-kernel=0.7")
     assert failed.code == 1
-    assert "same-kernel probe was not asked for" in failed.json()["gates"][0]["reason"]
+    assert "same-kernel probe was not requested" in failed.json()["gates"][0]["reason"]
 
 
 def test_deviation_is_the_mean_change_in_standard_deviations_of_the_kernel(folder: Path, tmp_path: Path) -> None:
@@ -221,7 +221,13 @@ def test_what_does_not_go_together_is_refused_and_nothing_is_written(folder: Pat
     refuse(2, *files, "--gamma", "0", says="positive")
     refuse(2, *files, "--landmarks", "1", says="at least 2, or all")
     refuse(2, *files, "--landmarks", "many", says="a number of rows, or all")
-    refuse(2, *files, "--method", "leave", says="--method leave: expected one of sal, leace, ksal, transport")
+    refuse(
+        2,
+        *files,
+        "--method",
+        "leave",
+        says="--method leave: expected one of sal, leace, splince, inlp, ksal, transport",
+    )
     refuse(3, *files, "-k", 2, says="rank 1")
     refuse(2, "evaluate", folder / "x.npy", folder / "labels.csv", "--probes", "same-kernel", says="has a kernel")
     save_npy(tmp_path / "wide.npy", np.ones((3, D + 1), np.float32))

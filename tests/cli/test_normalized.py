@@ -38,7 +38,7 @@ def read_by_linear(
     save_npy(folder / "n.npy", normalized(np.load(folder / "o.npy")))
 
     def found(name: str) -> dict[str, float]:
-        how = ("--attribute", attribute, "--against", folder / name, "--probes", "linear", "--json")
+        how = ("--attribute", attribute, "--against", folder / name, "--probes", "linear", "--as", "raw", "--json")
         probes: list[dict[str, Any]] = succeed("evaluate", *files, *keys, *how).json()["probes"]
         return {p["adversary"]: p["accuracy"] for p in probes if p["stage"] == "after"}
 
@@ -105,5 +105,5 @@ def test_rows_that_are_erased_in_place_are_looked_at_before(folder: Path) -> Non
 @pytest.mark.parametrize(("strength", "is_told"), [("0.5", True), ("0", True), ("1", False)])
 def test_a_strength_below_one_is_said_to_erase_nothing(folder: Path, strength: str, is_told: bool) -> None:
     done = succeed("apply", folder / "e.npz", folder / "any.npy", "--strength", strength, "-o", folder / "o.npy")
-    line = f"--strength {strength} can be undone, and linear attackers read all that they read before"
+    line = f"--strength {strength} can be inverted, and linear attackers are as accurate as before erasure"
     assert done.err.count(line) == is_told

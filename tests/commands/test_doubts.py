@@ -73,18 +73,18 @@ def test_gamma_scale_is_recorded_as_a_number_and_says_nothing(files: Files, land
 
 
 @pytest.mark.parametrize("landmarks", [2048, "all"])
-def test_no_gate_passes_where_test_rows_are_strangers_to_the_kernel(files: Files, landmarks: int | str) -> None:
+def test_no_gate_passes_where_test_rows_are_dissimilar_to_the_fitted_rows(files: Files, landmarks: int | str) -> None:
     kfit(files, gamma=100.0, landmarks=landmarks)
     limits = {"max_gain": (Limit(1.0),), "max_accuracy": (Limit(1.0),)}
     asked = replace(LINEAR, **limits)
     report = evaluate(files.embeddings, files.labels, files.path("k.npz"), asked)
     assert [gate.passed for gate in report.gates] == [False, False]
-    assert all("strangers" in gate.reason for gate in report.gates)
-    assert sum("strangers" in note for note in report.notes) == 1
+    assert all("are dissimilar" in gate.reason for gate in report.gates)
+    assert sum("are dissimilar" in note for note in report.notes) == 1
     kfit(files, gamma="scale", landmarks=landmarks)
     report = evaluate(files.embeddings, files.labels, files.path("k.npz"), asked)
     assert all(gate.passed for gate in report.gates)
-    assert not any("strangers" in note for note in report.notes)
+    assert not any("are dissimilar" in note for note in report.notes)
 
 
 @pytest.mark.parametrize(("n_classes", "is_told"), [(3, False), (4, True)])

@@ -94,6 +94,7 @@ def test_an_attacker_that_is_registered_here_goes_through_the_whole_command(
     register("nearest-mean", NearestMean())
     options = EvaluateOptions(
         probes=("nearest-mean",),
+        forms=("raw",),
         sweep=Sweep.parse("k=0:2"),
         repeats=2,
         sample=30,
@@ -141,7 +142,7 @@ def test_unless_attackers_are_named_all_that_can_read_the_rows_take_part(
     files: Files, eraser: str, register: Any
 ) -> None:
     register("nearest-mean", NearestMean())
-    found = evaluate(files.embeddings, files.labels, eraser, EvaluateOptions(adversaries=("fresh",)))
+    found = evaluate(files.embeddings, files.labels, eraser, EvaluateOptions(adversaries=("fresh",), forms=("raw",)))
     assert [p.probe for p in found.probes[::2]] == ["linear", "poly", "rbf", "quadratic", "nearest-mean"]
 
 
@@ -150,7 +151,7 @@ def test_inner_products_of_a_linear_kernel_say_what_the_rows_say(files: Files, r
     register("by-rows", NearestMean())
     register("by-kernel", NearestMean("kernel"))
     fit(files.embeddings, files.labels, files.path("k.npz"), LINEAR_KERNEL)
-    options = EvaluateOptions(probes=("by-rows", "by-kernel"))
+    options = EvaluateOptions(probes=("by-rows", "by-kernel"), forms=("raw",))
     found = evaluate(files.embeddings, files.labels, files.path("k.npz"), options)
     accuracy = {(p.probe, p.adversary, p.stage): p.accuracy for p in found.probes}
     assert len(accuracy) == 8
@@ -160,7 +161,7 @@ def test_inner_products_of_a_linear_kernel_say_what_the_rows_say(files: Files, r
     assert accuracy["by-rows", "fresh", "before"] == share_right(files, files.x.astype(float), "dev")
     with pytest.raises(UsageError, match="`probes=by-kernel`: only an eraser that `salcli kfit` wrote has a kernel"):
         evaluate(files.embeddings, files.labels, None, EvaluateOptions(probes=("by-kernel",)))
-    with pytest.raises(UsageError, match="ask for another probe than by-kernel alone"):
+    with pytest.raises(UsageError, match="request another probe than by-kernel alone"):
         sweep = EvaluateOptions(probes=("by-kernel",), sweep=Sweep.parse("k=0:1"))
         evaluate(files.embeddings, files.labels, files.path("k.npz"), sweep)
 
@@ -180,7 +181,7 @@ def test_attackers_that_memory_cannot_hold_are_refused_before_any_is_trained(
 @pytest.mark.skipif(N_THREADS < 2 or available_bytes() is None, reason="one attacker at a time")
 def test_attackers_that_are_trained_side_by_side_need_room_together(files: Files, eraser: str, register: Any) -> None:
     register("large", NearestMean(n_bytes=int(0.6 * (available_bytes() or 0))))
-    alone = EvaluateOptions(probes=("large",), adversaries=("fresh",))
+    alone = EvaluateOptions(probes=("large",), adversaries=("fresh",), forms=("raw",))
     assert len(evaluate(files.embeddings, files.labels, eraser, alone).probes) == 2
     with pytest.raises(NotEnoughMemory, match="training the attackers"):
         evaluate(files.embeddings, files.labels, eraser, EvaluateOptions(probes=("large",)))

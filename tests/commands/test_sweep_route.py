@@ -20,7 +20,7 @@ def accuracies(record: dict, stage: str = "after") -> dict[tuple[str, str], floa
 
 
 def run(files: Files, eraser: str, **options: object) -> dict:
-    asked = EvaluateOptions(probes=("linear",), **options)  # type: ignore[arg-type]
+    asked = EvaluateOptions(probes=("linear",), forms=("raw",), **options)  # type: ignore[arg-type]
     found: dict = to_json(evaluate(files.embeddings, files.labels, files.path(eraser), asked))
     return found
 

@@ -95,7 +95,7 @@ def test_what_was_tried_is_recorded_and_shown(folder: Path) -> None:
     assert worst[header["shrinkage"], header["towards"]] == min(worst.values())
     assert header["n_held_out"] == N // 2 // 3
     assert inspect(str(folder / "e.npz"), InspectOptions())["transport"] == header
-    with pytest.raises(UsageError, match="is a map for each class: no d×d matrix"):
+    with pytest.raises(UsageError, match="has a map for each class, so it has no d×d matrix"):
         inspect(str(folder / "e.npz"), InspectOptions(projection=str(folder / "p.npy")))
 
 

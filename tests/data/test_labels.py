@@ -65,7 +65,7 @@ def test_a_number_that_never_changes_is_refused() -> None:
 @pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
 def test_numbers_of_any_size_are_measured_in_standard_deviations(scale: float, is_centred: bool) -> None:
     plain = np.array([1.0, np.nan, 2.0, 5.0, -3.0])
-    found = Attribute("a", plain * scale, None).standardised(is_centred=is_centred).values
+    found = Attribute("a", plain * scale, None).standardized(is_centred=is_centred).values
     expected = (plain - (np.nanmean(plain) if is_centred else 0)) / np.nanstd(plain)
     np.testing.assert_allclose(found, expected, rtol=1e-14)
 

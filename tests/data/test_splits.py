@@ -1,4 +1,5 @@
 import hashlib
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from salcli.data.labels import Attribute, GuardedLabels
-from salcli.data.splits import FRESH, SplitRule, seeded_shares, stratified_parts, stratified_sample
+from salcli.data.splits import FRESH, SplitRule, seeded_shares, shared_by, stratified_parts, stratified_sample
 from salcli.errors import LabelError, SalcliWarning, UsageError
 
 
@@ -119,3 +120,35 @@ def test_a_part_of_almost_the_name_is_hinted_at() -> None:
     parts = replace(labels(every % 2), splits=("Train", "test", "test", "Train"), split_column="split")
     with pytest.raises(LabelError, match=r"no labelled row is marked 'train' .*did you mean Train\?"):
         SplitRule("train").fitted(parts, every)
+
+
+RULES = st.one_of(
+    st.builds(SplitRule, fit_split=st.just("train"), sample=st.none() | st.integers(2, 9), seed=st.integers(0, 3)),
+    st.builds(SplitRule, holdout=st.sampled_from([0.0, 0.3, 0.8]), seed=st.integers(0, 3)),
+)
+
+
+@given(st.lists(RULES, min_size=1, max_size=3), st.integers(0, 99))
+def test_what_fits_share_is_fitted_by_none_and_held_out_by_all(rules: list[SplitRule], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    parts = rng.choice(["train", "dev", "test"], 60).tolist()
+    of_all = labels(np.arange(60) % 3, splits=("train", "train", *parts[2:]))
+    try:
+        splits = [rule.divide(of_all, np.arange(60)) for rule in rules]
+    except LabelError:  # everything was held out
+        return
+    fitted = {int(i) for split in splits for i in split.fitted}
+    held_out = [{*split.trainers.get(FRESH, []), *split.test} if split.has_held_out else set[int]() for split in splits]
+    left = set.intersection(*held_out) - fitted
+    if len(left) < 5:  # one of the halves may be empty
+        with suppress(LabelError):
+            shared_by(splits, of_all, 0)
+        return
+    shared = shared_by(splits, of_all, 0)
+    fresh = set(shared.trainers.get(FRESH, np.zeros(0, int)).tolist())
+    assert set(shared.fitted.tolist()) == fitted == set(shared.trainers["in-sample"].tolist())
+    assert fresh | set(shared.test.tolist()) == left
+    assert not fresh & set(shared.test.tolist())
+    if all(rule == rules[0] for rule in rules):
+        assert_array_equal(shared.test, splits[0].test)
+        assert_array_equal(shared.trainers.get(FRESH, []), splits[0].trainers.get(FRESH, []))

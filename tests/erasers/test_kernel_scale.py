@@ -11,11 +11,11 @@ from salcli.erasers import kernel_scale
 from salcli.erasers.kernel_scale import (
     SAMPLE_ROWS,
     closeness,
+    dissimilarity_doubt,
     explained_by,
     fitting_gamma,
     sampled,
     scale_doubts,
-    stranger_doubt,
 )
 from salcli.erasers.ksal import KSALParameters, parse_gamma
 from salcli.errors import ParameterError, RangeError, RankError
@@ -97,12 +97,12 @@ def test_kernels_whose_squares_pass_float64_are_looked_at_without_a_word() -> No
     assert np.isfinite(closeness(Kernel("poly", degree=2), x, x)).all()
 
 
-def test_rows_far_from_all_landmarks_are_strangers() -> None:
+def test_rows_far_from_all_landmarks_are_dissimilar() -> None:
     x = rows(200, 4)
-    assert stranger_doubt(Kernel("rbf", fitting_gamma(x)), x[:100], x[100:]) == ""
-    assert stranger_doubt(Kernel("rbf", fitting_gamma(x)), x[:0], x[100:]) == ""
-    assert "100% of the test rows are strangers" in stranger_doubt(Kernel("rbf", 1e4), x[:100], x[100:])
-    assert stranger_doubt(Kernel("rbf", 1e4), x, x) == ""  # the rows of the fit know themselves
+    assert dissimilarity_doubt(Kernel("rbf", fitting_gamma(x)), x[:100], x[100:]) == ""
+    assert dissimilarity_doubt(Kernel("rbf", fitting_gamma(x)), x[:0], x[100:]) == ""
+    assert "100% of the test rows are dissimilar" in dissimilarity_doubt(Kernel("rbf", 1e4), x[:100], x[100:])
+    assert dissimilarity_doubt(Kernel("rbf", 1e4), x, x) == ""  # rows are similar to themselves
 
 
 def test_an_error_of_a_fit_ends_with_what_is_wrong_with_its_kernel() -> None:

@@ -208,7 +208,7 @@ def test_an_eraser_that_is_registered_here_is_written_read_and_swept(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["sal", "leace", "ksal", "transport"])
+@pytest.mark.parametrize("method", ["sal", "leace", "inlp", "ksal", "transport"])
 @pytest.mark.parametrize("suffix", ["npy", "npz", "txt"])
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # files that another process would have opened
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -244,7 +244,7 @@ def test_an_engine_drives_every_command_and_changes_no_byte(
 
 
 def test_the_methods_that_there_are_have_a_name_a_summary_and_parameters() -> None:
-    assert list(METHODS) == ["sal", "leace", "ksal", "transport"]
+    assert list(METHODS) == ["sal", "leace", "splince", "inlp", "ksal", "transport"]
     for name, method in METHODS.items():
         assert method.name == name
         assert method.summary

@@ -61,7 +61,7 @@ def stages(before: NDArray[Any], after: NDArray[Any] | None = None, **more: Any)
 
 def measured(at: Stages, given: GuardedLabels, *probes: str, progress: Any = None, **more: Any) -> Any:
     part = more.pop("part", split())
-    return attack(at, given, part, probes, EvaluateOptions(), progress or Silent(), **more)
+    return attack(at, given, part, probes, EvaluateOptions(forms=("raw",)), progress or Silent(), **more)
 
 
 @pytest.mark.slow
@@ -164,7 +164,7 @@ def test_where_classes_are_unequal_a_twin_whose_classes_weigh_the_same_reads_the
 
 def test_untuned_attackers_have_their_usual_settings() -> None:
     x, y = rows(1.0)
-    found, _ = attack(stages(x), labels(y), split(), ("rbf",), EvaluateOptions(quick=True), Silent())
+    found, _ = attack(stages(x), labels(y), split(), ("rbf",), EvaluateOptions(quick=True, forms=("raw",)), Silent())
     assert [r.hyperparameters for r in found] == [{"gamma": 1 / 3, "C": 1.0}] * 2
 
 

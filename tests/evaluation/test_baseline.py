@@ -60,3 +60,22 @@ def test_what_is_no_report_with_leaks_is_refused(tmp_path: Path, text: str) -> N
         Baseline.read(str(path))
     with pytest.raises(FormatError, match="No such file"):
         Baseline.read(str(tmp_path / "none.json"))
+
+
+def test_an_attacker_in_another_form_is_another_one(tmp_path: Path) -> None:
+    both = earlier(tmp_path, *pair(0.6, 0.6), result(0.6, form="unit"))
+    reason = leak_increase_gate(1, both, ASKED, pair(0.5, 0.5), "after", Judge()).reason
+    assert "fresh linear as unit attacker of g is not here" in reason
+    same = (*pair(0.5, 0.5), result(0.9, form="unit", n_test=10_000))
+    gate = leak_increase_gate(0.1, both, ASKED, same, "after", Judge())
+    assert gate.status == "failed"
+    assert "0.8 (fresh linear as unit), 0.2 in" in gate.reason
+
+
+def test_reports_of_earlier_versions_have_raw_rows_alone(tmp_path: Path) -> None:
+    path = tmp_path / "before.json"
+    report = to_json(Report(probes=pair(0.6, 0.6)))
+    for probe in report["probes"]:
+        del probe["as"]
+    path.write_text(json.dumps(report))
+    assert Baseline.read(str(path)).leaks["g"].attackers == {"fresh linear", "fresh rbf"}

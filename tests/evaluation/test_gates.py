@@ -11,7 +11,8 @@ from salcli.evaluation import gates
 from salcli.evaluation.attackers.scores import Areas
 from salcli.evaluation.gaps import GapTest, mean
 from salcli.evaluation.gates import Asked, Judge
-from salcli.evaluation.main_task import Accuracy, Gap, GroupRates, Task
+from salcli.evaluation.group_rates import Gap, GroupRates
+from salcli.evaluation.main_task import Accuracy, Task
 from salcli.evaluation.neighbors import Neighbors
 from salcli.evaluation.report import Gate, ProbeResult, to_json
 from tests.render.reports import similarity
@@ -96,7 +97,7 @@ def test_test_rows_of_one_class_pass_no_gate(make: Any) -> None:
 def test_answers_that_count_turned_round_are_told() -> None:
     gate = accuracy_gate(0.6, None, LINEAR, (result(0.1),), "after")
     assert (gate.value, gate.passed) == (0.9, False)
-    assert gate.reason == "linear, fresh: right in 0.1, so turned round in 0.9"
+    assert gate.reason == "linear, fresh: right in 0.1, flipped in 0.9"
     assert not accuracy_gate(0.6, None, LINEAR, (result(0.9),), "after").reason
 
 
@@ -322,3 +323,11 @@ def test_a_rare_class_that_is_read_shows_in_gain_and_leak() -> None:
 def test_a_gate_on_a_probe_judges_its_weighted_twin_too() -> None:
     twin = biased(0.8, 0.8, 0.9, probe="linear-weighted")
     assert gates.leak_gate(0.1, "linear", LINEAR, (biased(0.95, 0.5, 0.5), twin), "after", Judge()).status == "failed"
+
+
+def test_a_gate_misses_a_form_that_was_asked_for_and_not_measured() -> None:
+    asked = Asked((("g", "fresh", "linear"),), forms={"linear": ("raw", "binary")})
+    raw, binary = result(0.5, n_test=10_000), result(0.5, n_test=10_000, form="binary")
+    assert gates.accuracy_gate(0.6, None, asked, (raw, binary), "after", Judge()).status == "passed"
+    gate = gates.accuracy_gate(0.6, None, asked, (raw,), "after", Judge())
+    assert (gate.status, gate.reason) == ("failed", "no result for g: fresh linear as binary")

@@ -116,13 +116,13 @@ def test_a_measure_without_a_record_is_null_and_its_note_is_told(folder: Path, m
 
 def test_measures_that_need_no_labels_run_without_them() -> None:
     rows = BeforeAfter(None, Erasure(), EvaluateOptions())  # type: ignore[arg-type]
-    assert run_measures(rows, needs_labels=False) == {"similarity": (), "neighbors": None}
+    assert run_measures(rows, needs_labels=False) == {"similarity": (), "bias": (), "neighbors": None}
     with pytest.raises(AssertionError, match="needs labels"):
         run_measures(rows, needs_labels=True)
 
 
 def test_records_come_in_the_order_of_the_measures() -> None:
-    assert list(MEASURES) == ["similarity", "task", "neighbors", "geometry", "deviation", "scatter"]
+    assert list(MEASURES) == ["similarity", "bias", "task", "neighbors", "kept", "geometry", "deviation", "scatter"]
     report = Report(measures={"scatter": 1, "task": 2, "similarity": None})
     assert [(measure.name, record) for measure, record in recorded(report)] == [("task", 2), ("scatter", 1)]
 

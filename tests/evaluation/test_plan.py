@@ -76,7 +76,7 @@ def test_an_erasers_rule_holds_and_its_rows_and_labels_are_checked(tmp_path: Pat
     artifact = fit(str(x), str(table), str(tmp_path / "e.npz"), FitOptions(labels=LabelOptions(attributes=("g",))))
     found = split_rows(labels(PARTS), np.arange(N), artifact, EvaluateOptions(seed=9))
     assert {PARTS[i] for i in found.fitted} == {"train"}
-    with pytest.raises(UsageError, match="which knows its own rows"):
+    with pytest.raises(UsageError, match="which records its rows"):
         split_rows(labels(PARTS), np.arange(N), artifact, EvaluateOptions(holdout=0.2))
     with pytest.raises(UsageError, match="`no_split`"):
         split_rows(labels(), np.arange(N), artifact, EvaluateOptions())

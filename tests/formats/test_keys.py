@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salcli.errors import FormatError, SalcliWarning
-from salcli.formats import key_file
 from salcli.formats.key_file import read_key_file
 from salcli.formats.keys import KeyCensus, decoded, encoded, is_utf8
 from salcli.formats.registry import open_source
@@ -87,11 +86,10 @@ def npy_of(values: Any) -> bytes:
 )
 @pytest.mark.parametrize("piece", [1, 1 << 20])
 def test_a_key_file_has_one_key_a_line_or_is_an_array_of_strings(
-    tmp_path: Path, content: bytes, keys: tuple[str, ...], piece: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, content: bytes, keys: tuple[str, ...], piece: int
 ) -> None:
-    monkeypatch.setattr(key_file, "PIECE", piece)
     (tmp_path / "keys.txt").write_bytes(content)
-    assert read_key_file(str(tmp_path / "keys.txt")) == keys
+    assert read_key_file(str(tmp_path / "keys.txt"), piece_bytes=piece) == keys
 
 
 def test_an_empty_line_in_a_key_file_is_named(tmp_path: Path) -> None:

@@ -1,11 +1,8 @@
-from unittest import mock
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from salcli.errors import FormatError
-from salcli.formats import label_columns
 from salcli.formats.csv_records import ArrowColumn, csv_batches
 from salcli.formats.label_columns import ClassColumn, Lines
 
@@ -96,5 +93,4 @@ def test_codes_are_changed_by_a_table_where_they_are(parts: list[list[str]], dat
     n = len(column.cells)
     orders = st.permutations(range(n)) | st.just(list(range(n))) | st.just([-1] * n)
     table = data.draw(orders)
-    with mock.patch.object(label_columns, "AT_ONCE", 7):
-        assert column.recoded(table).tolist() == [table[code] for code in plain]
+    assert column.recoded(table, at_once=7).tolist() == [table[code] for code in plain]

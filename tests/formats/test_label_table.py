@@ -5,12 +5,13 @@ import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from salcli.data.labels import GuardedLabels
-from salcli.errors import FormatError, LabelError, SalcliWarning, UsageError
+from salcli.errors import FormatError, LabelError, ParameterError, SalcliWarning, UsageError
 from salcli.formats.label_table import read_labels, write_labels
 from salcli.options import LabelOptions
 
@@ -126,7 +127,7 @@ def test_columns_that_cannot_be_chosen_are_listed(text: str, options: dict[str, 
         ('word,label\n"a\nb",F\nc\n', "line 4: 1 fields"),
         ("word,label\na,F\n\nb,M\n", "line 3: an empty line"),
         ("word,label\n,F\n", "line 2: an empty key"),
-        ("word,word\na,F\n", "column 'word' stands twice"),
+        ("word,word\na,F\n", "column 'word' occurs twice"),
         ("word,\na,F\n", "a column has no name"),
         ('word,label\n"a"b,F\n', "line 2: broken CSV"),
         ('word,label\n"a,F\n', "broken CSV"),
@@ -152,7 +153,7 @@ def test_one_key_with_two_labels_is_refused_with_both_lines() -> None:
 
 
 def test_one_key_with_the_same_label_twice_counts_once() -> None:
-    with pytest.warns(SalcliWarning, match="1 keys stand twice"):
+    with pytest.warns(SalcliWarning, match="1 keys occur twice"):
         labels = read("word,label\na,F\nb,M\na,F\n")
     assert labels.keys == ("a", "b")
     assert classes_of(labels) == ["F", "M"]
@@ -369,7 +370,7 @@ def test_a_column_without_a_name_joins_as_rows_or_keys() -> None:
     assert labels.index.tolist() == [7, 9, 3]
     labels = read(",g\n7,F\nhe,M\n", key="")
     assert (labels.keys, labels.key_column, labels.index) == (("7", "he"), "", None)
-    with pytest.warns(SalcliWarning, match=r"1 keys stand twice .*\('7' on lines 2 and 3\)"):
+    with pytest.warns(SalcliWarning, match=r"1 keys occur twice .*\('7' on lines 2 and 3\)"):
         assert read(",g\n7,F\n7.0,F\n8,M\n", key="").index.tolist() == [7, 8]  # type: ignore[union-attr]
 
 
@@ -412,5 +413,36 @@ def test_classes_that_look_alike_or_like_missing_ones_are_named(cells: list[str]
 
 
 def test_keys_that_stand_twice_are_named() -> None:
-    with pytest.warns(SalcliWarning, match=r"2 keys stand twice .*\('a' on lines 2 and 4 among them\)"):
+    with pytest.warns(SalcliWarning, match=r"2 keys occur twice .*\('a' on lines 2 and 4 among them\)"):
         read("word,g\na,F\nb,M\na,F\nb,M\n")
+
+
+def test_groups_are_read_along_and_never_guarded(tmp_path: Path) -> None:
+    path = tmp_path / "l.csv"
+    path.write_text("word,y,author\na,x, ann \nb,z,\nc,x,ann\nd,z,Bob\n", "utf-8")
+    found = read_labels(str(path), LabelOptions(groups="author"))
+    assert [attribute.name for attribute in found.attributes] == ["y"]
+    assert found.groups is not None
+    assert (found.groups.name, found.groups.classes) == ("author", ("Bob", "ann"))
+    assert found.groups.values.tolist() == [1, -1, 1, 0]
+    part = found.restricted_to(np.array([1, 3])).groups
+    assert part is not None
+    assert part.values.tolist() == [-1, 0]
+    assert read_labels(str(path), LabelOptions(("y",))).groups is None
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "error", "says"),
+    [
+        ("word,y,author\na,x,ann\n", {"groups": "auhtor"}, LabelError, "no column 'auhtor' .*did you mean author"),
+        ("word,y,author\na,x,\nb,z, \n", {"groups": "author"}, LabelError, "'author' .* is empty on all 2 rows"),
+        ("word,y,author\na,x,ann\n", {"groups": "word"}, ParameterError, "that column is the key or the split"),
+        ("word,y,author\na,x,ann\na,x,bob\n", {"groups": "author"}, LabelError, "'ann' on line 2 and 'bob' on line 3"),
+    ],
+)
+def test_a_column_that_holds_no_groups_is_refused(
+    tmp_path: Path, text: str, options: dict[str, str], error: type[Exception], says: str
+) -> None:
+    (tmp_path / "l.csv").write_text(text, "utf-8")
+    with pytest.raises(error, match=says):
+        read_labels(str(tmp_path / "l.csv"), LabelOptions(**options))  # type: ignore[arg-type]

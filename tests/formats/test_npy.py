@@ -151,6 +151,12 @@ def test_a_compressed_file_longer_than_its_header_says_is_refused() -> None:
         "{'descr': '<f4', 'fortran_order': False, 'shape': (2.0, 3)}",
         "{'descr': '<q9', 'fortran_order': False, 'shape': (2, 3)}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999999, 3)}",
+        "{'descr': 'f4,f4', 'fortran_order': False, 'shape': (2, 3)}",
+        "{'descr': ('<f4', (3,)), 'fortran_order': False, 'shape': (2, 3)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (True, 3)}",
+        "{'descr': 3, 'fortran_order': False, 'shape': (2, 3)}",
+        "{'descr': ((), '<f4'), 'fortran_order': False, 'shape': (2, 3)}",
+        "-" * 3000 + "1",
         "__import__('os')",
         "{" * 3000,
         "\x00",
@@ -159,7 +165,10 @@ def test_a_compressed_file_longer_than_its_header_says_is_refused() -> None:
 def test_a_damaged_header_is_refused(header: str) -> None:
     text = header.ljust(117).encode() + b"\n"
     data = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(24)
-    with file_of(data, "v.npy") as path, pytest.raises(FormatError, match=str(path)):
+    with (
+        file_of(data, "v.npy") as path,
+        pytest.raises(FormatError, match=f"{path}: (damaged npy header|a structured dtype|dtype)"),
+    ):
         read_whole(path)
 
 

@@ -4,7 +4,6 @@ import gzip
 import io
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -65,9 +64,9 @@ def test_what_gensim_writes_is_read_bit_for_bit(
     keys, vectors = case
     held = KeyedVectors(vectors.shape[1])
     held.add_vectors(list(keys), vectors)
-    with file_of(b"", "vectors.bin") as path, mock.patch.object(word2vec_binary, "PIECE", piece):
+    with file_of(b"", "vectors.bin") as path:
         held.save_word2vec_format(str(path), binary=True, sort_attr=None)
-        found = read_whole(path, batch_rows=batch_rows, format="word2vec-bin")
+        found = read_whole(path, batch_rows=batch_rows, format="word2vec-bin", survey_bytes=piece)
     assert found.words == [key.encode() for key in held.index_to_key]
     assert found.vectors.tobytes() == held.vectors.tobytes()
 
@@ -102,10 +101,9 @@ def test_a_file_cut_anywhere_is_refused(cut: int, is_compressed: bool, piece: in
     data = content(WORDS, VECTORS)[:cut]
     with (
         file_of(gzip.compress(data) if is_compressed else data, "v.bin") as path,
-        mock.patch.object(word2vec_binary, "PIECE", piece),
         pytest.raises(FormatError, match=str(path)),
     ):
-        read_whole(path)
+        read_whole(path, survey_bytes=piece)
 
 
 @settings(max_examples=60)
@@ -215,7 +213,7 @@ def test_big_endian_float32_is_written_little_endian(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("packs", [False, True])
 def test_what_follows_the_last_record_is_seen_however_far_behind_it(packs: bool) -> None:
-    blank = b"\n" * (2 * word2vec_binary.PIECE)
+    blank = b"\n" * (2 * word2vec_binary.SURVEY_BYTES)
     for rest in (b"", b"\0", b"x 1"):
         data = content(WORDS, VECTORS) + blank + rest
         with file_of(gzip.compress(data, 1) if packs else data, "v.bin.gz" if packs else "v.bin") as path:

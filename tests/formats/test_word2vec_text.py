@@ -6,7 +6,6 @@ from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from numpy.typing import NDArray
 
 from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError, RangeError, SalcliWarning
-from salcli.formats import word2vec_text as text
 from salcli.formats.registry import create, open_source, output_format
 from salcli.formats.word2vec_text import TextWriter
 
@@ -160,8 +158,9 @@ def test_any_file_reads_as_the_plain_reader_reads_it_for_any_size_of_batch(
         "batch_rows": batch_rows,
         "allow_nonfinite": drops_nonfinite,
         "text_dtype": np.dtype(np.float64),
+        "survey_bytes": span_bytes,
     }
-    with file_of(data) as path, mock.patch.object(text, "SPAN_BYTES", span_bytes), unwarned():
+    with file_of(data) as path, unwarned():
         if expected is None:
             with pytest.raises(FormatError, match=str(path)):
                 read_whole(path, **options)
@@ -555,8 +554,8 @@ def test_a_line_of_more_than_16_mib_is_refused_naming_where_it_begins(data: byte
 
 def test_a_row_as_long_as_several_reads_is_read_whole() -> None:
     row = b"w " + b" ".join([b"0.125"] * 3000)
-    with file_of(row + b"\n" + row + b"\n") as path, mock.patch.object(text, "SPAN_BYTES", 100):
-        found = read_whole(path)
+    with file_of(row + b"\n" + row + b"\n") as path:
+        found = read_whole(path, survey_bytes=100)
     assert (found.n, found.d) == (2, 3000)
     assert (found.vectors == 0.125).all()
 
@@ -635,8 +634,8 @@ def test_a_forced_header_that_is_not_there_is_missed_with_its_line_quoted() -> N
 @pytest.mark.parametrize("span_bytes", [1, 7, 4 << 20])
 def test_blank_lines_at_the_end_are_no_rows(end: bytes, span_bytes: int) -> None:
     data = b"2 2\na 1 2\nb 3 4\n" + end
-    with mock.patch.object(text, "SPAN_BYTES", span_bytes), file_of(data) as path:
-        found = read_whole(path)
+    with file_of(data) as path:
+        found = read_whole(path, survey_bytes=span_bytes)
     assert found.keys == ("a", "b")
 
 

@@ -4,14 +4,19 @@ import dataclasses
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 from hypothesis import strategies as st
 
 from salcli.data.hashes import HASH_ALGORITHMS, FileHash
+from salcli.evaluation.bias import BiasChange, BiasFigure
 from salcli.evaluation.deviation import Deviation
-from salcli.evaluation.geometry import Change, Cluster, Geometry
-from salcli.evaluation.main_task import Accuracy, Cell, Gap, GroupRates, Rate, Task
+from salcli.evaluation.forms import Scale
+from salcli.evaluation.geometry import Change, ClassPair, Cluster, Geometry
+from salcli.evaluation.group_rates import Cell, FalseRate, Gap, GroupRates, Rate, Ratio
+from salcli.evaluation.kept import Kept, KeptRows, Vote
+from salcli.evaluation.main_task import Accuracy, Task
 from salcli.evaluation.neighbors import Neighbor, Neighbors, WordNeighbors
 from salcli.evaluation.report import (
     ErasedFile,
@@ -132,7 +137,10 @@ def tasks(draw: st.DrawFn) -> Task:
         gap = perhaps(st.builds(Gap, numbers(), perhaps(numbers()), perhaps(intervals())))
         excluded = tuple(Cell(name, group) for _, name, group in cells if (_, name, group) not in shown)
         tpr = tuple(Rate(*cell, draw(st.floats(0, 1)), draw(counts())) for cell in shown)
-        return GroupRates(draw(strings()), tuple(groups), tpr, draw(gap), draw(gap), excluded)
+        fpr = tuple(FalseRate(*cell, draw(st.floats(0, 1)), draw(counts())) for cell in shown[:3])
+        ratio = perhaps(st.builds(Ratio, numbers(), perhaps(numbers()), perhaps(intervals())))
+        more = draw(gap), draw(gap), draw(ratio), draw(ratio)
+        return GroupRates(draw(strings()), tuple(groups), tpr, draw(gap), draw(gap), excluded, fpr, *more)
 
     groups = st.lists(strings(), max_size=3, unique=True)
     first, *others = (rates(draw(groups)) for _ in range(draw(st.integers(1, 2))))
@@ -170,7 +178,10 @@ def measures() -> st.SearchStrategy[dict[str, Any]]:
     word = st.builds(WordNeighbors, strings(), near, near, perhaps(numbers()))
     cosines = perhaps(st.floats(-1, 1).map(lambda value: round(value, 12)))
     change = st.builds(Change, cosines, cosines)
-    cluster = st.builds(Cluster, strings(), perhaps(strings()), change, change)
+    rho = st.floats(-1, 1).map(lambda value: round(value, 12))
+    bounds = st.dictionaries(st.sampled_from(["before", "after"]), intervals(), max_size=2)
+    pair = st.builds(ClassPair, st.tuples(strings(), strings()), counts(), rho, rho, bounds)
+    cluster = st.builds(Cluster, strings(), perhaps(strings()), change, change, many(pair))
     return st.fixed_dictionaries(
         {
             "similarity": similarities(),
@@ -255,17 +266,22 @@ ERASER = EraserSummary(
 def full_report(n_steps: int = 31) -> Report:
     """A report with everything in it."""
     draw = random.Random(3)
+    probes = tuple(_probes(draw, 2.0))
     return Report(
         inputs={
             "embeddings": InputFile("data/bios-minilm.npy", FileHash("blake3", "9f86d081884c7d65" * 4), 39_642, 384),
             "labels": InputFile("data/bios.csv", FileHash("sha256", "2c26b46b68ffc68f" * 4), 39_642),
         },
         eraser=ERASER,
-        probes=tuple(_probes(draw, 2.0)),
+        probes=(*probes, *(_as_unit(of) for of in probes)),
+        bands=tuple(replace(of, band="band1") for of in _probes(random.Random(4), 1.0) if of.adversary == "fresh"),
+        int8=Scale(23_785, (0.0021, 0.0034, 0.0087)),
         measures={
             "similarity": _similarities(2.0),
             "task": _task(draw, 2.0),
+            "bias": _bias_tests(),
             "neighbors": Neighbors(tuple(_neighbours(word) for word in ("nurse", "engineer")), 0.912, 1000),
+            "kept": _kept(),
             "geometry": Geometry(_clusters(draw), 0.0213),
             "deviation": Deviation(0.0417, 2000),
             "scatter": _scatter(draw),
@@ -289,7 +305,7 @@ def full_report(n_steps: int = 31) -> Report:
 def poisoned(value: Any, text: str) -> Any:
     """Put `text` before every string that a file could have brought."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fixed = {"stage", "parameter", "probe", "adversary", "policy"} | (
+        fixed = {"stage", "parameter", "probe", "adversary", "policy", "form", "band"} | (
             {"name", "status"} if isinstance(value, Gate) else set()
         )
         changed = {
@@ -351,10 +367,48 @@ def _task(draw: random.Random, k: float) -> Task:
         for group, sign in (("female", 0.5), ("male", -0.5))
         if Cell(name, group) not in excluded
     )
+    false = tuple(FalseRate(rate.stage, rate.class_name, rate.group, rate.tpr / 40, 11_000) for rate in rates)
     rms = Gap(0.163, 0.163 * math.exp(-k / 2), (0.051, 0.074))
+    ratio = Ratio(0.71, 1 - 0.29 * math.exp(-k / 2), (0.82, 0.91), {"after": 0.97}, {"after": 0.001})
     accuracy = Accuracy(0.784, 0.784 * math.exp(-k / 400), 0.771)
-    by_gender = GroupRates("gender", ("female", "male"), rates, None, rms, excluded)
+    by_gender = GroupRates(
+        "gender", ("female", "male"), rates, None, rms, excluded, false, None, Gap(0.01, 0.004, None), ratio, ratio
+    )
     return Task("profession", PROFESSIONS, 0.301, 23_785, 11_893, accuracy, True, by_gender, ())
+
+
+def _as_unit(of: ProbeResult) -> ProbeResult:
+    less = {name: getattr(of, name) - 0.005 for name in ("accuracy", "balanced_accuracy")}
+    return replace(of, form="unit", **less)
+
+
+def _bias_tests() -> tuple[BiasChange, ...]:
+    sets = {"X": "math", "Y": "arts", "A": "male terms", "B": "female terms"}
+    missing = {"X": (), "Y": ("sculpture",), "A": (), "B": ()}
+    found = BiasChange(
+        "weat7",
+        "weat",
+        sets,
+        BiasFigure(1.02, 0.018),
+        BiasFigure(0.11, 0.42),
+        {},
+        dict.fromkeys(sets, 8),
+        missing,
+        12_870,
+        True,
+    )
+    why = dict.fromkeys(("before", "after"), "only 2 of 8 words of X (science) have vectors, 80% are needed")
+    return found, BiasChange("weat8", "weat", sets, None, None, why, dict.fromkeys(sets, 2), missing, 0, True)
+
+
+def _kept() -> Kept:
+    rows = (KeptRows("all", 39_642, 1000, 0.93, 0.004, 0.97), KeptRows("labelled", 30_000, 500, 0.90, 0.005, 0.96))
+    votes = tuple(
+        Vote(name, stage, 0.7, (0.68, 0.72), 0.66, (0.64, 0.68), 0.6, 27_749, 2000)
+        for name in ATTRIBUTES
+        for stage in ("before", "after")
+    )
+    return Kept((*rows, KeptRows("others", 9_642, 500, 0.95, 0.003, 0.99)), 30_000, votes)
 
 
 def _neighbours(word: str) -> WordNeighbors:
@@ -368,7 +422,16 @@ def _neighbours(word: str) -> WordNeighbors:
 
 def _clusters(draw: random.Random) -> tuple[Cluster, ...]:
     return tuple(
-        Cluster(attribute, task_class, Change(draw.uniform(0.8, 1), 0.97), Change(draw.uniform(0.8, 1), 0.97))
+        Cluster(
+            attribute,
+            task_class,
+            Change(draw.uniform(0.8, 1), 0.97),
+            Change(draw.uniform(0.8, 1), 0.97),
+            tuple(
+                ClassPair(classes, 900, rho := draw.uniform(0.8, 1), 0.97, {"before": (rho - 0.01, rho + 0.01)})
+                for classes in (("female", "female"), ("female", "male"), ("male", "male"))
+            ),
+        )
         for attribute in ATTRIBUTES
         for task_class in (None, "nurse", "surgeon")
     )

@@ -16,7 +16,9 @@ OURS = {"<!-- -->", "<span>", "</span>"}
 BLOCKS = """heading_open heading_close paragraph_open paragraph_close bullet_list_open bullet_list_close inline
     list_item_open list_item_close table_open table_close thead_open thead_close tbody_open tbody_close tr_open tr_close
     th_open th_close td_open td_close html_block"""
-SECTIONS = "Gates Attackers Similarity Task Neighbours Geometry Sweep Repeats Notes Inputs"
+SECTIONS = (
+    "Gates Attackers Similarity Bias tests Task Neighbours Labelled rows and others Geometry Sweep Repeats Notes Inputs"
+)
 HTML_BLOCK = re.compile(r"<details><summary>[^\n]*</summary>\n|</details>\n")
 
 

@@ -3,7 +3,8 @@ import dataclasses
 import pytest
 
 from salcli.data.hashes import FileHash
-from salcli.evaluation.main_task import Accuracy, Gap, GroupRates, Task
+from salcli.evaluation.group_rates import Gap, GroupRates
+from salcli.evaluation.main_task import Accuracy, Task
 from salcli.evaluation.report import ErasedFile, Gate, ProbeResult, Report
 from salcli.render.attackers import attackers_section
 from salcli.render.verdict import facts, findings, tone_of, verdict_sentence
@@ -85,7 +86,7 @@ def test_findings_name_the_best_attacker_of_each_attribute() -> None:
     assert first == (
         "gender, after erasure: the best attacker (rbf, fresh) reads it right in 66.4% of the test rows "
         "(before: 98.4%); guessing the most frequent class gives 54.0%. "
-        "The largest leak is 0.270 (before: 0.965), by rbf, fresh."
+        "The largest leak is 0.270 (before: 0.965), by rbf, fresh. Near the labelled rows, in band1, rbf reads 67.1%."
     )
     assert second.startswith("dialect, after erasure: ")
 
@@ -107,11 +108,11 @@ def test_the_best_attacker_is_the_one_that_reads_most_be_it_flipped() -> None:
     report = Report(probes=(high, low))
     (told,) = findings(report)
     assert told.startswith(
-        "a, after erasure: the best attacker (linear, fresh) reads it right, its answers turned round, in 98.0%"
+        "a, after erasure: the best attacker (linear, fresh) reads it right, with flipped predictions, in 98.0%"
     )
     fact = facts(report)[0]
     assert fact.after == "0.980"
-    assert "turned round 0.980" in str(attackers_section(report))
+    assert "flipped 0.980" in str(attackers_section(report))
 
 
 def test_the_gaps_of_every_guarded_attribute_are_facts() -> None:
@@ -131,7 +132,7 @@ def test_attackers_are_introduced_as_what_they_are() -> None:
     """Only of an eraser's own fit is it known which rows were seen, and so what a linear one cannot read."""
     for eraser, says in (
         (ERASER, "rows that the eraser was fitted on"),
-        (ErasedFile("out.npy", FileHash("blake3", ""), 3, 3), "is not known"),
+        (ErasedFile("out.npy", FileHash("blake3", ""), 3, 3), "are not known"),
         (None, "an eraser would be fitted on"),
     ):
         section = attackers_section(Report(probes=(result("g", "before", 0.7),), eraser=eraser))

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels, Index, smallest_code
-from salcli.data.splits import stratified_sample
 from salcli.erasers.base import Fit
+from salcli.erasers.linear_probes import held_out
 from salcli.erasers.sal import fit_sal
 from salcli.erasers.transport.choice import Trial, best_of, try_all
 from salcli.erasers.transport.eraser import TransportEraser
@@ -187,10 +187,22 @@ def _require_rows(rows: LabelledSource, attribute: Attribute) -> None:
 
 
 def _divided(rows: LabelledSource, seed: int) -> tuple[Index, Index]:
-    """Return the labels that are held out for the choice of shrinkage, and the others, ascending."""
-    everyone = np.arange(len(rows))
-    held = stratified_sample(rows.labels, everyone, min(MOST_HELD_OUT, int(HELD_OUT * len(rows))), seed)
-    return held, np.setdiff1d(everyone, held)
+    """Return the labels that are held out for the choice of shrinkage, and the others, ascending.
+
+    Raises
+    ------
+    LabelError : the groups of rows leave one of both without a class
+    """
+    everyone, attribute = np.arange(len(rows)), rows.labels.attributes[0]
+    held = held_out(rows.labels, everyone, min(HELD_OUT, MOST_HELD_OUT / len(rows)), seed)
+    rest = np.setdiff1d(everyone, held)
+    for part in (held, rest):
+        for code in np.setdiff1d(np.arange(len(attribute.classes or ())), attribute.codes(part))[:1]:
+            raise LabelError(
+                f"{rows.labels.path}: column {attribute.name!r}: class {(attribute.classes or ())[code]} is in too few "
+                "groups, expected some on either side of a third that is held out"
+            )
+    return held, rest
 
 
 def _only(rows: LabelledSource, index: Index) -> LabelledSource:

@@ -1,4 +1,4 @@
-"""Attackers: what tries to read a guarded attribute, each a file here and an entry of `ATTACKERS`.
+"""Attackers: classifiers that try to read a guarded attribute, each a file here and an entry of `ATTACKERS`.
 
 A new attacker is one object that is an `Attacker`, registered as `ATTACKERS[name] = attacker`.
 """
@@ -21,20 +21,26 @@ ATTACKERS: dict[str, Attacker] = {
     "boosting": Boosting(),
     "same-kernel": GramSVM(),
 }
-"""By the name in `--probes`. Unless some are named, the default ones that can read what there is take part."""
+"""By the name in `--probes`. By default, all with `is_default` that suit the eraser are trained."""
 WEIGHTED = "-weighted"
-"""End of the name of the twin of an attacker whose classes weigh the same."""
+"""Suffix of the name of an attacker's twin with balanced class weights."""
 
 
 def names_of(reads: Reads, *, every: bool = True) -> tuple[str, ...]:
-    """Return the names of the attackers that read vectors, or of those that read a kernel; all, or the default ones."""
+    """Return the names of the attackers that read vectors, or of those that read a kernel.
+
+    Parameters
+    ----------
+    reads : vectors or kernel
+    every : False: the default ones only
+    """
     return tuple(
         name for name, attacker in ATTACKERS.items() if attacker.reads == reads and (every or attacker.is_default)
     )
 
 
 def attacker_of(name: str) -> Attacker:
-    """Return the attacker, or the weighted twin of one, by its name in a report."""
+    """Return the attacker of the `name` in a report, for a name that ends in `WEIGHTED` the twin."""
     if name in ATTACKERS:
         return ATTACKERS[name]
     twin = ATTACKERS[base_name(name)].twin()
@@ -43,5 +49,5 @@ def attacker_of(name: str) -> Attacker:
 
 
 def base_name(name: str) -> str:
-    """Return the name in `--probes` of an attacker in a report."""
+    """Return the `name` of an attacker in a report as `--probes` has it, without `WEIGHTED`."""
     return name.removesuffix(WEIGHTED)

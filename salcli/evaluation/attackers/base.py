@@ -1,4 +1,4 @@
-"""`Attacker`: the seam through which a new kind of classifier comes, and what all of them share."""
+"""`Attacker`: the interface of a new kind of classifier, and what all of them share."""
 
 import itertools
 from abc import ABC, abstractmethod
@@ -15,16 +15,16 @@ Array = NDArray[np.float64]
 Settings = dict[str, float]
 Reads = Literal["vectors", "kernel"]
 TIE = 1e-4
-"""Of the margin: scores closer than this are equal; above what float32 rounding of erased rows leaves."""
+"""Scores whose difference is smaller are equal: float32 rounding of erased rows changes scores by less."""
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
-"""C of the machines; rows are scaled to a mean squared norm of d."""
+"""C of the support vector machines; rows are scaled to a mean squared norm of d."""
 
 
 @dataclass(frozen=True)
 class Scaling:
     """One shift and one global factor, taken from the rows before erasure and used after it too.
 
-    C then means the same before and after. Scaling features one by one would blow erased directions up again.
+    C then means the same before and after. Scaling each feature by itself would enlarge erased directions again.
     """
 
     mean: Array
@@ -32,7 +32,7 @@ class Scaling:
 
     @classmethod
     def of(cls, x: NDArray[Any]) -> "Scaling":
-        """Return the scaling that centres rows `[n, d]` and brings them to a mean squared norm of d.
+        """Return the scaling that centres rows `x` `[n, d]` and gives them a mean squared norm of d.
 
         Raises
         ------
@@ -50,7 +50,7 @@ class Scaling:
         return cls(mean, factor)
 
     def __call__(self, x: NDArray[Any]) -> Array:
-        """Return the shifted and scaled rows."""
+        """Return rows `x` `[m, d]` shifted and scaled."""
         return (x.astype(np.float64) - self.mean) * self.factor
 
 
@@ -85,7 +85,7 @@ class Classifier(Protocol):
         """
 
     def predict(self, x: Array) -> NDArray[Any]:
-        """Return the predicted classes `[m]`; a classifier that has learnt nothing predicts the training majority."""
+        """Return the predicted classes `[m]` of `x` (see `decision`); of equal scores, the most frequent class."""
 
 
 class Attacker(ABC):
@@ -94,11 +94,11 @@ class Attacker(ABC):
     reads: Reads = "vectors"
     """What rows are represented by: scaled vectors, or inner products of the eraser's own kernel."""
     is_default: bool = True
-    """Whether it takes part where no attackers are named."""
+    """Whether it is trained where `probes` is not set."""
     whitens: bool = True
-    """Whether whitened rows are tried too; of no use to what does not mind linear maps."""
+    """Whether whitened rows are tried too; useless for classifiers that are invariant to linear maps."""
     has_weighted: bool = False
-    """Whether `weighted` is a field: classes weigh the same, however many rows they have."""
+    """Whether there is a field `weighted`, for scikit-learn's `class_weight="balanced"`."""
 
     @abstractmethod
     def axes(self, d: int) -> dict[str, Axis]:
@@ -113,19 +113,25 @@ class Attacker(ABC):
         x : `[n, d]` scaled rows, or `[n, n]` inner products of the training rows, as `reads` says
         y : `[n]` classes, at least two
         settings : a value for each of `axes(d)`
-        seed : of every random choice
+        seed : of the random number generator
         """
 
     @abstractmethod
     def memory_bytes(self, n_train: int, n_test: int, d: int) -> int:
-        """Bound the bytes that training and prediction take beside the rows or inner products themselves."""
+        """Return a bound of the bytes that training and prediction take besides the rows or inner products.
+
+        Parameters
+        ----------
+        n_train, n_test : training and test rows
+        d : width of the rows
+        """
 
     def usual(self, d: int) -> Settings:
-        """Return the settings that are used where nothing can be tuned."""
+        """Return the settings for rows of width `d` that are used without tuning."""
         return {name: axis.usual for name, axis in self.axes(d).items()}
 
     def grid(self, d: int) -> list[Settings]:
-        """Return all settings that are tried at first."""
+        """Return all settings that are tried first on rows of width `d`: the product of `axes(d)`."""
         axes = self.axes(d)
         return [
             dict(zip(axes, values, strict=True)) for values in itertools.product(*(a.values for a in axes.values()))
@@ -134,12 +140,23 @@ class Attacker(ABC):
     def decisions(
         self, x: Array, y: NDArray[Any], new: Array, choices: Sequence[Settings], seed: int
     ) -> Iterator[Array]:
-        """Return the scores of other rows for each of some settings, in their order."""
+        """Yield the scores of new rows for each of several settings, in their order.
+
+        Parameters
+        ----------
+        x, y, seed : as `fit` takes them
+        new : `[m, d]` scaled rows, or `[m, n]` inner products with the training rows
+        choices : settings
+
+        Yields
+        ------
+        scores (see `Classifier.decision`)
+        """
         for settings in choices:
             yield self.fit(x, y, settings, seed).decision(new)
 
     def twin(self) -> "Self | None":
-        """Return the attacker whose classes weigh the same; None if it is one, or has none."""
+        """Return the attacker with balanced class weights; None if it has them already, or cannot have them."""
         if not self.has_weighted or getattr(self, "weighted", False):
             return None
         changed: Self = replace(self, weighted=True)  # type: ignore[type-var]
@@ -155,22 +172,30 @@ class Scored:
     """`[c]` positions of the classes, most frequent among the training rows first."""
     converged: bool = True
     tie: float = 0.0
-    """Scores that are closer than this are equal."""
+    """Scores whose difference is smaller are equal."""
 
     @classmethod
     def of(cls, classifier: Any, y: NDArray[Any], *, converged: bool = True, tie: float = 0.0) -> "Scored":
-        """Return the classifier that was trained on classes `y`."""
+        """Return a trained classifier with the order of its classes.
+
+        Parameters
+        ----------
+        classifier : of scikit-learn, with `decision_function` or `predict_proba`
+        y : `[n]` classes that it was trained on
+        converged : whether the solver met its tolerance
+        tie : scores whose difference is smaller are equal
+        """
         return cls(classifier, np.argsort(-np.unique(y, return_counts=True)[1], kind="stable"), converged, tie)
 
     def decision(self, x: Array) -> Array:
-        """Return scores (see `Classifier`)."""
+        """Return scores (see `Classifier.decision`)."""
         if hasattr(self.classifier, "decision_function"):
             return np.asarray(self.classifier.decision_function(x), np.float64)
         shares = np.asarray(self.classifier.predict_proba(x), np.float64)
         return shares[:, 1] - shares[:, 0] if shares.shape[1] == 2 else shares
 
     def predict(self, x: Array) -> NDArray[Any]:
-        """Return the class of each row; of equal scores, the more frequent class.
+        """Return the class of each row of `x` `[m, d]`; of equal scores, the more frequent class.
 
         On exactly erased rows a solver stops at weights that are rounding noise, whose signs mean nothing.
         """

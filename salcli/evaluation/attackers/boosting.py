@@ -1,4 +1,4 @@
-"""`boosting`: trees, each one fitted to what those before it leave."""
+"""`boosting`: gradient boosting of decision trees."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ class Boosting(Attacker):
     is_default = False
 
     def axes(self, d: int) -> dict[str, Axis]:  # noqa: ARG002 (columns are binned)
-        """Return the numbers of leaves of a tree."""
+        """Return the numbers of leaves of a tree (see `Attacker.axes`)."""
         return {"leaves": Axis((4.0, 16.0), 16.0)}
 
     def fit(self, x: Array, y: NDArray[Any], settings: Settings, seed: int) -> Scored:
@@ -36,5 +36,5 @@ class Boosting(Attacker):
         return Scored.of(trees.fit(x, y), y)
 
     def memory_bytes(self, n_train: int, n_test: int, d: int) -> int:  # noqa: ARG002 (trees are small)
-        """Bound binned rows, gradients and histograms."""
+        """Return a bound for binned rows, gradients and histograms (see `Attacker.memory_bytes`)."""
         return 2 * n_train * d + 64 * n_train + 256 * 64 * 24 * d

@@ -1,6 +1,6 @@
 """`poly`, `rbf` and `same-kernel`: support vector machines on Gram matrices.
 
-The matrices are made by BLAS, so that the solver need not evaluate the kernel pair by pair; the decisions are the same.
+The matrices are computed by BLAS, so that the solver does not evaluate the kernel pair by pair; decisions are the same.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from salcli.evaluation.attackers.base import PENALTIES, TIE, Array, Attacker, Ax
 
 DEGREE, COEF0 = 2, 1.0
 TRIAL_STEPS = 200_000
-"""Of the solver where settings are tried: those that take more would take hours on all rows, and are not chosen."""
+"""Limit of the solver where settings are tried: slower ones are not chosen, as they would take hours on all rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class GramClassifier:
         return scores
 
     def predict(self, gram: Array) -> NDArray[Any]:
-        """Return the class of rows, given their inner products `[m, n]` with the training rows."""
+        """Return the classes `[m]` of rows from `gram` `[m, n]`, their inner products with the training rows."""
         by_frequency = self._rank
         winners = np.argmax(self._votes(self._pairwise(gram)) + by_frequency / (by_frequency.max() + 1), axis=1)
         predicted: NDArray[Any] = self.classifier.classes_[winners]
@@ -79,7 +79,7 @@ class GramSVM(Attacker):
     has_weighted = True
 
     def axes(self, d: int) -> dict[str, Axis]:  # noqa: ARG002 (the kernel is the eraser's)
-        """Return the values of C."""
+        """Return the values of C (see `Attacker.axes`)."""
         return {"C": Axis(PENALTIES, 1.0, grows=True)}
 
     def fit(self, x: Array, y: NDArray[Any], settings: Settings, seed: int) -> GramClassifier:  # noqa: ARG002
@@ -99,15 +99,15 @@ class GramSVM(Attacker):
     def decisions(
         self, x: Array, y: NDArray[Any], new: Array, choices: Sequence[Settings], seed: int
     ) -> Iterator[Array]:
-        """Return the scores of other rows (see `Attacker.decisions`), 0 where the solver takes too many steps."""
+        """Yield the scores of new rows (see `Attacker.decisions`), 0 where the solver takes too many steps."""
         trial = replace(self, max_iter=min(self.max_iter, TRIAL_STEPS))
         for settings in choices:
             classifier = trial.fit(x, y, settings, seed)
             decision = classifier.decision(new)
             yield decision if classifier.converged else np.zeros_like(decision)
 
-    def memory_bytes(self, n_train: int, n_test: int, d: int) -> int:  # noqa: ARG002 (d is the kernel's affair)
-        """Bound the solver's copy of the inner products."""
+    def memory_bytes(self, n_train: int, n_test: int, d: int) -> int:  # noqa: ARG002 (only n_train counts)
+        """Return a bound for the solver's copy of the inner products (see `Attacker.memory_bytes`)."""
         return 8 * n_train * n_train
 
 
@@ -127,11 +127,11 @@ class KernelClassifier:
         return self.classifier.converged
 
     def decision(self, x: Array) -> Array:
-        """Return scores (see `Classifier`), block by block."""
+        """Return scores (see `Classifier.decision`), block by block."""
         return np.concatenate([self.classifier.decision(gram) for gram in self._grams(x)])
 
     def predict(self, x: Array) -> NDArray[Any]:
-        """Return the class of each row, block by block."""
+        """Return the class of each row of `x` `[m, d]`, block by block."""
         return np.concatenate([self.classifier.predict(gram) for gram in self._grams(x)])
 
     def _grams(self, x: Array) -> Iterator[Array]:
@@ -153,7 +153,7 @@ class KernelSVM(Attacker):
     has_weighted = True
 
     def axes(self, d: int) -> dict[str, Axis]:
-        """Return the values of C and γ."""
+        """Return the values of C and γ (see `Attacker.axes`)."""
         widths = Axis(tuple(width / d for width in self.widths), 1 / d, grows=True)
         return {"gamma": widths, "C": Axis(PENALTIES, 1.0, grows=True)}
 
@@ -164,7 +164,7 @@ class KernelSVM(Attacker):
     def decisions(
         self, x: Array, y: NDArray[Any], new: Array, choices: Sequence[Settings], seed: int
     ) -> Iterator[Array]:
-        """Return the scores of other rows (see `Attacker.decisions`); a Gram matrix serves all C of one γ in a row."""
+        """Yield the scores of new rows (see `Attacker.decisions`); consecutive settings with one γ share the matrix."""
         gamma, among, across = np.nan, np.zeros((0, 0)), np.zeros((0, 0))
         for settings in choices:
             if settings["gamma"] != gamma:
@@ -172,7 +172,14 @@ class KernelSVM(Attacker):
             yield from self._solver().decisions(among, y, across, [settings], seed)
 
     def gram(self, x: Array, y: Array, settings: Settings) -> Array:
-        """Return the inner products `[a, b]` of rows `[a, d]` with rows `[b, d]`."""
+        """Return inner products `[a, b]`.
+
+        Parameters
+        ----------
+        x : `[a, d]` rows
+        y : `[b, d]` rows
+        settings : with `gamma`
+        """
         from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
         if self.kernel == "rbf":
@@ -181,11 +188,17 @@ class KernelSVM(Attacker):
         return products / self.size(x.shape[1], settings)
 
     def size(self, d: int, settings: Settings) -> float:
-        """Return what inner products are divided by, that of a usual row with itself: C means the same for all γ."""
+        """Return the divisor of inner products, that of a row of squared norm d with itself: C is then comparable.
+
+        Parameters
+        ----------
+        d : width of the rows
+        settings : with `gamma`
+        """
         return 1.0 if self.kernel == "rbf" else float((settings["gamma"] * d + COEF0) ** DEGREE)
 
     def memory_bytes(self, n_train: int, n_test: int, d: int) -> int:  # noqa: ARG002 (blocks of test rows)
-        """Bound the Gram matrix, a second of it on the way, blocks and rows."""
+        """Return a bound for the Gram matrix, a temporary copy, blocks and rows (see `Attacker.memory_bytes`)."""
         return 8 * n_train * (2 * n_train + 2 * self.block_rows + 2 * d)
 
     def _solver(self) -> GramSVM:

@@ -17,18 +17,18 @@ class Neighbourhood:
     codes: NDArray[np.int64]
     classes: NDArray[Any]
     weights: Array
-    """`[c]` of a vote, by class."""
+    """`[c]` weight of a vote for each class."""
     n_neighbours: int
     block_rows: int
     converged: bool = True
 
     def decision(self, x: Array) -> Array:
-        """Return shares of the votes (see `Classifier`)."""
+        """Return shares of the votes (see `Classifier.decision`)."""
         shares = self._votes(x)
         return shares[:, 1] - shares[:, 0] if len(self.classes) == 2 else shares
 
     def predict(self, x: Array) -> NDArray[Any]:
-        """Return the class of most votes."""
+        """Return the class of most votes of each row of `x` `[m, d]`."""
         predicted: NDArray[Any] = self.classes[np.argmax(self._votes(x), axis=1)]
         return predicted
 
@@ -60,7 +60,7 @@ class NearestNeighbours(Attacker):
     is_default = False
 
     def axes(self, d: int) -> dict[str, Axis]:  # noqa: ARG002 (distances are compared only)
-        """Return the numbers of neighbours."""
+        """Return the numbers of neighbours (see `Attacker.axes`)."""
         return {"k": Axis((1.0, 3.0, 7.0, 15.0, 31.0, 63.0), 15.0)}
 
     def fit(self, x: Array, y: NDArray[Any], settings: Settings, seed: int) -> Neighbourhood:  # noqa: ARG002
@@ -70,5 +70,5 @@ class NearestNeighbours(Attacker):
         return Neighbourhood(x, codes, classes, weights, int(settings["k"]), self.block_rows)
 
     def memory_bytes(self, n_train: int, n_test: int, d: int) -> int:  # noqa: ARG002 (blocks of rows)
-        """Bound the distances of a block, and their order."""
+        """Return a bound for the distances of a block and their order (see `Attacker.memory_bytes`)."""
         return 8 * 3 * n_train * self.block_rows

@@ -18,15 +18,15 @@ class LinearSVM(Attacker):
     has_weighted = True
 
     def axes(self, d: int) -> dict[str, Axis]:  # noqa: ARG002 (rows are scaled)
-        """Return the values of C."""
+        """Return the values of C (see `Attacker.axes`)."""
         return {"C": Axis(PENALTIES, 1.0, grows=True)}
 
     def fit(self, x: Array, y: NDArray[Any], settings: Settings, seed: int) -> Scored:
         """Train on scaled rows (see `Attacker.fit`)."""
         from sklearn.svm import LinearSVC
 
-        # The primal solver, whatever the shape, at LIBLINEAR's own tolerance: the dual one on erased rows, and
-        # scikit-learn's tighter tolerance on separable ones, take far more steps to the same answers.
+        # Always the primal solver, with LIBLINEAR's own tolerance: the dual solver on erased rows, and scikit-learn's
+        # tighter tolerance on separable ones, take far more steps to the same predictions.
         solver = LinearSVC(
             C=settings["C"],
             dual=False,
@@ -39,5 +39,5 @@ class LinearSVM(Attacker):
         return Scored.of(classifier, y, converged=bool(np.max(classifier.n_iter_) < self.max_iter), tie=TIE)
 
     def memory_bytes(self, n_train: int, n_test: int, d: int) -> int:  # noqa: ARG002 (scores are small)
-        """Bound the solver's copies of the training rows."""
+        """Return a bound for the solver's copies of the training rows (see `Attacker.memory_bytes`)."""
         return 8 * 2 * n_train * d

@@ -10,18 +10,18 @@ from salcli.evaluation.attackers.base import Array, Attacker, Axis, Scored, Sett
 
 @dataclass(frozen=True)
 class Perceptron(Attacker):
-    """A layer of rectified units, trained by Adam until a tenth of the rows is predicted no better."""
+    """One hidden layer of rectified linear units, trained by Adam, stopped early on a tenth of the rows."""
 
     weighted: bool = False
     n_units: int = 256
     max_iter: int = 200
     least_rows: int = 200
-    """Rows below which none are kept aside to stop early."""
+    """Training rows below which none are kept for early stopping."""
     has_weighted = True
     is_default = False
 
     def axes(self, d: int) -> dict[str, Axis]:  # noqa: ARG002 (rows are scaled)
-        """Return the weights of the penalty."""
+        """Return the weights of the L2 penalty (see `Attacker.axes`)."""
         return {"alpha": Axis((1e-4, 1e-1, 1.0, 10.0), 1e-1)}
 
     def fit(self, x: Array, y: NDArray[Any], settings: Settings, seed: int) -> Scored:
@@ -39,5 +39,5 @@ class Perceptron(Attacker):
         return Scored.of(network.fit(x, y, compute_sample_weight("balanced", y) if self.weighted else None), y)
 
     def memory_bytes(self, n_train: int, n_test: int, d: int) -> int:
-        """Bound weights with their moments, copies of the rows, and activations."""
+        """Return a bound for weights, their moments, rows and activations (see `Attacker.memory_bytes`)."""
         return 8 * (5 * self.n_units * (d + 16) + 2 * n_train * d + n_test * self.n_units)

@@ -1,4 +1,4 @@
-"""`quadratic`: a Gaussian for each class, the strongest cheap reader of what linear removal leaves.
+"""`quadratic`: a Gaussian for each class, the most accurate cheap classifier on linearly erased rows.
 
 Friedman, "Regularized Discriminant Analysis", JASA 1989: covariances are shrunk towards the pooled one, then towards a
 multiple of the identity.
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from salcli.evaluation.attackers.base import Array, Attacker, Axis, Settings
 
 FLOOR = 1e-10
-"""Of the mean variance: what a covariance is lifted by at least, so that it has an inverse."""
+"""Least multiple of the identity, in units of the mean variance, added to a covariance to make it invertible."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,12 +30,12 @@ class Gaussians:
     converged: bool = True
 
     def decision(self, x: Array) -> Array:
-        """Return scores (see `Classifier`): log densities, of two classes their difference."""
+        """Return log densities, of two classes their difference (see `Classifier.decision`)."""
         scores = self._log_densities(x)
         return scores[:, 1] - scores[:, 0] if len(self.classes) == 2 else scores
 
     def predict(self, x: Array) -> NDArray[Any]:
-        """Return the class of the largest density times prior."""
+        """Return the class of the largest density times prior for each row of `x` `[m, d]`."""
         predicted: NDArray[Any] = self.classes[np.argmax(self._log_densities(x), axis=1)]
         return predicted
 
@@ -56,7 +56,7 @@ class Quadratic(Attacker):
     whitens = False
 
     def axes(self, d: int) -> dict[str, Axis]:  # noqa: ARG002 (rows are scaled)
-        """Return the shares of the pooled covariance, and of the identity."""
+        """Return the shares of the pooled covariance, and of the identity (see `Attacker.axes`)."""
         return {
             "pooled": Axis((0.0, 0.1, 0.25, 0.5, 0.75, 0.9), 0.25),
             "identity": Axis((1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 0.6, 0.9), 1e-2),
@@ -85,7 +85,7 @@ class Quadratic(Attacker):
         return Gaussians(classes, np.log(priors), means, roots, log_determinants)
 
     def memory_bytes(self, n_train: int, n_test: int, d: int) -> int:
-        """Bound the matrices of each of the classes, here 16, and the rows less a mean."""
+        """Return a bound for the matrices of 16 classes, and for rows minus a mean (see `Attacker.memory_bytes`)."""
         return 8 * (2 * 16 * d * d + 2 * max(n_train, n_test) * d)
 
 

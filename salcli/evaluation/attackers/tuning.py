@@ -1,4 +1,4 @@
-"""How an attacker's settings are chosen: by cross-validation on its own rows, many on few rows, the best on more."""
+"""Tuning of attackers by cross-validation on their training rows: all settings on few rows, the best on more."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -13,27 +13,27 @@ from salcli.evaluation.attackers.base import Array, Attacker, Axis, Settings
 from salcli.evaluation.attackers.scores import areas, balanced_accuracy
 
 WHITENED = "whitened"
-"""Setting: 1 where rows are read whitened."""
+"""Setting: 1 if the rows are whitened, else 0."""
 FOLDS = 3
 ROUGH_ROWS, FINE_ROWS = 1_000, 3_000
-"""Rows on which all settings are tried, and the best `N_FINE`."""
+"""Rows on which all settings are tried, and rows on which the best `N_FINE` are tried."""
 N_FINE = 8
 FEW_ROWS = 600
-"""Rows at which every other value of a growing axis is tried: more would be chance."""
+"""Training rows up to which every second value of an axis is tried: differences between more would be chance."""
 MOST_STEPS = 4
-"""Further values where the best lies at the end of an axis."""
+"""Further values that are tried where the best one is at the end of an axis."""
 WORTH = 0.01
-"""Balanced accuracy that a value beyond the grid must gain; each one takes longer than the last."""
+"""Least gain in score for a value beyond the grid; each one takes longer than the last."""
 AUC_WEIGHT = 0.25
-"""Of the AUC beside the balanced accuracy: it decides where predictions are all of one class."""
+"""Weight of the AUC beside the balanced accuracy: it decides where all predictions are of one class."""
 LEVEL = 1e-3
-"""Of the spread of class means that chance makes: below it, erasure has made them equal."""
+"""Spread of class means, as a share of that expected by chance, below which erasure has made them equal."""
 View = Callable[[Settings], Array]
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingRows:
-    """An attacker's own rows."""
+    """The training rows of an attacker."""
 
     view: View
     """Returns the rows `[n, d]` as settings say, or inner products `[n, n]`."""
@@ -43,11 +43,18 @@ class TrainingRows:
 
 
 def tuned(attacker: Attacker, rows: TrainingRows, seed: int) -> Settings:
-    """Return the settings of the best mean over folds of balanced accuracy and AUC.
+    """Return the settings with the best mean score over folds: balanced accuracy + `AUC_WEIGHT` · AUC.
 
-    All are tried on `ROUGH_ROWS` rows and the best of them on `FINE_ROWS`. Where class means have been made equal, as
-    on rows that an eraser was fitted on, a fold would find them different in the opposite direction in the other rows,
-    and cross-validation would read less than chance: there the means of each fold are made equal first.
+    All are tried on `ROUGH_ROWS` rows and the best of them on `FINE_ROWS`. Where erasure has made class means equal, as
+    on the rows that an eraser was fitted on, the class means of the training and the test part of a fold differ in
+    opposite directions, and cross-validation would score below chance: there the means of each fold are made equal
+    first.
+
+    Parameters
+    ----------
+    attacker : with its axes
+    rows : the training rows
+    seed : of folds and attackers
     """
     whitens = rows.can_whiten and attacker.whitens and attacker.reads == "vectors"
     few = len(rows.y) <= FEW_ROWS
@@ -80,7 +87,7 @@ def _thinned(axis: Axis) -> Axis:
 
 
 def _extended(trial: "_Trial", axes: dict[str, Axis], best: Settings, score: float) -> Settings:
-    """Go on beyond the ends of axes, as long as it is worth it."""
+    """Return the settings after trying values beyond the ends of axes, as long as the score gains `WORTH`."""
     for name, axis in axes.items():
         if not axis.grows or best[name] not in (axis.values[0], axis.values[-1]) or len(axis.values) < 2:
             continue
@@ -108,7 +115,7 @@ class _Trial:
 
     @classmethod
     def of(cls, attacker: Attacker, rows: TrainingRows, most_rows: int, seed: int) -> "_Trial | None":
-        """Return the folds of at most so many rows; None if a fold would have one class to train on."""
+        """Return folds of at most `most_rows` rows; None if the training rows of a fold would be of one class."""
         strata = np.unique(rows.y, return_inverse=True)[1].astype(np.int64)
         n = min(most_rows, len(rows.y))
         sizes = [len(part) for part in np.array_split(np.arange(n), FOLDS)]

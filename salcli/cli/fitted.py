@@ -1,0 +1,88 @@
+"""What a fit found, as lines of its summary, for the methods that find more than directions."""
+
+from typing import Any
+
+MOST_SHOWN = 12  # rounds
+
+
+def found_fields(header: dict[str, Any]) -> dict[str, str]:
+    """Return names and values that an artifact's header has from its method."""
+    fields = dict[str, str]()
+    if task := header.get("kept_task"):
+        classes = len(task["classes"])
+        fields["kept task"] = f"{task['name']} ({classes} classes, rank {task['rank']})"
+    if found := header.get("projection"):
+        fields["projection"] = (
+            f"‖P‖₂ {found['norm']:.3g}, condition of AᵀV {found['condition']:.3g}, least angle of guarded and task "
+            f"directions {found['angle']:.3g}°, Σ_xx shrunk by {found['shrinkage']:g}"
+        )
+    if (unit := header.get("unit")) and unit["gaps"]:
+        ends = "equal to rounding" if unit["is_equal"] else "not yet equal"
+        fields["unit rows"] = (
+            f"{unit['n_rounds']} fits, class means {ends} (covariance with labels {unit['gaps'][0]:.2g} before, "
+            f"{unit['gaps'][-1]:.2g} after)"
+        )
+    if tried := header.get("auto_k"):
+        fields |= _tried(tried, [attribute["name"] for attribute in header["attributes"]])
+    if moved := header.get("transport"):
+        fields |= _transport(moved)
+    return fields | (_rounds(header) if "inlp" in header else {})
+
+
+def rule_of_k(rule: dict[str, Any]) -> str:
+    """Return how k was chosen, in words."""
+    if "alpha" in rule:
+        return f"alpha {rule['alpha']:g}"
+    if "rounds" in rule:
+        return f"{rule['rounds']} rounds"
+    if "auto" in rule:
+        return "chosen by auto"
+    return "as requested" if "given" in rule else "all of the rank"
+
+
+def _tried(found: dict[str, Any], names: list[str]) -> dict[str, str]:
+    """Return the scores at each k that was tried."""
+    fields = dict[str, str]()
+    for i, (name, chance) in enumerate(zip(names, found["chance"], strict=False)):
+        scores = [
+            f"k = {k}: {scores[i]:.3f}"
+            for k, scores in zip(found["ks"], found["accuracies"], strict=False)
+            if i < len(scores)
+        ]
+        fields[f"k for {name}"] = f"held-out balanced accuracy {', '.join(scores)} (chance {chance:.3f})"
+    ends = "at chance" if found["is_at_chance"] else "above chance at every k"
+    rows = f"{found['n_trial']:,} rows fitted, {found['n_train']:,} trained, {found['n_held_out']:,} scored"
+    return {**fields, "trials": f"{ends}; {rows}, all of the fit"}
+
+
+def _rounds(header: dict[str, Any]) -> dict[str, str]:
+    """Return what linear classifiers read in each round of INLP."""
+    found, names = header["inlp"], [attribute["name"] for attribute in header["attributes"]]
+    fields = dict[str, str]()
+    for i, (name, chance) in enumerate(zip(names, found["chance"], strict=False)):
+        read = [f"{accuracies[i]:.3f}" for accuracies in found["accuracies"] if i < len(accuracies)]
+        shown = read if len(read) <= MOST_SHOWN else [*read[: MOST_SHOWN // 2], "…", *read[-MOST_SHOWN // 2 :]]
+        fields[f"rounds for {name}"] = f"held-out balanced accuracy {', '.join(shown)} (chance {chance:.3f})"
+    rows = f"trained on {found['n_train']:,} fitted rows, judged on {found['n_held_out']:,} others"
+    n_left = header["rows"]["n_fitted"] - found["n_train"] - found["n_held_out"]
+    return {**fields, "classifiers": rows + (f", a sample: {n_left:,} are in neither" if n_left > 0 else "")}
+
+
+def _transport(found: dict[str, Any]) -> dict[str, str]:
+    """Return how far covariances are shrunk, what readers read of held-out rows, and what the map does not do."""
+    chosen = {name: found[name] for name in ("shrinkage", "towards")}
+    how = "chosen on held-out rows of the fit" if found["tried"] else "as requested"
+    shrunk = f"covariances shrunk by {found['shrinkage']:g} towards {found['towards']}"
+    fields = {"transport": f"{found['n_classes']} classes, {shrunk}, {how}"}
+    for trial in found["tried"]:
+        scores = ", ".join(f"{name} {value:.3f}" for name, value in trial.items() if name not in chosen)
+        if trial.items() >= chosen.items():
+            fields["trials"] = f"balanced accuracy on {found['n_held_out']:,} held-out rows of the fit {scores}"
+        elif trial.get("shrinkage") == 1:
+            fields["means alone"] = scores
+    if found["noise"]:
+        fields["noise"] = f"{found['noise']:g}; apply needs --noise-key FILE"
+    limits = (
+        "rows unlike the labelled ones hardly move; nearest neighbours still predict a class (evaluate --probes knn)"
+    )
+    return {**fields, "limits": limits}

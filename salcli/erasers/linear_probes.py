@@ -1,0 +1,178 @@
+"""Linear classifiers of the guarded attributes, trained on rows in memory and scored on held-out rows."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.data.labels import Attribute, GuardedLabels, Index
+from salcli.data.splits import seeded_shares, stratified_sample
+from salcli.errors import LabelError
+from salcli.linalg.squared_hinge import Floats, Hyperplanes, Targets, fit_squared_hinge, gram_of
+from salcli.linalg.unit import normalize
+from salcli.streaming.engine import map_in_threads
+from salcli.streaming.passes import LabelledSource, gather_rows
+from salcli.streaming.progress import Progress
+
+Array = NDArray[np.float64]
+HELD_OUT = 0.25
+"""Share of the rows in memory that classifiers are scored on and not trained on."""
+TRAINING_BYTES = 128 << 20
+"""Most memory of the training rows, as float32, where their number is not given."""
+Z = 1.645
+"""Standard errors above chance at which a score counts as above it: the one-sided 95 % point."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProbeRows:
+    """Training and held-out rows in memory, centred and scaled to a mean squared norm of d, with their classes."""
+
+    train: Floats
+    """`[n, d]`"""
+    held_out: Floats
+    """`[m, d]`"""
+    train_codes: tuple[NDArray[np.int64], ...]
+    """`[n]` classes, of each attribute."""
+    held_out_codes: tuple[NDArray[np.int64], ...]
+    attributes: tuple[Attribute, ...]
+    gram: Array
+    """`[d, d]` about (1/n) Σ x xᵀ of the training rows."""
+
+    @classmethod
+    def of(
+        cls,
+        rows: LabelledSource,
+        most: int | None,
+        seed: int,
+        progress: Progress,
+        *,
+        method: str,
+        is_unit: bool = False,
+    ) -> Self:
+        """Return a stratified sample of labelled rows, or all of them.
+
+        Parameters
+        ----------
+        rows : whose attributes have classes
+        most : training rows; None: as many as `TRAINING_BYTES` hold
+        seed : of the sample
+        progress : shows the reading of rows
+        method : its name, for messages
+        is_unit : divide rows by their lengths, and do not centre them
+
+        Raises
+        ------
+        LabelError : an attribute is numeric, or a class has too few rows to hold any out
+        """
+        path, attributes = rows.labels.path, rows.labels.attributes
+        for attribute in attributes:
+            if attribute.classes is None:
+                raise LabelError(
+                    f"{path}: column {attribute.name!r} is numeric, and {method} trains classifiers: expected classes"
+                )
+        most = max(2, TRAINING_BYTES // (4 * rows.source.d)) if most is None else most
+        everyone: Index = np.arange(len(rows))
+        total = min(len(rows), math.ceil(most / (1 - HELD_OUT)))
+        chosen = everyone if total == len(rows) else stratified_sample(rows.labels, everyone, total, seed)
+        held = held_out(rows.labels, chosen, HELD_OUT, seed + 1)
+        parts = (np.setdiff1d(chosen, held), held)
+        for attribute in attributes:
+            if min(len(np.unique(attribute.values[part])) for part in parts) < 2:
+                raise LabelError(
+                    f"{path}: column {attribute.name!r}: too few rows of a class to hold any out of the fit"
+                )
+        found = [gather_rows(rows.source, rows.row_of_label[part], progress) for part in parts]
+        (train, kept), (others, kept_out) = found
+        codes, codes_out = (
+            tuple(a.codes(part[at]) for a in attributes) for part, at in zip(parts, (kept, kept_out), strict=True)
+        )
+        train, others = _scaled(train, others, is_unit=is_unit)
+        return cls(train, others, codes, codes_out, attributes, gram_of(train))
+
+    def scores(self, removed: Array, *, is_unit: bool = False) -> "tuple[ProbeScore, ...]":
+        """Train a linear classifier of each attribute on rows without some directions, and score it.
+
+        Parameters
+        ----------
+        removed : `[d, k]` orthonormal directions
+        is_unit : divide the rows by their lengths afterwards
+        """
+        lengths = [_unit_factors(x, removed) if is_unit else None for x in (self.train, self.held_out)]
+        return tuple(self._score(i, removed, lengths) for i in range(len(self.attributes)))
+
+    def _score(self, i: int, removed: Array, factors: Sequence[Floats | None]) -> "ProbeScore":
+        attribute, codes = self.attributes[i], self.held_out_codes[i]
+        targets = Targets.of(self.train_codes[i], len(attribute.classes or ()))
+        planes = fit_squared_hinge(
+            self.train, targets, self.gram, removed=removed, factors=factors[0], spread=map_in_threads
+        )
+        return ProbeScore.of(attribute.name, planes, planes.predict(self.held_out, factors[1]), codes)
+
+
+@dataclass(frozen=True, eq=False)
+class ProbeScore:
+    """The accuracy of a linear classifier on held-out rows."""
+
+    name: str
+    """Of the attribute."""
+    planes: Hyperplanes
+    """The classifier."""
+    accuracy: float
+    """Balanced: the mean recall over classes."""
+    error: float
+    """Its standard error."""
+    chance: float
+    """1 / classes: the balanced accuracy of a constant, the majority rate if classes have the same size."""
+
+    @classmethod
+    def of(cls, name: str, planes: Hyperplanes, predicted: NDArray[Any], codes: NDArray[Any]) -> Self:
+        """Return the score of predicted classes `[m]` of held-out rows against their true classes, `codes` `[m]`."""
+        classes, counts = np.unique(codes, return_counts=True)
+        right = np.array([np.sum(predicted[codes == c] == c) for c in classes])
+        guarded = (right + 1) / (counts + 2)  # so that the error is not 0 where all rows of a class are right
+        error = math.sqrt(float(np.sum(guarded * (1 - guarded) / counts))) / len(classes)
+        return cls(name, planes, float(np.mean(right / counts)), error, 1 / len(classes))
+
+    @property
+    def is_at_chance(self) -> bool:
+        """Whether chance lies in the one-sided 95 % interval of the accuracy."""
+        return self.accuracy - Z * self.error <= self.chance
+
+
+def held_out(labels: GuardedLabels, index: Index, share: float, seed: int) -> Index:
+    """Return a share of the `labels` at `index` `[n]`: stratified by class, or whole groups if there are any."""
+    if labels.groups is not None:
+        return index[seeded_shares(labels, index, seed, "held out") < share]
+    return stratified_sample(labels, index, max(1, round(share * len(index))), seed)
+
+
+def _scaled(train: NDArray[Any], held_out: NDArray[Any], *, is_unit: bool) -> tuple[Floats, Floats]:
+    """Return both as float32, centred and scaled alike: by mean and spread of the training rows, or to unit rows."""
+    d = train.shape[1]
+    if is_unit:
+        return tuple(_unit(x) * np.float32(math.sqrt(d)) for x in (train, held_out))  # type: ignore[return-value]
+    kind = np.float32 if train.dtype.itemsize <= 4 else np.float64
+    mean = train.mean(axis=0, dtype=np.float64).astype(kind)
+    largest = max(kind(np.max(np.abs(train.astype(kind) - mean))), kind(np.finfo(kind).tiny))
+    found = [((x.astype(kind) - mean) / largest).astype(np.float32) for x in (train, held_out)]
+    spread = math.sqrt(float(np.mean(np.square(found[0]), dtype=np.float64))) or 1.0
+    for x in found:
+        x /= np.float32(spread)
+    return found[0], found[1]
+
+
+def _unit(x: NDArray[Any]) -> Floats:
+    return normalize(x.astype(np.float64)).astype(np.float32)
+
+
+def _unit_factors(x: Floats, removed: Array) -> Floats:
+    """Return √d / length `[n]` of rows `x` `[n, d]`, of length √d, without their components along `removed`."""
+    d = x.shape[1]
+    along = x @ removed.astype(np.float32)
+    left = np.einsum("ij,ij->i", x, x, dtype=np.float64) - np.einsum("ij,ij->i", along, along, dtype=np.float64)
+    factors = np.zeros(len(x))
+    np.divide(math.sqrt(d), np.sqrt(np.maximum(left, 0)), out=factors, where=left > 1e-9 * d)
+    return factors.astype(np.float32)

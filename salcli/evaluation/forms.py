@@ -1,0 +1,172 @@
+"""The forms in which a consumer uses rows: as they are, of length 1, rounded, quantized, or their signs alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.data.labels import GuardedLabels, Index
+from salcli.data.splits import EvaluationSplit, capped
+from salcli.errors import RowRangeError
+from salcli.evaluation.cosine import unit_rows
+from salcli.evaluation.stages import Stages
+from salcli.options import RAW, EvaluateOptions
+
+Array = NDArray[Any]
+INT8 = "int8"
+LEVELS = 127
+"""Largest code of int8, on either side of 0."""
+UNIT_ERROR = 1e-5
+"""Of the length of a row that counts as 1; files of few decimals round as much."""
+ALREADY = {
+    "unit": "the rows are of length 1 already: raw stands for unit",
+    "float16": "the rows are float16 numbers already: raw stands for float16",
+}
+"""Notes on forms that are left out."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The units of int8 codes, one for each column."""
+
+    n_rows: int
+    """Fitted rows that they are taken from."""
+    scale: tuple[float, ...]
+    """max|x| / 127 of each column at the stage that is judged; 1 where the column is zero."""
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """Rows in one form."""
+
+    name: str
+    stages: Stages
+    equal: frozenset[str] = frozenset()
+    """Stages at which the rows are the raw ones, to rounding."""
+
+
+def distinct(stages: Stages, forms: Sequence[str]) -> dict[str, frozenset[str]]:
+    """Return the forms in which rows differ from the raw ones at some stage; by form, the stages at which they do not.
+
+    Parameters
+    ----------
+    stages : the rows as they are
+    forms : names in `salcli.options.FORMS`; without raw among them, all of them differ
+    """
+    rows = stages.named()
+    equal = {
+        form: frozenset(name for name, x in rows.items() if RAW in forms and _is_already(x, form)) for form in forms
+    }
+    return {form: names for form, names in equal.items() if len(names) < len(rows)}
+
+
+def in_forms(stages: Stages, forms: Sequence[str], fitted: Index) -> tuple[Form, ...]:
+    """Return rows in several forms, without those in which they are the raw ones at every stage.
+
+    Parameters
+    ----------
+    stages : the rows as they are
+    forms : names in `salcli.options.FORMS`
+    fitted : labels of the fitted rows, whose columns give int8 its scale
+
+    Raises
+    ------
+    RowRangeError : float16 does not hold a number
+    """
+    return tuple(Form(form, in_form(stages, form, fitted), same) for form, same in distinct(stages, forms).items())
+
+
+def notes_on_forms(forms: Sequence[str], found: Sequence[Form]) -> tuple[str, ...]:
+    """Return a note on each of the `forms` that is not among those `found`."""
+    names = {form.name for form in found}
+    return tuple(ALREADY[form] for form in forms if form not in names)
+
+
+def _is_already(x: Array, form: str) -> bool:
+    """Return whether rows are in a form already, to rounding."""
+    if form == "unit":
+        error = max(UNIT_ERROR, float(np.finfo(x.dtype).eps))
+        lengths = np.linalg.norm(x.astype(np.float64), axis=1)
+        return bool(np.all((np.abs(lengths - 1) <= error) | (lengths == 0)))
+    if form == "float16":
+        with np.errstate(over="ignore"):
+            return np.array_equal(x.astype(np.float16), x)
+    return False
+
+
+def in_form(stages: Stages, form: str, fitted: Index) -> Stages:
+    """Return rows in one form, before and after erasure alike; of a kernel's eraser, its features (see `in_forms`)."""
+    if form == RAW:
+        return stages
+    at = _fitted(stages, fitted)
+    changed = {name: _converted(x, form, at, name) for name, x in stages.named().items()}
+    is_foreign = stages.is_foreign or form == INT8  # whose units depend on the stage
+    return replace(stages, before=changed["before"], after=changed.get("after"), is_foreign=is_foreign)
+
+
+def _fitted(stages: Stages, fitted: Index) -> Index:
+    """Return the positions of fitted rows; of all rows where none of them is in memory."""
+    at = stages.at(fitted)
+    return at if len(at) else np.arange(len(stages.labels))
+
+
+def _converted(x: Array, form: str, fitted: Index, stage: str) -> Array:
+    if form == "unit":
+        return unit_rows(x)[0].astype(x.dtype)
+    if form == "float16":
+        return _to_float16(x, stage)
+    if form == INT8:
+        return to_int8(x, int8_scale(x[fitted]))
+    return np.where(x > 0, 1, -1).astype(np.int8)
+
+
+def _to_float16(x: Array, stage: str) -> Array:
+    with np.errstate(over="ignore"):
+        rounded = x.astype(np.float16)
+    if len(bad := np.flatnonzero(~np.isfinite(rounded).all(axis=1))):
+        largest = float(np.abs(x[bad[0]].astype(np.float64)).max())
+        limit = float(np.finfo(np.float16).max)
+        why = f"`forms=float16`: a row has {largest:.6g} {stage} erasure, but float16 ends at {limit:,.0f}"
+        raise RowRangeError(int(bad[0]), why)
+    return rounded
+
+
+def int8_scale(x: Array) -> NDArray[np.float64]:
+    """Return max|x| / 127 of each column of rows `x` `[n, d]`, 1 where it is zero: `[d]`."""
+    scale: NDArray[np.float64] = np.abs(x.astype(np.float64)).max(axis=0, initial=0.0) / LEVELS
+    return np.where(scale > 0, scale, 1.0)
+
+
+def to_int8(x: Array, scale: NDArray[np.float64]) -> NDArray[np.int8]:
+    """Return rows `x` `[n, d]` in units of the scale of each column `[d]`, rounded and cut off at ±127."""
+    with np.errstate(over="ignore"):
+        return np.clip(np.rint(x.astype(np.float64) / scale), -LEVELS, LEVELS).astype(np.int8)
+
+
+def scale_rows(labels: GuardedLabels, split: EvaluationSplit, options: EvaluateOptions) -> Index:
+    """Return the labels `[n]` of fitted rows that give int8 its scale, at most `attacker_rows`; none without int8.
+
+    Parameters
+    ----------
+    labels : that the split is of
+    split : with the fitted rows
+    options : with the forms, the most rows and the seed
+    """
+    if INT8 not in options.attacked_forms:
+        return split.fitted[:0]
+    return capped(labels, split.fitted, options.attacker_rows, options.seed)
+
+
+def scale_of(stages: Stages, fitted: Index) -> Scale:
+    """Return the scale of int8 at the last stage there is.
+
+    Parameters
+    ----------
+    stages : the rows as they are
+    fitted : labels of the fitted rows
+    """
+    at = _fitted(stages, fitted)
+    judged = stages.before if stages.after is None else stages.after
+    return Scale(len(at), tuple(int8_scale(judged[at]).tolist()))

@@ -1,0 +1,65 @@
+"""What gates judge beside the evaluation itself: every repeated fit, and the steps of a sweep that erase more."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from math import inf
+
+from salcli.evaluation.attackers import base_name, names_of
+from salcli.evaluation.report import EraserSummary, Gate, Measurement, Report
+from salcli.evaluation.text import general
+
+RANKS = ("passed", "undecided", "failed")
+
+
+def worst_gates(report: Report, gates_of: Callable[[Report, int], Sequence[Gate]]) -> tuple[Gate, ...]:
+    """Return the gates of a report, each that of its worst setting, which `decided_by` names.
+
+    Repeated fits are all judged, by every gate: any of them could have been the release. A sweep begins where little is
+    erased, so of its steps those are judged that erase more directions than the eraser does, by the gates on attackers:
+    erasing more must not leak more. Limits on what is kept are about the eraser itself.
+
+    Parameters
+    ----------
+    report : with all that was measured
+    gates_of : returns the gates on a report, in the same order for each setting; its second argument is the number of
+        settings, by which the level of failure is corrected
+    """
+    settings = list(_settings(report))
+    plain = gates_of(report, 1)
+    if not settings or not plain:
+        return tuple(plain)
+    n = len(settings) + 1
+    first = gates_of(report, n)
+    others = [(name, gates_of(_as_report(report, found), n)) for name, found in settings]
+    found = []
+    for place, gate in enumerate(first):
+        again = [(name, gates[place]) for name, gates in others]
+        if all(other == gate for _, other in again):  # it does not judge what differs
+            found.append(plain[place])
+            continue
+        name, worst = max([("", gate), *again], key=lambda each: _badness(each[1]))
+        found.append(replace(worst, decided_by=", ".join(filter(None, (worst.decided_by, name))) or None))
+    return tuple(found)
+
+
+def _settings(report: Report) -> Iterator[tuple[str, Measurement]]:
+    runs = () if report.repeats is None else report.repeats.runs
+    yield from ((f"repeat {i} of {len(runs)}", run) for i, run in enumerate(runs, 1))
+    for step in report.sweep:
+        if step.parameter == "k" and isinstance(report.eraser, EraserSummary) and step.value > report.eraser.k:
+            yield f"k = {general(step.value)}", replace(step, measures={})
+
+
+def _as_report(report: Report, found: Measurement) -> Report:
+    """Return the report as if it had measured another setting, whose rows are attacked in the first form alone.
+
+    Other forms, and the inner products of a kernel, stay as they are.
+    """
+    first = report.probes[0].form if report.probes else ""
+    others = (each for each in report.probes if each.form != first or base_name(each.probe) in names_of("kernel"))
+    return replace(report, probes=(*found.probes, *others), measures={**report.measures, **found.measures})
+
+
+def _badness(gate: Gate) -> tuple[int, float]:
+    value = inf if gate.value is None else gate.value if gate.name.startswith("max") else -gate.value
+    return RANKS.index(gate.status), value

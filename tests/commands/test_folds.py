@@ -1,0 +1,193 @@
+"""`evaluate` in folds: what is pooled is what fitting and attacking each turn by hand gives."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, balanced_accuracy_score
+
+import salcli.api
+from salcli.commands.evaluate import evaluate
+from salcli.commands.fit import fit
+from salcli.commands.folds import evaluate_folds
+from salcli.data.folds import fold_splits
+from salcli.data.splits import FRESH, IN_SAMPLE
+from salcli.erasers.ksal import KSALParameters
+from salcli.errors import LabelError, SalcliWarning, UsageError
+from salcli.evaluation.attackers import ATTACKERS
+from salcli.evaluation.attackers.base import Scaling
+from salcli.evaluation.report import to_json
+from salcli.formats.label_table import read_labels
+from salcli.options import EvaluateOptions, FitOptions, LabelOptions, Limit, ReadOptions, Sweep
+
+from ..cli.helpers import save_npy, words, write_csv
+from .conftest import Files
+
+pytestmark = pytest.mark.filterwarnings("ignore::salcli.errors.SalcliWarning")
+COMMAND = evaluate_folds
+N, D = 120, 6
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Files:
+    """120 rows of two classes and a task, by 24 authors, without a split."""
+    rng = np.random.default_rng(0)
+    y, job = np.arange(N) % 2, rng.integers(0, 2, N)
+    x = rng.normal(size=(N, D)).astype(np.float32)
+    x[:, 0] += 2 * y
+    x[:, 1] += 2 * job
+    authors = [f"a{i % 24:02}" if i % 10 else "" for i in range(N)]
+    names = ["y", "job", "author"]
+    rows = [[f"c{a}", f"j{b}", c] for a, b, c in zip(y, job, authors, strict=True)]
+    labels = write_csv(tmp_path / "y.csv", names, rows)
+    order = rng.permutation(N)
+    keyed = write_csv(tmp_path / "keyed.csv", ["word", *names], ([words(N)[i], *rows[i]] for i in range(N)))
+    write_csv(tmp_path / "moved.csv", ["word", *names], ([words(N)[i], *rows[i]] for i in order))
+    (tmp_path / "x.keys.txt").write_text("\n".join(words(N)) + "\n", "utf-8")
+    embeddings = save_npy(tmp_path / "x.npy", x)
+    found = Files(tmp_path, x, [row[0] for row in rows], [], str(embeddings), str(labels), str(keyed), "x.keys.txt")
+    fit(found.embeddings, found.labels, found.path("e.npz"), FitOptions(labels=LabelOptions(("y",))))
+    return found
+
+
+def run(small: Files, **options: object) -> dict:
+    options.setdefault("probes", ("linear",))
+    asked = EvaluateOptions(quick=True, **options)  # type: ignore[arg-type]
+    found: dict = to_json(evaluate(small.embeddings, small.labels, small.path("e.npz"), asked))
+    return found
+
+
+@pytest.mark.parametrize("n", [3, 4, 5])
+def test_pooled_figures_are_those_of_turns_by_hand(small: Files, n: int) -> None:
+    found = run(small, folds=n)
+    labels = read_labels(small.labels, LabelOptions(("y",)))
+    x, y = small.x.astype(np.float64), labels.attributes[0].codes(np.arange(N))
+    for adversary in (IN_SAMPLE, FRESH):
+        true, predicted = [], []
+        for turn in fold_splits(labels, np.arange(N), n, 0):
+            eraser = salcli.api.fit(small.x[turn.fitted], y[turn.fitted]).eraser
+            erased = eraser(small.x)
+            train = turn.trainers[adversary]
+            scaling = Scaling.of(x[train])  # of the rows before
+            linear = ATTACKERS["linear"]
+            machine = linear.fit(scaling(erased[train]), y[train], linear.usual(D), 0)
+            predicted.append(machine.predict(scaling(erased[turn.test])))
+            true.append(y[turn.test])
+        of = next(p for p in found["probes"] if (p["adversary"], p["stage"]) == (adversary, "after"))
+        assert of["n_test"] == N
+        assert of["accuracy"] == pytest.approx(accuracy_score(np.concatenate(true), np.concatenate(predicted)))
+        assert of["balanced_accuracy"] == pytest.approx(
+            balanced_accuracy_score(np.concatenate(true), np.concatenate(predicted))
+        )
+        assert of["by_turn"] == pytest.approx([accuracy_score(a, b) for a, b in zip(true, predicted, strict=True)])
+        assert len(of["by_turn"]) == n
+    assert sum(found["folds"]["n_test"]) == N
+    assert found["folds"]["n"] == n
+
+
+def test_no_row_is_erased_by_an_eraser_that_it_was_fitted_with(small: Files) -> None:
+    """Labels of noise: an eraser that knew the test rows would make them unreadable, or readable the wrong way."""
+    found = run(small, folds=5)
+    before, after = (
+        next(p for p in found["probes"] if (p["adversary"], p["stage"]) == (FRESH, s)) for s in ("before", "after")
+    )
+    assert before["accuracy"] > 0.7
+    assert abs(after["accuracy"] - 0.5) < 0.2
+    assert any("of the method" in note for note in found["notes"])
+
+
+def test_the_main_task_is_pooled_too(small: Files) -> None:
+    found = run(small, folds=5, task="job", max_tpr_gap=1.0, labels=LabelOptions(("y",)))
+    task = found["task"]
+    assert task["n_test"] == N
+    assert task["accuracy"]["before"] > 0.75
+    assert sum(rate["n"] for rate in task["tpr"] if rate["stage"] == "after") == N
+    assert task["C"] == {}
+    assert found["geometry"] is not None
+
+
+def test_with_keys_nothing_depends_on_the_order_of_the_label_file(small: Files) -> None:
+    both = []
+    for name in ("keyed.csv", "moved.csv"):
+        asked = EvaluateOptions(
+            quick=True,
+            probes=("linear",),
+            folds=5,
+            labels=LabelOptions(("y",), key="word", groups="author"),
+            read=ReadOptions(keys_file=small.path("x.keys.txt")),
+        )
+        found = to_json(evaluate(small.embeddings, small.path(name), small.path("e.npz"), asked))
+        both.append((found["probes"], found["folds"]))
+    assert both[0][1] == both[1][1]
+    for one, other in zip(both[0][0], both[1][0], strict=True):
+        assert one["accuracy"] == pytest.approx(other["accuracy"], abs=0.02)  # sums of other orders round otherwise
+
+
+def test_groups_stay_whole_and_widen_the_intervals(small: Files) -> None:
+    found = run(small, folds=5, labels=LabelOptions(("y",), groups="author"))
+    assert found["folds"]["group_column"] == "author"
+    assert found["folds"]["n_groups"] == 24 + N // 10 - sum(
+        all(not i % 10 for i in range(N) if i % 24 == a) for a in range(24)
+    )
+    assert all(p["n_effective"] < N for p in found["probes"])
+
+
+def test_gates_judge_the_pooled_figures(small: Files) -> None:
+    asked = EvaluateOptions(probes=("linear",), folds=5, max_accuracy=(Limit(0.9), Limit(0.4)))
+    asked = replace(asked, labels=LabelOptions(("y",)))
+    (wide, narrow) = evaluate(small.embeddings, small.labels, small.path("e.npz"), asked).gates
+    assert wide.status == "passed"
+    assert narrow.status in ("failed", "undecided")
+    (quick,) = run(small, folds=5, max_accuracy=(Limit(0.9),), labels=LabelOptions(("y",)))["gates"]
+    assert quick["status"] == "failed"
+
+
+def test_a_kernels_eraser_takes_part_with_its_products(small: Files) -> None:
+    options = FitOptions(labels=LabelOptions(("y",)), method="ksal", parameters=KSALParameters(landmarks=20))
+    fit(small.embeddings, small.labels, small.path("k.npz"), options)
+    asked = EvaluateOptions(quick=True, probes=("linear", "same-kernel"), folds=3)
+    found = to_json(evaluate(small.embeddings, small.labels, small.path("k.npz"), asked))
+    assert {(p["probe"], p["n_test"]) for p in found["probes"]} == {("linear", N), ("same-kernel", N)}
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"sweep": Sweep("k", (1.0,))}, "leave `sweep`, `repeats` and `against` out"),
+        ({"repeats": 2, "sample": 9}, "leave `sweep`, `repeats` and `against` out"),
+        ({"against": "o.npy"}, "leave `sweep`, `repeats` and `against` out"),
+        ({"holdout": 0.3}, "leave `fit_split` and `holdout` out"),
+        ({"folds": 2}, "at least 3"),
+    ],
+)
+def test_what_contradicts_folds_is_a_usage_error(options: dict[str, object], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        EvaluateOptions(**({"folds": 5} | options))  # type: ignore[arg-type]
+
+
+def test_folds_need_an_eraser_and_labels(small: Files) -> None:
+    for labels, eraser in ((None, small.path("e.npz")), (small.labels, None)):
+        with pytest.raises(UsageError, match=r"it needs `eraser` and LABELS|missing LABELS"):
+            evaluate(small.embeddings, labels, eraser, EvaluateOptions(folds=5))
+
+
+def test_a_turn_without_anything_to_fit_is_named(small: Files) -> None:
+    rows = [["c0" if i else "c1", "x"] for i in range(N)]
+    write_csv(small.folder / "one.csv", ["y", "z"], rows)
+    asked = EvaluateOptions(folds=4, labels=LabelOptions(("y",)))
+    with pytest.raises(LabelError, match=r"turn \d of `folds=4` has too few rows to fit: .*'y' has one class"):
+        evaluate(small.embeddings, small.path("one.csv"), small.path("e.npz"), asked)
+
+
+def test_copies_among_the_turns_are_left_out_and_fail_the_gates(small: Files) -> None:
+    x = np.concatenate([small.x[:60], small.x[:60]])
+    save_npy(small.folder / "twice.npy", x)
+    asked = EvaluateOptions(
+        quick=True, probes=("linear",), folds=5, max_accuracy=(Limit(0.9),), labels=LabelOptions(("y",))
+    )
+    with pytest.warns(SalcliWarning):
+        found = to_json(evaluate(small.path("twice.npy"), small.labels, small.path("e.npz"), asked))
+    assert found["duplicates"]["test"]["of"] == N
+    assert found["duplicates"]["test"]["n"] > 0.5 * N
+    assert "copies of rows that train" in found["gates"][0]["reason"]

@@ -1,0 +1,109 @@
+"""Gates on repeated fits and sweeps: the worst setting decides, and is named."""
+
+from dataclasses import replace
+
+import pytest
+
+from salcli.evaluation.gates import Asked, Judge, accuracy_gate, neighbors_gate, similarity_gate
+from salcli.evaluation.judged import worst_gates
+from salcli.evaluation.report import EraserSummary, Gate, Measurement, Repeats, Report, SweepStep
+from salcli.evaluation.similarity import SIMILARITY
+
+from ..render.reports import similarity
+from .results import result
+
+ERASER = EraserSummary("e.npz", "0" * 64, "sal", 9, 2, 5, is_centred=True, k_rule={}, attributes=("g",))
+ASKED = Asked((("g", "fresh", "linear"),))
+LEVELS: list[int] = []
+
+
+def gates_of(report: Report, n: int) -> list[Gate]:
+    LEVELS.append(n)
+    judge = Judge(n_settings=n)
+    return [
+        accuracy_gate(0.6, None, ASKED, report.probes, "after", judge),
+        similarity_gate(0.9, report.of(SIMILARITY) or (), judge),
+        neighbors_gate(0.5, None, judge),
+    ]
+
+
+def measured(accuracy: float, kept: float = 1.0) -> Measurement:
+    change = replace(similarity("s", 0.5, 0.5 * kept), kept_error=0.001, pairs_used=100, pairs_total=100)
+    return Measurement(probes=(result(accuracy, n_test=4_000),), measures={"similarity": (change,)})
+
+
+def report(*runs: Measurement, **changes: object) -> Report:
+    found = measured(0.5)
+    repeats = Repeats(len(runs), 9, (), runs) if runs else None
+    return Report(eraser=ERASER, probes=found.probes, measures=found.measures, repeats=repeats, **changes)  # type: ignore[arg-type]
+
+
+def steps(parameter: str, *values: float, accuracy: float, kept: float = 1.0) -> tuple[SweepStep, ...]:
+    found = measured(accuracy, kept)
+    return tuple(SweepStep(probes=found.probes, measures=found.measures, parameter=parameter, value=v) for v in values)
+
+
+def test_without_repeats_and_sweeps_gates_are_judged_as_they_are() -> None:
+    assert worst_gates(report(), gates_of) == tuple(gates_of(report(), 1))
+
+
+@pytest.mark.parametrize(("worst", "status"), [(0.919, "failed"), (0.605, "undecided"), (0.5, "passed")])
+def test_the_worst_repeat_decides_and_is_named(worst: float, status: str) -> None:
+    accuracy, kept, _ = worst_gates(report(measured(0.51), measured(worst), measured(0.52)), gates_of)
+    assert accuracy.status == status
+    assert accuracy.value == max(worst, 0.52)
+    assert accuracy.decided_by == f"g, linear, fresh, repeat {2 if worst > 0.52 else 3} of 3"
+    assert kept.status == "passed"
+    assert kept.decided_by is None
+
+
+def test_what_repeats_keep_is_judged_too() -> None:
+    accuracy, kept, _ = worst_gates(report(measured(0.5), measured(0.5, 0.7)), gates_of)
+    assert (accuracy.status, kept.status, kept.decided_by) == ("passed", "failed", "repeat 2 of 2")
+    assert kept.value == pytest.approx(0.7)
+
+
+def test_the_level_of_failure_is_corrected_only_for_what_differs() -> None:
+    LEVELS.clear()
+    *_, nearest = worst_gates(report(measured(0.52), measured(0.53)), gates_of)
+    assert LEVELS == [1, 3, 3, 3]
+    assert nearest == gates_of(report(), 1)[2]
+
+
+def test_of_a_sweep_the_steps_that_erase_more_are_judged_by_what_they_leak() -> None:
+    few = report(sweep=steps("k", 0, 1, 2, accuracy=0.99))
+    assert worst_gates(few, gates_of) == tuple(gates_of(few, 1))  # they leak by design, or are the report itself
+    more = report(sweep=(*steps("k", 0, 2, accuracy=0.99), *steps("k", 3, 4, accuracy=0.9, kept=0.1)))
+    accuracy, kept, _ = worst_gates(more, gates_of)
+    assert (accuracy.status, accuracy.decided_by) == ("failed", "g, linear, fresh, k = 3")
+    assert kept.status == "passed"
+    weak = report(sweep=steps("strength", 0, 0.5, 1, accuracy=0.99))
+    assert worst_gates(weak, gates_of) == tuple(gates_of(weak, 1))
+
+
+def test_a_repeat_without_the_attacker_fails() -> None:
+    (accuracy, *_) = worst_gates(report(measured(0.5), Measurement()), gates_of)
+    assert (accuracy.status, accuracy.value) == ("failed", None)
+    assert accuracy.decided_by == "repeat 2 of 2"
+
+
+def test_a_kernels_own_products_are_those_of_the_report() -> None:
+    same = result(0.5, probe="same-kernel", n_test=4_000)
+    found = report(measured(0.5), measured(0.52))
+    found = replace(found, probes=(*found.probes, same))
+    asked = Asked((*ASKED.attackers, ("g", "fresh", "same-kernel")))
+    (gate,) = worst_gates(
+        found, lambda each, n: [accuracy_gate(0.6, None, asked, each.probes, "after", Judge(n_settings=n))]
+    )
+    assert gate.status == "passed"
+
+
+def test_forms_that_are_not_attacked_again_are_those_of_the_report() -> None:
+    unit = result(0.5, form="unit", n_test=4_000)
+    found = report(measured(0.5), measured(0.52))
+    found = replace(found, probes=(*found.probes, unit))
+    asked = Asked(ASKED.attackers, forms={"linear": ("raw", "unit")})
+    (gate,) = worst_gates(
+        found, lambda each, n: [accuracy_gate(0.6, None, asked, each.probes, "after", Judge(n_settings=n))]
+    )
+    assert (gate.status, gate.decided_by) == ("passed", "g, linear, fresh, repeat 2 of 2")
