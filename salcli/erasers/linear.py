@@ -286,6 +286,7 @@ def in_blocks(x: NDArray[Any], change: Change, result: NDArray[Any]) -> NDArray[
         for start in range(0, len(x), rows):
             part, target = x[start : start + rows], result[start : start + rows]
             np.copyto(block[: len(part)], part, casting="same_kind")
+            block[len(part) :] = 0
             changed = change(block, spare)[: len(part)]
             target[:] = changed
             if not all_finite(target):

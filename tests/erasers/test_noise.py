@@ -27,6 +27,7 @@ def test_numbers_are_normal_and_depend_on_row_and_secret_alone() -> None:
     assert_array_equal(normals_of(x[7:9].astype(np.float64), SECRET), found[7:9])
     assert_array_equal(normals_of(np.array([[-0.0, 1]]), SECRET), normals_of(np.array([[0.0, 1]]), SECRET))
     assert abs(np.corrcoef(normals_of(x, OTHER).ravel(), found.ravel())[0, 1]) < 0.05
+    assert not normals_of(np.zeros((2, 5)), SECRET).any()
     near = x.copy()
     near[:, 0] = np.nextafter(near[:, 0], np.float32(9))
     assert abs(np.corrcoef(normals_of(near, SECRET).ravel(), found.ravel())[0, 1]) < 0.05

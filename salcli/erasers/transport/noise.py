@@ -117,7 +117,7 @@ def _fields(eraser: TransportEraser) -> dict[str, Any]:
 
 
 def normals_of(x: Array, secret: bytes) -> Array:
-    """Return standard normal numbers `[n, d]` that depend on each row and the secret alone.
+    """Return standard normal numbers `[n, d]` that depend on each row and the secret alone; zeros for rows of zeros.
 
     Parameters
     ----------
@@ -125,12 +125,14 @@ def normals_of(x: Array, secret: bytes) -> Array:
     secret : at most 64 bytes
     """
     n, d = x.shape
-    half = -(-d // 2)
-    bits = np.empty((n, 2 * half), np.uint64)
-    for row, exact in zip(bits, np.asarray(x, "<f8") + 0.0, strict=True):  # + 0.0: −0 and 0 are the same number
+    half, normals = -(-d // 2), np.zeros((n, d))
+    at = np.flatnonzero(x.any(axis=1))
+    bits = np.empty((len(at), 2 * half), np.uint64)
+    for row, exact in zip(bits, x[at].astype("<f8") + 0.0, strict=True):  # + 0.0: −0 and 0 are the same number
         key = hashlib.blake2b(exact.tobytes(), digest_size=16, key=secret).digest()
         row[:] = np.random.Philox(key=int.from_bytes(key, "little")).random_raw(2 * half)
     uniform = ((bits >> np.uint64(11)) + 0.5) * 2.0**-53  # never 0 or 1
     radius = np.sqrt(-2 * np.log(uniform[:, :half]))  # Box & Muller 1958
     angle = 2 * np.pi * uniform[:, half:]
-    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)[:, :d]
+    normals[at] = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)[:, :d]
+    return normals
