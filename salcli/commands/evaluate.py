@@ -276,7 +276,7 @@ def assess(
         results = (*(result for result in before.probes if result.form in forms), *results)
         asked = replace(
             asked_for(labels, options, probes, forms),
-            of_numbers=asked_of_numbers(labels, options, regressors),
+            of_numbers=asked_of_numbers(labels, options, regressors, forms),
             doubts=(*doubts_of_copies(before.copies), *dissimilar, *untuned),
         )
         report = replace(
@@ -336,7 +336,7 @@ def _in_folds(
     report = replace(report, folds=found.folds, duplicates=found.duplicates, probes=found.probes, measures=measures)
     untuned = (UNTUNED,) if options.quick else ()
     forms = dict.fromkeys(result.form for result in found.probes)
-    numbers = asked_of_numbers(labels, options, chosen_regressors(artifact, labels, options))
+    numbers = asked_of_numbers(labels, options, chosen_regressors(artifact, labels, options), options.attacked_forms)
     asked = replace(asked_for(labels, options, probes, forms), of_numbers=numbers, doubts=(*found.doubts, *untuned))
     return report, asked, (*found.notes, *untuned)
 

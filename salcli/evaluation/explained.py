@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from salcli.evaluation.attackers.scores import r_squared
 from salcli.evaluation.evidence import Explained
+from salcli.options import RAW
 
 Numbers = NDArray[np.float64]
 CI95 = 0.025
@@ -36,6 +37,8 @@ class NumericResult:
     """Whether the training rows were cut down to the greatest number allowed."""
     hyperparameters: dict[str, float] = field(default_factory=dict, hash=False)
     """Chosen on the attacker's own rows, before and after separately."""
+    form: str = field(default=RAW, metadata={"key": "as"})
+    """In which the rows are attacked."""
     ci95: tuple[float, float] = field(init=False)
 
     def __post_init__(self) -> None:
