@@ -276,7 +276,7 @@ def assess(
         results = (*(result for result in before.probes if result.form in forms), *results)
         asked = replace(
             asked_for(labels, options, probes, forms),
-            of_numbers=asked_of_numbers(labels, options, regressors),
+            of_numbers=asked_of_numbers(labels, options, regressors, forms),
             doubts=(*doubts_of_copies(before.copies), *dissimilar, *untuned),
         )
         report = replace(
@@ -343,8 +343,8 @@ def _in_folds(
         measures=measures,
     )
     untuned = (UNTUNED,) if options.quick else ()
-    forms = dict.fromkeys(result.form for result in found.probes)
-    numbers = asked_of_numbers(labels, options, chosen_regressors(artifact, labels, options))
+    forms = dict.fromkeys([*(of.form for of in found.probes), *(of.form for of in found.numeric)])
+    numbers = asked_of_numbers(labels, options, chosen_regressors(artifact, labels, options), forms)
     asked = replace(asked_for(labels, options, probes, forms), of_numbers=numbers, doubts=(*found.doubts, *untuned))
     return report, asked, (*found.notes, *untuned)
 
