@@ -4,6 +4,7 @@ A method that changes labelled rows alone hides in an average over all rows; so 
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -179,16 +180,18 @@ def compared(rows: BeforeAfter) -> tuple[tuple[KeptRows, ...], int]:
     sizes = {"labelled": len(known), "others": source.n_all - len(source.dropped) - len(known)}
     sampled = {"labelled": rng.permutation(known)[:SAMPLE], "others": drawn[~np.isin(drawn, known)][:SAMPLE]}
     pool = np.unique(np.concatenate([drawn, *sampled.values()]))
-    x, kept = gather_rows(source, pool, rows.progress)
+    x, kept = rows.shared((compared, "rows"), lambda: gather_rows(source, pool, rows.progress))
     before, after = rows.erasure.published(x), rows.erasure.erased(x)
     if rows.erasure.against is not None:
         after = gather_same(source, rows.erasure.against, pool, kept, rows.progress)
     assert after is not None
-    found = [
-        _kept(name, sizes[name], before, after, np.searchsorted(pool, np.sort(at)))
-        for name, at in sampled.items()
-        if len(at)
-    ]
+    found = []
+    for name, index in sampled.items():
+        if len(index):
+            at = np.searchsorted(pool, np.sort(index))
+            near = partial(nearest, before, at, OVERLAP_AT)
+            near_before = rows.shared((compared, name), near) if before is x else near()
+            found.append(_kept(name, sizes[name], before, after, at, near_before[0]))
     return (_of_all(found), *found), len(pool)
 
 
@@ -216,8 +219,10 @@ def _has_label(labels: GuardedLabels) -> NDArray[np.bool_]:
     return has_one & ~in_bands(labels)
 
 
-def _kept(name: str, n: int, before: NDArray[Any], after: NDArray[Any], at: Index) -> KeptRows:
-    pairs = zip(*(nearest(x, at, OVERLAP_AT)[0] for x in (before, after)), strict=True)
+def _kept(
+    name: str, n: int, before: NDArray[Any], after: NDArray[Any], at: Index, near_before: NDArray[np.int64]
+) -> KeptRows:
+    pairs = zip(near_before, nearest(after, at, OVERLAP_AT)[0], strict=True)
     shares = [share for share in (overlap(one, other) for one, other in pairs) if share is not None]
     error = float(np.std(shares, ddof=1) / np.sqrt(len(shares))) if len(shares) > 1 else None
     return KeptRows(
