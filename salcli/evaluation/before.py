@@ -11,6 +11,7 @@ from salcli.data.labels import GuardedLabels, Index, as_index
 from salcli.data.source import Source
 from salcli.data.splits import EvaluationSplit, SplitRule
 from salcli.evaluation.attack import attack
+from salcli.evaluation.attackers import base_name, names_of
 from salcli.evaluation.duplicates import Copies, notes_on_copies, without_copies
 from salcli.evaluation.forms import ALREADY, scale_rows
 from salcli.evaluation.plan import note_on_splits, notes_on
@@ -56,7 +57,8 @@ class Before:
         """
         found, notes = attack(self.stages, self.labels, self.plan, probes, options, progress, "before")
         missing = [form for form in options.attacked_forms if all(form != result.form for result in found)]
-        raw = [result for result in found if result.form == RAW]  # which the missing ones equal, before erasure
+        # those of raw rows, which the missing ones equal before erasure; inner products have no other form
+        raw = [result for result in found if result.form == RAW and base_name(result.probe) in names_of("vectors")]
         same = (replace(result, form=form) for form in missing for result in raw)
         notes = tuple(note for note in notes if note not in ALREADY.values())  # erased rows may differ
         return replace(self, probes=(*found, *same), notes=(*self.notes, *notes))
