@@ -371,6 +371,11 @@ class ApplyOptions(Record):
     in_place: bool = option(False, help="Replace the input (by rename, when all is written).")
     strength: float = option(1.0, help="Share of the way; below 1 it can be undone.", metavar="λ", bounds=(0, 1))
     reduces: bool = option(False, "--reduce", help="Write the d − k remaining coordinates instead.")
+    noise_key: str | None = option(
+        None,
+        help="Secret of an eraser with noise, made if absent, for its owner alone: rows get the same noise again.",
+        metavar="FILE",
+    )
     writes_kernel: bool = option(
         False, "--kernel-matrix", help="Of a kernel's eraser: write the inner products K̂ (n × n, HDF5)."
     )

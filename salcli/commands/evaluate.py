@@ -13,7 +13,7 @@ from salcli.data.hashes import HASH_ALGORITHMS, FileHash
 from salcli.data.join import settle_index
 from salcli.data.labels import GuardedLabels, Index, as_index
 from salcli.data.source import Source
-from salcli.data.splits import EvaluationSplit
+from salcli.data.splits import EvaluationSplit, in_bands
 from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.erasers.kernel_scale import dissimilarity_doubt
 from salcli.errors import located, warn
@@ -329,12 +329,20 @@ def _in_folds(
     assert labels is not None
     assert artifact is not None
     join, guarded = join_labels(rows.source, labels, progress), subject.guarded or labels
-    matched = as_index(join.matched(labels))
-    matched = matched[guarded.is_labelled[matched]]
+    matched = as_index(join.matched(labels, by_any=True))
+    matched = matched[~in_bands(labels)[matched]]
     of_label = as_index(join.row_of_label)
     found = evaluate_folds(rows, labels, guarded, artifact, matched, of_label, progress)
     measures = {**report.measures, **found.measures}
-    report = replace(report, folds=found.folds, duplicates=found.duplicates, probes=found.probes, measures=measures)
+    report = replace(
+        report,
+        folds=found.folds,
+        duplicates=found.duplicates,
+        probes=found.probes,
+        numeric=found.numeric,
+        detectable=found.detectable,
+        measures=measures,
+    )
     untuned = (UNTUNED,) if options.quick else ()
     forms = dict.fromkeys(result.form for result in found.probes)
     numbers = asked_of_numbers(labels, options, chosen_regressors(artifact, labels, options))
