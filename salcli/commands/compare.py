@@ -17,6 +17,7 @@ from salcli.data.labels import GuardedLabels, Index
 from salcli.data.source import Source
 from salcli.data.splits import EvaluationSplit, SplitRule
 from salcli.erasers.artifact import Artifact, read_artifact
+from salcli.erasers.base import find_method
 from salcli.errors import AlignmentError, UsageError, located, warn
 from salcli.evaluation.attack import ALL, chosen_probes, require_attackers
 from salcli.evaluation.attack_numbers import chosen_regressors
@@ -179,10 +180,13 @@ def _fitted(
     Raises
     ------
     ParameterError : there is no such method
-    UsageError : the embeddings come from a pipe, which is read once
+    UsageError : the embeddings come from a pipe, which is read once, or the method keeps a main task and none is named
     """
     if embeddings == atomic.STDOUT:
         raise UsageError("`methods` reads the embeddings again for each fit: give a file, not stdin")
+    parameters = find_method(method).Parameters()
+    if hasattr(parameters, "task"):
+        parameters = replace(parameters, task=options.task)
     columns = replace(options.labels, task=options.task)
     rule = SplitRule(options.fit_split, options.holdout, None, options.seed)
     if (leading := _leading(artifacts)) is not None:
@@ -196,6 +200,7 @@ def _fitted(
             rule.holdout,
             rule.sample,
             method,
+            parameters,
             read=options.read,
             hash_algorithm=_algorithm(artifacts),
             seed=rule.seed,

@@ -128,7 +128,7 @@ def candidates_table(comparison: Comparison, *, with_seconds: bool = False) -> T
 
 def _column(heading: str) -> Column:
     is_text = heading in ("candidate", "read most by", "front", "result")
-    return Column(heading, is_number=not is_text, is_spare=heading == "bytes")
+    return Column(heading, is_number=not is_text, is_spare=heading in ("bytes", "not retrained"))
 
 
 def _cells(name: str, report: Report, stage: str) -> dict[str, str]:
@@ -139,6 +139,7 @@ def _cells(name: str, report: Report, stage: str) -> dict[str, str]:
     cells["read most by"] = ABSENT if worst is None else _attacker(worst, report)
     if (task := report.of(TASK)) is not None:
         cells["task accuracy"] = decimal(task.accuracy.at(stage))
+        cells["not retrained"] = decimal(task.accuracy.not_retrained if stage == "after" else None)
         for of in task.every:
             gap = of.tpr_gap or of.tpr_gap_rms
             cells[f"TPR gap{visible(task.aside(of))}"] = ABSENT if gap is None else decimal(gap.at(stage))

@@ -233,6 +233,19 @@ def test_methods_are_fitted_on_the_rows_of_the_eraser(files: Files, erasers: tup
     assert found.candidates[1].n_bytes == Path(erasers[1]).stat().st_size
 
 
+@pytest.mark.filterwarnings("ignore::salcli.errors.SalcliWarning")
+def test_a_method_that_keeps_the_main_task_gets_it(files: Files) -> None:
+    tasks = ("ab"[i // 4 % 2] for i in range(240))
+    rows = zip(files.y, tasks, files.parts, strict=True)
+    labels = str(write_csv(files.folder / "task.csv", ["y", "task", "split"], rows))
+    options = CompareOptions(methods=("sal", "splince"), evaluation=replace(MEANS, labels=LabelOptions(("y",))))
+    with pytest.raises(UsageError, match="keeps a main task"):
+        compare(files.embeddings, labels, options)
+    options = replace(options, evaluation=replace(options.evaluation, task="task"))
+    found = compare(files.embeddings, labels, options)
+    assert found.candidates[1].name.startswith("splince k=")
+
+
 def test_methods_alone_are_fitted_by_the_split_or_a_holdout(files: Files) -> None:
     by_split = compared(files, methods=("sal", "leace")).candidates[0].report.probes
     assert {(p.adversary, p.n_train, p.n_test) for p in by_split} == {("in-sample", 120, 60), ("fresh", 60, 60)}
