@@ -264,9 +264,10 @@ def assess(
         notes += [*before.notes, *dissimilar]
         if subject.against is not None:
             notes.append(UNKNOWN_FIT.format(subject.against.path))
-        results, found = attack(stages, labels, plan, probes, options, progress, "after" if before.probes else None)
+        only = "after" if before.is_attacked else None
+        results, found = attack(stages, labels, plan, probes, options, progress, only)
         notes += found
-        numeric, found = attack_numbers(stages, labels, plan, regressors, options, progress)
+        numeric, found = attack_numbers(stages, labels, plan, regressors, options, progress, only)
         notes += found
         could_show = detectable(stages, labels, plan, options)
         notes += blind_spots(could_show, options)
@@ -283,7 +284,7 @@ def assess(
             report,
             duplicates=before.copies,
             probes=results,
-            numeric=numeric,
+            numeric=(*before.numeric, *numeric),
             detectable=could_show,
             measures=measures | run_measures(rows, needs_labels=True),
         )
