@@ -371,6 +371,11 @@ class ApplyOptions(Record):
     in_place: bool = option(False, help="Replace the input (by rename, when all is written).")
     strength: float = option(1.0, help="Share of the way; below 1 it can be undone.", metavar="λ", bounds=(0, 1))
     reduces: bool = option(False, "--reduce", help="Write the d − k remaining coordinates instead.")
+    noise_key: str | None = option(
+        None,
+        help="Secret of an eraser with noise, made if absent, for its owner alone: rows get the same noise again.",
+        metavar="FILE",
+    )
     writes_kernel: bool = option(
         False, "--kernel-matrix", help="Of a kernel's eraser: write the inner products K̂ (n × n, HDF5)."
     )
@@ -762,8 +767,6 @@ class EvaluateOptions(Record):
     )
     read: ReadOptions = field(default_factory=ReadOptions)
     seed: int = _seed()
-    neighbors_kept: bool = False
-    """Whether the share of the ten nearest rows that stay is measured, though neither a word nor a gate asks for it."""
 
     def format_of(self, report: str) -> str | None:
         """Return the format of the path `report`, json, md, html or xml: by its suffix, else `report_format`."""
@@ -873,12 +876,6 @@ class CompareOptions(Record):
         "all",
         help="all: exit 1 unless every candidate keeps all limits; any: unless at least one does.",
         choices=("all", "any"),
-    )
-    overlap: bool = option(
-        True,
-        "--overlap",
-        off="--no-overlap",
-        help="Measure how many of the ten nearest rows stay; it takes the whole file into memory.",
     )
     evaluation: EvaluateOptions = field(
         default_factory=EvaluateOptions, metadata={WITHOUT: ("against", "sweep", "repeats", "sample", "folds")}

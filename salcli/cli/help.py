@@ -40,7 +40,7 @@ GROUPS: dict[str, tuple[Group, ...]] = {
     "compare": (
         (MAIN, ("erasers", "against", "methods", "require", "attributes", "reports", "report_format")),
         ("Attackers", ("probes", "adversaries", "attacker_rows", "intersections", "learning_curve", "quick")),
-        ("What is kept", ("task", "similarity", "neighbors", "overlap")),
+        ("What is kept", ("task", "similarity", "bias", "neighbors", "kept")),
         ("Gates", ("max_accuracy", "max_gain", "max_leak", "max_r2", "max_leak_increase", "baseline", "max_tpr_gap")),
     ),
     "inspect": ((MAIN, ("labels", "similarity", "head", "projection")),),

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
@@ -117,7 +117,7 @@ def compare(
             }
 
         entries = tuple(_entries(artifacts, others))
-        cache: dict[Callable[..., Any], Any] = {}
+        cache: dict[Hashable, Any] = {}
         found = []
         with located(embeddings):
             before = _before(source, table, artifacts, evaluation, progress)
@@ -159,7 +159,7 @@ def _of_each(options: CompareOptions) -> EvaluateOptions:
             f"`probes={alone.pop()}` reads the kernel of one eraser, and a comparison has the same attackers for all: "
             "`salcli evaluate` has it"
         )
-    return replace(found, probes=chosen_probes(None, found), neighbors_kept=options.overlap)
+    return replace(found, probes=chosen_probes(None, found))
 
 
 def _fitted(

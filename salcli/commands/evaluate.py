@@ -1,7 +1,7 @@
 """`evaluate`: attackers before and after erasure, what was kept, gates, reports."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,7 +13,7 @@ from salcli.data.hashes import HASH_ALGORITHMS, FileHash
 from salcli.data.join import settle_index
 from salcli.data.labels import GuardedLabels, Index, as_index
 from salcli.data.source import Source
-from salcli.data.splits import EvaluationSplit
+from salcli.data.splits import EvaluationSplit, in_bands
 from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.erasers.kernel_scale import dissimilarity_doubt
 from salcli.errors import located, warn
@@ -85,7 +85,7 @@ class Subject:
     baseline: Baseline | None = None
     before: Before | None = None
     """The labelled rows before erasure, if they were read and attacked before; None: that is done here."""
-    cache: dict[Callable[..., Any], Any] = field(default_factory=dict)
+    cache: dict[Hashable, Any] = field(default_factory=dict)
     """Of measures: what they found before erasure."""
 
 
@@ -328,12 +328,20 @@ def _in_folds(
     assert labels is not None
     assert artifact is not None
     join, guarded = join_labels(rows.source, labels, progress), subject.guarded or labels
-    matched = as_index(join.matched(labels))
-    matched = matched[guarded.is_labelled[matched]]
+    matched = as_index(join.matched(labels, by_any=True))
+    matched = matched[~in_bands(labels)[matched]]
     of_label = as_index(join.row_of_label)
     found = evaluate_folds(rows, labels, guarded, artifact, matched, of_label, progress)
     measures = {**report.measures, **found.measures}
-    report = replace(report, folds=found.folds, duplicates=found.duplicates, probes=found.probes, measures=measures)
+    report = replace(
+        report,
+        folds=found.folds,
+        duplicates=found.duplicates,
+        probes=found.probes,
+        numeric=found.numeric,
+        detectable=found.detectable,
+        measures=measures,
+    )
     untuned = (UNTUNED,) if options.quick else ()
     forms = dict.fromkeys(result.form for result in found.probes)
     numbers = asked_of_numbers(labels, options, chosen_regressors(artifact, labels, options))

@@ -70,7 +70,7 @@ def require_repeatable(
         raise RankError(f"`sweep=k={sweep.values[0]:g}…`: the rank is {rank}, so there is nothing to measure")
     if options.sweep is not None or options.repeats is not None:
         whole = _written(erasure)
-        refits_k = sweep is not None and sweep.parameter == "k" and whole.k != rank and whole.truncated(1) is not None
+        refits_k = sweep is not None and sweep.parameter == "k" and (whole.k != rank or whole.truncated(1) is None)
         if options.repeats is not None or refits_k:
             _parameters_of(artifact, k=rank if refits_k else None)
     if options.repeats is not None and (options.sample or 0) > len(plan.fitted):

@@ -323,6 +323,13 @@ def marked(labels: GuardedLabels, index: Index, *names: str) -> Index:
     return np.asarray(index[is_wanted[codes[index]]], dtype=np.int64) if len(found) else index[:0]
 
 
+def in_bands(labels: GuardedLabels) -> NDArray[np.bool_]:
+    """Return which of the `labels` are in a part that is a band: `[m]`."""
+    names, codes = labels.split_codes
+    is_band = np.array([BAND.fullmatch(name) is not None for name in names], np.bool_)
+    return is_band[codes] if len(names) else np.zeros(len(labels), np.bool_)
+
+
 def split_counts(labels: GuardedLabels, index: Index) -> dict[str, int]:
     """Return how many of the `labels` at `index` `[n]` have each name in the split column, by name."""
     names, codes = labels.split_codes

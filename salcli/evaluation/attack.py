@@ -30,7 +30,7 @@ from salcli.evaluation.attackers.scores import (
 from salcli.evaluation.attackers.tuning import tuned
 from salcli.evaluation.forms import Form, in_form, in_forms, notes_on_forms
 from salcli.evaluation.gates import Asked
-from salcli.evaluation.intersections import LEAST_ROWS, Product, attacked
+from salcli.evaluation.intersections import LEAST_ROWS, Product, attacked, least_rows
 from salcli.evaluation.readings import Reading, reading_of, training_rows
 from salcli.evaluation.report import ProbeResult
 from salcli.evaluation.stages import Stages
@@ -171,7 +171,7 @@ def attack(
     ------
     NotEnoughMemory : the attackers that are trained at once would not fit into memory
     """
-    jobs = list[_Job]()
+    jobs, least = list[_Job](), least_rows(LEAST_ROWS, options)
     forms = in_forms(stages, options.attacked_forms, split.fitted)
     notes = list(notes_on_forms(options.attacked_forms, forms))
     for attribute in attacked(labels, options):
@@ -179,7 +179,7 @@ def attack(
             at_train, at_test = (stages.at(split.having(attribute, name, labels)) for name in (adversary, TEST))
             for form in forms:
                 readers = readers_of(form.name, probes)
-                of_form, doubts = _jobs(attribute, adversary, at_train, at_test, form, readers)
+                of_form, doubts = _jobs(attribute, adversary, at_train, at_test, form, readers, least)
                 jobs += of_form
                 notes += doubts
     _require_memory(jobs)
@@ -257,11 +257,17 @@ def _tuned(job: _Job, reading: Reading, stage: str, seed: int) -> Settings:
 
 
 def _jobs(
-    attribute: Attribute, adversary: str, at_train: Index, at_test: Index, rows: Form, probes: tuple[str, ...]
+    attribute: Attribute,
+    adversary: str,
+    at_train: Index,
+    at_test: Index,
+    rows: Form,
+    probes: tuple[str, ...],
+    least: int = LEAST_ROWS,
 ) -> tuple[list[_Job], list[str]]:
     """Return the jobs of the probes on the test rows of classes that are trained on, and notes on the others.
 
-    Classes of a product with fewer than `LEAST_ROWS` test rows are left out of training and test.
+    Classes of a product with fewer than `least` test rows are left out of training and test.
     """
     y_train, y_test = (attribute.codes(rows.stages.labels[at]) for at in (at_train, at_test))
     if not len(y_test):
@@ -274,12 +280,12 @@ def _jobs(
     rare = dict[str, int]()
     if isinstance(attribute, Product):
         found, counts = np.unique(y_test, return_counts=True)
-        is_rare = np.isin(y_test, found[counts < LEAST_ROWS])
-        is_used = np.isin(y_train, found[counts >= LEAST_ROWS])
+        is_rare = np.isin(y_test, found[counts < least])
+        is_used = np.isin(y_train, found[counts >= least])
         rare = class_counts(attribute, y_test[is_rare])
         at_train, y_train, at_test, y_test = at_train[is_used], y_train[is_used], at_test[~is_rare], y_test[~is_rare]
         if len(np.unique(y_train)) < 2:
-            return [], [TOO_RARE.format(attribute.name, LEAST_ROWS)]
+            return [], [TOO_RARE.format(attribute.name, least)]
     if len(y_test) and UNEQUAL < max(majority_rate(y_train), majority_rate(y_test)) < 1:
         probes = tuple(
             name for probe in probes for name in (probe, *((probe + WEIGHTED,) if attacker_of(probe).twin() else ()))
@@ -287,11 +293,16 @@ def _jobs(
     sides = at_train, at_test, y_train, y_test
     index = rows.stages.labels[at_test]
     jobs = [_Job(attribute, adversary, probe, *sides, index, untrained, rare, rows) for probe in probes]
-    return jobs if len(y_test) else [], _doubts(attribute, adversary, y_test, untrained, rare)
+    return jobs if len(y_test) else [], _doubts(attribute, adversary, y_test, untrained, rare, least)
 
 
 def _doubts(
-    attribute: Attribute, adversary: str, y_test: NDArray[Any], untrained: dict[str, int], rare: dict[str, int]
+    attribute: Attribute,
+    adversary: str,
+    y_test: NDArray[Any],
+    untrained: dict[str, int],
+    rare: dict[str, int],
+    least: int,
 ) -> list[str]:
     """Return notes on what limits the meaning of the figures on these test rows."""
     notes = []
@@ -310,7 +321,7 @@ def _doubts(
         n = sum(rare.values())
         notes.append(
             f"{attribute.name}: {n:,} of {n + len(y_test):,} test rows are left out, of classes with fewer than "
-            f"{LEAST_ROWS} of them: {listed_counts(rare)}"
+            f"{least} of them: {listed_counts(rare)}"
         )
     return notes
 

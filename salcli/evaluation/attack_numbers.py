@@ -11,10 +11,12 @@ from salcli.data.labels import GuardedLabels, Index
 from salcli.data.splits import TEST, EvaluationSplit
 from salcli.erasers.artifact import Artifact
 from salcli.errors import UsageError
+from salcli.evaluation.answers import pooled_numbers
 from salcli.evaluation.attackers import ATTACKERS, REGRESSORS
 from salcli.evaluation.attackers.base import Attacker
 from salcli.evaluation.attackers.tuning import tuned
-from salcli.evaluation.explained import NumericResult, explained
+from salcli.evaluation.explained import Guesses, NumericResult, explained
+from salcli.evaluation.intersections import least_rows
 from salcli.evaluation.readings import reading_of, training_rows
 from salcli.evaluation.stages import Stages
 from salcli.options import EvaluateOptions
@@ -95,7 +97,7 @@ def attack_numbers(
     ------
     NotEnoughMemory : the attackers that are trained at once would not fit into memory
     """
-    jobs, notes = _jobs(stages, labels, split, probes, only)
+    jobs, notes = _jobs(stages, labels, split, probes, only, least_rows(LEAST_ROWS, options))
     if not jobs:
         return (), notes
     sizes = sorted(_bytes(job, stages) for job in jobs)
@@ -103,7 +105,8 @@ def attack_numbers(
     order = sorted(range(len(jobs)), key=lambda i: -len(jobs[i].at_train))
 
     def run(at: int) -> NumericResult:
-        return _result(jobs[at], stages, options, is_capped=split.is_capped(jobs[at].adversary))
+        found = _result(jobs[at], stages, options, is_capped=split.is_capped(jobs[at].adversary))
+        return pooled_numbers([found], labels) if labels.groups is not None and options.folds is None else found
 
     results: dict[int, NumericResult] = {}
     with progress.stage("attack numbers", len(jobs), "probes") as advance:
@@ -122,9 +125,9 @@ def asked_of_numbers(
 
 
 def _jobs(
-    stages: Stages, labels: GuardedLabels, split: EvaluationSplit, probes: Sequence[str], only: str | None
+    stages: Stages, labels: GuardedLabels, split: EvaluationSplit, probes: Sequence[str], only: str | None, least: int
 ) -> tuple[list[_Job], tuple[str, ...]]:
-    """Return what is trained, and notes on what cannot be."""
+    """Return what is trained on at least some test rows, and notes on what cannot be."""
     jobs, notes = list[_Job](), list[str]()
     for attribute in labels.attributes:
         if attribute.classes is not None:
@@ -133,8 +136,8 @@ def _jobs(
         for adversary in split.trainers:
             at_train, at_test = (stages.at(split.having(attribute, name, labels)) for name in (adversary, TEST))
             y_train, y_test = (values[stages.labels[at]].astype(np.float64) for at in (at_train, at_test))
-            if len(y_test) < LEAST_ROWS or np.ptp(y_test) == 0:
-                notes.append(f"{attribute.name}: fewer than {LEAST_ROWS} test rows, or all of one value: not attacked")
+            if len(y_test) < least or np.ptp(y_test) == 0:
+                notes.append(f"{attribute.name}: fewer than {least} test rows, or all of one value: not attacked")
             elif not len(y_train) or np.ptp(y_train) == 0:
                 notes.append(f"{attribute.name}: the {adversary} attacker's training rows are all of one value")
             else:
@@ -157,18 +160,19 @@ def _result(job: _Job, stages: Stages, options: EvaluateOptions, *, is_capped: b
     rows = training_rows(reading, job.stage, job.y_train)
     settings = usual if options.quick else tuned(job.attacker, rows, options.seed)
     fitted = job.attacker.fit(reading.train(job.stage, settings), job.y_train, settings, options.seed)
-    found = explained(fitted.predict(reading.test(job.stage, settings)).astype(np.float64), job.y_test)
+    predicted = fitted.predict(reading.test(job.stage, settings)).astype(np.float64)
     return NumericResult(
         job.attribute,
         job.probe,
         job.adversary,
         job.stage,
-        *found,
+        *explained(predicted, job.y_test),
         len(job.y_train),
         len(job.y_test),
         fitted.converged,
         is_capped,
         settings,
+        Guesses(stages.labels[job.at_test], predicted, job.y_test),
     )
 
 

@@ -23,8 +23,8 @@ def attack_bands(
 ) -> tuple[ProbeResult, ...]:
     """Measure the fresh attackers on the rows of each band, with the settings that they have on the test rows.
 
-    Rows are read in the first form alone, products of attributes not at all. Where there is no fresh attacker, the first
-    adversary takes its place.
+    Rows are read in the first form alone, products of attributes not at all. Where there is no fresh attacker, the
+    first adversary takes its place.
 
     Parameters
     ----------

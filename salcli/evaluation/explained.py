@@ -1,7 +1,6 @@
 """R²: how much of the variance of a numeric attribute an attacker explains, with bounds."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,18 @@ from salcli.evaluation.evidence import Explained
 Numbers = NDArray[np.float64]
 CI95 = 0.025
 """Level of each end of a 95 % interval."""
+
+
+@dataclass(frozen=True, eq=False)
+class Guesses:
+    """What one attacker says of its test rows, in standard deviations."""
+
+    labels: NDArray[np.int64]
+    """`[m]` which labels."""
+    predicted: Numbers
+    """`[m]`"""
+    true: Numbers
+    """`[m]`"""
 
 
 @dataclass(frozen=True)
@@ -37,6 +48,8 @@ class NumericResult:
     hyperparameters: dict[str, float] = field(default_factory=dict, hash=False)
     """Chosen on the attacker's own rows, before and after separately."""
     ci95: tuple[float, float] = field(init=False)
+    guesses: Guesses | None = field(default=None, compare=False, repr=False, metadata={"unwritten": True})
+    """What it was computed from, while results are pooled."""
 
     def __post_init__(self) -> None:
         of = Explained(self.r2, self.log_error, self.freedom)
@@ -56,11 +69,22 @@ def explained(predicted: Numbers, true: Numbers) -> tuple[float, float, float]:
     ----------
     predicted, true : `[n]` numbers, not all the same
     """
-    n, errors, deviations = len(true), (true - predicted) ** 2, (true - true.mean()) ** 2
-    spread = float(deviations.mean())
-    size = max(float(errors.mean()), np.finfo(float).eps * spread)  # of predictions that are right to the last bit
-    influence: NDArray[Any] = errors / size - deviations / spread
+    n, influence = len(true), influence_on_r2(predicted, true)
     variance = float(np.sum(influence**2)) / max(1, n - 2) / n + 2 / n**2
     fourth = float(np.sum(influence**4))
     freedom = float(np.sum(influence**2)) ** 2 / fourth if fourth > 0 else n - 1
     return r_squared(predicted, true), float(np.sqrt(variance)), max(2.0, freedom)
+
+
+def influence_on_r2(predicted: Numbers, true: Numbers) -> Numbers:
+    """Return by how much each row moves log(1 − R²), times n (see `explained`).
+
+    Parameters
+    ----------
+    predicted, true : `[n]` numbers, not all the same
+    """
+    errors, deviations = (true - predicted) ** 2, (true - true.mean()) ** 2
+    spread = float(deviations.mean())
+    size = max(float(errors.mean()), np.finfo(float).eps * spread)  # of predictions that are right to the last bit
+    influence: Numbers = errors / size - deviations / spread
+    return influence

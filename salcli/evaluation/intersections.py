@@ -73,6 +73,11 @@ def product(of: Sequence[Attribute]) -> Product:
     return Product(TIMES.join(factors), values, names, factors)
 
 
+def least_rows(n: int, options: EvaluateOptions) -> int:
+    """Return the fewest test rows that count where `n` are needed in all: in folds, those of one turn."""
+    return n if options.folds is None else max(1, n // options.folds)
+
+
 def _n_present(factor: Attribute, of: Attribute) -> int:
     """Return how many classes of an attribute occur where its product with others has a value."""
     return len(np.unique(factor.values[of.is_labelled]))

@@ -93,12 +93,17 @@ class EraserSummary:
     attributes: tuple[str, ...]
     kernel: Scalars | None = field(default=None, metadata=OPTIONAL)
     landmarks: Scalars | None = field(default=None, metadata=OPTIONAL)
+    unit_rows: bool | None = field(default=None, metadata=OPTIONAL)
+    """True if erased rows are divided by their lengths."""
+    kept_task: str | None = field(default=None, metadata=OPTIONAL)
+    """Column whose covariance with the rows is kept."""
 
     @classmethod
     def of(cls, path: str, artifact: Artifact) -> "EraserSummary":
         """Return the summary of `artifact`, which was read from `path`."""
         summary = artifact.summary()
-        return cls(path, artifact.sha256, **summary | {"attributes": tuple(summary["attributes"])})
+        more = {"unit_rows": artifact.eraser.normalizes or None, "kept_task": artifact.task}
+        return cls(path, artifact.sha256, **summary | more | {"attributes": tuple(summary["attributes"])})
 
 
 @dataclass(frozen=True)

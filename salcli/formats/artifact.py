@@ -201,6 +201,10 @@ def _is_rule_of_k(value: Any) -> bool:
     )
 
 
+def _is_number_or_text(value: Any) -> bool:
+    return _is_number(value) or _is_text(value)
+
+
 def _is_number_or_flag(value: Any) -> bool:
     return _is_number(value) or _is_flag(value)
 
@@ -255,6 +259,12 @@ FOUND: dict[str, dict[str, Check]] = {
         "accuracies": _is_list(_is_list(_is_number)),
         "chance": _is_list(_is_number),
         "is_at_chance": _is_flag,
+    },
+    "transport": {
+        **dict.fromkeys(("shrinkage", "noise"), _is_number),
+        **dict.fromkeys(("n_classes", "n_held_out"), _is_count),
+        "towards": _is_text,
+        "tried": _is_list(lambda trial: isinstance(trial, dict) and all(map(_is_number_or_text, trial.values()))),
     },
     "projection": dict.fromkeys(("norm", "condition", "angle", "shrinkage"), _is_number),
 }

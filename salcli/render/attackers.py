@@ -288,7 +288,7 @@ def _range(values: Sequence[float]) -> str:
 
 
 def probe_tables(report: Report) -> tuple[Table, ...]:
-    """Return the tables of attackers: on rows in the first form, in others, the rest of those, and on bands."""
+    """Return the tables of the attackers in `report`: on rows in the first form, in others (two), and on bands."""
     first, most, rest = by_form(report.probes)
     found = [probe_table(first)]
     if most:
@@ -299,7 +299,7 @@ def probe_tables(report: Report) -> tuple[Table, ...]:
 
 
 def bands_tables(report: Report) -> tuple[Table, ...]:
-    """Return a table of the attackers that read most of each band, before and after; none without bands."""
+    """Return a table of the attackers in `report` that read most of each band; none without bands."""
     pairs = probe_pairs(report.bands)
     worst: dict[tuple[str, str], ProbePair] = {}
     for pair in pairs:

@@ -1,17 +1,19 @@
 """Pooled answers: figures of all test rows together, and intervals of rows that go together."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import accuracy_score, balanced_accuracy_score, roc_auc_score
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, r2_score, roc_auc_score
 
 from benchmarks import fold_intervals
 from salcli.data.labels import Attribute, GuardedLabels
-from salcli.evaluation.answers import cluster_effect, pooled
+from salcli.evaluation.answers import cluster_effect, pooled, pooled_numbers
 from salcli.evaluation.attackers.scores import Answers, areas, errors, wilson
+from salcli.evaluation.explained import Guesses, NumericResult, explained
 from salcli.evaluation.report import ProbeResult
 
 from .results import result
@@ -51,7 +53,9 @@ def _answers(turns: Sequence[ProbeResult]) -> list[Answers]:
 def test_one_turn_alone_is_what_it_was(n_classes: int) -> None:
     of = labels(n_classes=n_classes)
     alone = turn(of, np.arange(N), np.random.default_rng(0))
-    assert pooled([alone], of) == alone
+    again = pooled([alone], of)
+    assert replace(again, recalls={}) == alone
+    assert sum(n for _, n in again.recalls.values()) == N
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -112,6 +116,35 @@ def test_rows_that_are_lost_or_left_out_are_counted() -> None:
     found = pooled([turn(of, np.arange(100), np.random.default_rng(0))], of, n_lost=40)
     assert found.n_left_out == 40
     assert found.usable == pytest.approx(100 / 140)
+
+
+def test_numbers_are_pooled_too() -> None:
+    rng = np.random.default_rng(5)
+    true, groups = rng.normal(size=N), np.repeat(np.arange(N // 8), 8)
+    predicted = 0.5 * true + 0.3 * rng.normal(size=N)
+    parts = np.array_split(rng.permutation(N), 4)
+    turns = [
+        NumericResult(
+            "age",
+            "ridge",
+            "fresh",
+            "after",
+            *explained(predicted[at], true[at]),
+            50,
+            len(at),
+            True,
+            False,
+            {"a": 1.0},
+            Guesses(at, predicted[at], true[at]),
+        )
+        for at in parts
+    ]
+    found = pooled_numbers(turns, labels())
+    assert found.r2 == pytest.approx(r2_score(true, predicted))
+    assert found.n_test == N
+    assert found.log_error == pytest.approx(explained(predicted, true)[1])
+    assert pooled_numbers(turns, labels(), effect=4.0).log_error == pytest.approx(2 * found.log_error)
+    assert pooled_numbers(turns, labels(groups.tolist())).log_error >= found.log_error
 
 
 def test_an_effect_widens_every_interval() -> None:

@@ -66,7 +66,7 @@ def measured(x: NDArray[Any], given: GuardedLabels, **options: Any) -> Any:
     train, test = np.arange(len(x) // 2), np.arange(len(x) // 2, len(x))
     split = EvaluationSplit.of(train, {"fresh": train}, test, has_held_out=True)
     stages = Stages(np.arange(len(x)), x, x, None)
-    return attack(stages, given, split, ("linear",), EvaluateOptions(**options), Silent())
+    return attack(stages, given, split, ("linear",), EvaluateOptions(forms=("raw",), **options), Silent())
 
 
 def test_a_product_is_read_where_neither_attribute_is_and_gates_judge_it() -> None:
