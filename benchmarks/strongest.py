@@ -1,15 +1,23 @@
 """Does anybody read more than `evaluate` says? Attackers made with scikit-learn, on the same rows.
 
-    python -m benchmarks.strongest EMBEDDINGS LABELS ERASER [KEYS]
+    python -m benchmarks.strongest --data NAME EMBEDDINGS LABELS ATTRIBUTE [KEYS] [--data …] [--rows N]
 
-prints, for each adversary, the figures of `evaluate` after erasure and what these attackers read; each is tuned by
-its own cross-validation on its own rows. Their best is chosen on the test rows, as no attacker can.
+fits SAL of full rank to each data set (to the rows marked train, else to half of them), and prints one row for each
+adversary: the attacker of `evaluate` that reads most after erasure, and what the attackers below read on the same test
+rows, from the same training rows, at most N of them; each is tuned by its own cross-validation on its own rows. Their
+best is chosen on the test rows, as no attacker can. What each of them reads goes to stderr. KEYS is a file of row
+names, for labels with a column of names.
 """
 
+import argparse
+import csv
 import sys
+import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +35,7 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.svm import SVC
 
 from salcli.commands.evaluate import evaluate
+from salcli.commands.fit import fit
 from salcli.data.join import settle_index
 from salcli.data.labels import as_index
 from salcli.erasers.artifact import read_artifact
@@ -34,11 +43,19 @@ from salcli.evaluation.duplicates import without_copies
 from salcli.evaluation.plan import split_rows
 from salcli.evaluation.stages import Erasure, stage_rows
 from salcli.formats.registry import open_source
-from salcli.options import EvaluateOptions, LabelOptions, ReadOptions
+from salcli.options import EvaluateOptions, FitOptions, LabelOptions, ReadOptions
 from salcli.streaming.passes import join_labels, read_table
 from salcli.streaming.progress import Silent
 
 Array = NDArray[Any]
+KINDS = {
+    "rbf": ("rbf",),
+    "QDA": ("shrunk QDA",),
+    "MLP": ("MLP",),
+    "trees": ("boosting", "extra trees"),
+    "kNN": ("kNN",),
+}
+"""Columns of the table, and how the names of the attackers begin that belong there."""
 
 
 def attackers(d: int, seed: int) -> Iterator[tuple[str, Any]]:
@@ -59,11 +76,11 @@ def attackers(d: int, seed: int) -> Iterator[tuple[str, Any]]:
         "poly of degree 3",
         grid(SVC(kernel="poly", degree=3, coef0=1.0), C=[0.01, 0.1, 1, 10], gamma=[0.25 / d, 1 / d]),
     )
-    yield "shrunk QDA", grid(QuadraticDiscriminantAnalysis(), reg_param=[1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 0.6, 0.9])
-    qda = {"quadraticdiscriminantanalysis__reg_param": [1e-3, 0.01, 0.03, 0.1, 0.3, 0.6, 0.9]}
+    yield "shrunk QDA", grid(_qda(), shrinkage=[1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 0.6, 0.9])
+    qda = {"quadraticdiscriminantanalysis__shrinkage": [1e-3, 0.01, 0.03, 0.1, 0.3, 0.6, 0.9]}
     yield (
         "shrunk QDA of unit rows",
-        grid(make_pipeline(Normalizer(), _Spread(), QuadraticDiscriminantAnalysis()), **qda),
+        grid(make_pipeline(Normalizer(), _Spread(), _qda()), **qda),
     )
     yield "MLP, two layers", grid(MLPClassifier((256, 64), early_stopping=True, random_state=seed), alpha=[1e-3, 1, 10])
     yield "MLP, wide", grid(MLPClassifier((1024,), early_stopping=True, random_state=seed), alpha=[0.1, 10])
@@ -76,10 +93,14 @@ def attackers(d: int, seed: int) -> Iterator[tuple[str, Any]]:
         LogisticRegression(max_iter=500),
     )
     yield "logistic regression on products", grid(sketch, logisticregression__C=[1e-5, 1e-4, 1e-3, 1e-2])
-    best = {"rbf": SVC(C=10, gamma=1 / d), "qda": QuadraticDiscriminantAnalysis(reg_param=0.3)}
+    best = {"rbf": SVC(C=10, gamma=1 / d), "qda": _qda(0.3)}
     best |= {"rbf4": SVC(C=10, gamma=4 / d), "poly": SVC(kernel="poly", degree=2, coef0=1, C=0.1, gamma=4 / d)}
     best |= {"mlp": MLPClassifier((256,), alpha=1, early_stopping=True, random_state=seed)}
     yield "stack of rbf, poly, QDA and MLP", StackingClassifier(list(best.items()), LogisticRegression(), cv=3)
+
+
+def _qda(shrinkage: float | None = None) -> Any:
+    return QuadraticDiscriminantAnalysis(solver="eigen", shrinkage=shrinkage)  # for fewer rows than columns, too
 
 
 @dataclass
@@ -124,30 +145,61 @@ def rows_of(embeddings: str, labels: str, eraser: str, read: ReadOptions, option
             yield adversary, x[train], y[train], x[test], y[test]
 
 
-def main(embeddings: str, labels: str, eraser: str, keys: str | None = None) -> None:
-    """Print a Markdown table."""
+def own_figures(x: Array, y: Array, new: Array, true: Array) -> dict[str, float]:
+    """Return the accuracy of each own attacker, by its name."""
+    middle = x.mean(axis=0)
+    spread = np.sqrt(np.mean((x - middle) ** 2))
+    x, new = (x - middle) / spread, (new - middle) / spread
+    found = {}
+    for name, attacker in attackers(x.shape[1], 0):
+        predicted = attacker.fit(x, y).predict(new)
+        found[name] = float(np.mean(predicted == true))
+        print(f"  {name}: {found[name]:.3f} {getattr(attacker, 'best_params_', '')}", file=sys.stderr, flush=True)
+    return found
+
+
+def table_rows(given: list[str], n_rows: int) -> Iterator[str]:
+    """Yield the rows of the table, as Markdown, of one data set."""
+    name, embeddings, labels, attribute, *keys = given
+    with open(labels, encoding="utf-8", newline="") as handle:
+        has_split = "split" in next(csv.reader(handle))
+    columns = LabelOptions(attributes=(attribute,), by_row=not keys)
+    read = ReadOptions(keys_file=keys[0] if keys else None)
     options = EvaluateOptions(
-        read=ReadOptions(keys_file=keys), labels=LabelOptions(by_row=keys is None), attacker_rows=7_350
+        read=read, labels=columns, attacker_rows=n_rows, forms=("raw",), learning_curve=False, kept=False
     )
-    report = evaluate(embeddings, labels, eraser, options)
-    print("| adversary | attacker | right | balanced |\n|---|---|---|---|", flush=True)
-    for adversary, x, y, new, true in rows_of(embeddings, labels, eraser, options.read, options):
-        after = [probe for probe in report.probes if (probe.adversary, probe.stage) == (adversary, "after")]
-        for probe in sorted(after, key=lambda each: -each.balanced_accuracy):
-            print(
-                f"| {adversary} | `{probe.probe}` | {probe.accuracy:.3f} | {probe.balanced_accuracy:.3f} |", flush=True
-            )
-        middle = x.mean(axis=0)
-        spread = np.sqrt(np.mean((x - middle) ** 2))
-        x, new = (x - middle) / spread, (new - middle) / spread
-        for name, attacker in attackers(x.shape[1], 0):
-            predicted = attacker.fit(x, y).predict(new)
-            recall = np.mean([np.mean(predicted[true == value] == value) for value in np.unique(true)])
-            chosen = getattr(attacker, "best_params_", "")
-            print(
-                f"| {adversary} | own: {name} | {np.mean(predicted == true):.3f} | {recall:.3f} | {chosen}", flush=True
-            )
+    with tempfile.TemporaryDirectory() as scratch:
+        eraser = str(Path(scratch) / "eraser.npz")
+        fit(embeddings, labels, eraser, FitOptions(labels=columns, read=read, holdout=0.0 if has_split else 0.5))
+        report = evaluate(embeddings, labels, eraser, options)
+        for adversary, x, y, new, true in rows_of(embeddings, labels, eraser, read, options):
+            print(f"{name}, {adversary}, {len(y):,} rows", file=sys.stderr, flush=True)
+            after = [probe for probe in report.probes if (probe.adversary, probe.stage) == (adversary, "after")]
+            worst = max(after, key=lambda probe: probe.accuracy)
+            own = own_figures(x, y, new, true)
+            best = max(own, key=lambda each: own[each])
+            of_kinds = [max(own[each] for each in own if each.startswith(starts)) for starts in KINDS.values()]
+            shown = " | ".join(f"{value:.3f}".removeprefix("0") for value in (*of_kinds, own[best]))
+            read_most = f"`{worst.probe}` {worst.accuracy:.3f}".replace(" 0.", " .")
+            yield f"| {name}, {adversary} ({len(y):,}) | {read_most} | {shown}, {best} |"
+
+
+def main() -> None:
+    """Print a Markdown table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    usage = "NAME EMBEDDINGS LABELS ATTRIBUTE [KEYS]"
+    parser.add_argument("--data", nargs="+", action="append", required=True, help=usage)
+    parser.add_argument("--rows", type=int, default=10_000, help="training rows of an attacker, at most")
+    given = parser.parse_args()
+    if any(len(each) not in (4, 5) for each in given.data):
+        parser.error(f"--data takes {usage}")
+    warnings.simplefilter("ignore")
+    print(f"| rows (training rows) | worst of `evaluate` | own {' | own '.join(KINDS)} | best of all own |", flush=True)
+    print("|---" * (len(KINDS) + 3) + "|", flush=True)
+    for each in given.data:
+        for row in table_rows(each, given.rows):
+            print(row, flush=True)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

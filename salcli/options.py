@@ -371,6 +371,11 @@ class ApplyOptions(Record):
     in_place: bool = option(False, help="Replace the input (by rename, when all is written).")
     strength: float = option(1.0, help="Share of the way; below 1 it can be undone.", metavar="λ", bounds=(0, 1))
     reduces: bool = option(False, "--reduce", help="Write the d − k remaining coordinates instead.")
+    noise_key: str | None = option(
+        None,
+        help="Secret of an eraser with noise, made if absent, for its owner alone: rows get the same noise again.",
+        metavar="FILE",
+    )
     writes_kernel: bool = option(
         False, "--kernel-matrix", help="Of a kernel's eraser: write the inner products K̂ (n × n, HDF5)."
     )
@@ -604,7 +609,7 @@ class EvaluateOptions(Record):
     probes: tuple[str, ...] | None = option(
         None,
         help="linear, poly, rbf, quadratic and, of a kernel's eraser, same-kernel (default); knn, mlp, boosting; "
-        "or all.",
+        "of numeric attributes ridge, kernel-ridge, boosting (default); or all.",
         metavar="P,…",
         parse=_listed,
     )
@@ -630,6 +635,12 @@ class EvaluateOptions(Record):
         "--learning-curve",
         off="--no-learning-curve",
         help="Train the strongest attacker on fewer rows too, and extrapolate its accuracy to ten times as many.",
+    )
+    intersections: bool = option(
+        True,
+        "--intersections",
+        off="--no-intersections",
+        help="Of several guarded attributes of classes, attack each pair, and all together, as one attribute more.",
     )
     quick: bool = option(
         False,
@@ -691,6 +702,14 @@ class EvaluateOptions(Record):
     max_leak: tuple[Limit, ...] = _limits(
         "Gate: exit 1 if any attacker's leak (0: nothing is read, 1: all, by accuracy, balanced accuracy and AUC) is "
         "more (repeatable)."
+    )
+    max_r2: tuple[Limit, ...] = option(
+        (),
+        help="Gate: exit 1 if any attacker of a numeric attribute explains more than this share of its variance, R² "
+        "(repeatable).",
+        metavar="[PROBE=]X",
+        repeatable=True,
+        parse=Limit.parse,
     )
     baseline: str | None = option(
         None, help="JSON report of the release that leaks are compared with.", metavar="REPORT.json"
@@ -829,3 +848,50 @@ class EvaluateOptions(Record):
         for name in ("min_similarity_kept", "min_task_kept", "min_neighbors_kept"):
             if getattr(self, name) is not None and not has_eraser and self.against is None:
                 raise UsageError(f"`{name}` compares before with after: give `eraser` or `against`")
+
+
+WITHOUT = "without"
+"""Key of the metadata of a field that holds a record: names of options in it which the command does not have."""
+
+
+@dataclass(frozen=True)
+class CompareOptions(Record):
+    """What is compared, and how each candidate is evaluated."""
+
+    erasers: tuple[str, ...] = option(
+        (), "--eraser", help="Artifact that `fit` or `kfit` wrote (repeatable).", metavar="ERASER", repeatable=True
+    )
+    against: tuple[str, ...] = option(
+        (), help="A file with the same rows that another tool erased (repeatable).", metavar="OUT", repeatable=True
+    )
+    methods: tuple[str, ...] = option(
+        (),
+        "--method",
+        help="Method that is fitted first, with its default options and on the rows of the first eraser, else by the "
+        "split column or `holdout` (repeatable).",
+        metavar="M",
+        repeatable=True,
+    )
+    require: str = option(
+        "all",
+        help="all: exit 1 unless every candidate keeps all limits; any: unless at least one does.",
+        choices=("all", "any"),
+    )
+    evaluation: EvaluateOptions = field(
+        default_factory=EvaluateOptions, metadata={WITHOUT: ("against", "sweep", "repeats", "sample", "folds")}
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("erasers", "against", "methods"):
+            object.__setattr__(self, name, tuple(dict.fromkeys(getattr(self, name))))
+        super().__post_init__()
+        if len(self.erasers) + len(self.against) + len(self.methods) < 2:
+            raise UsageError(
+                "a comparison takes at least two candidates (`erasers`, `against`, `methods`); "
+                "`salcli evaluate` measures one"
+            )
+
+    @property
+    def seed(self) -> int:
+        """Of every random choice."""
+        return self.evaluation.seed

@@ -58,7 +58,9 @@ def test_what_cannot_be_fitted_is_refused_in_pythons_words() -> None:
         salcli.fit(x, ["a"] * len(x))
     with pytest.raises(ParameterError, match="k = 0: at least one direction"):
         salcli.fit(x, y, k=0)
-    with pytest.raises(ParameterError, match="method = 'tox': expected one of sal, leace, splince, inlp, ksal"):
+    with pytest.raises(
+        ParameterError, match="method = 'tox': expected one of sal, leace, splince, inlp, ksal, transport"
+    ):
         salcli.fit(x, y, method="tox")
     with pytest.raises(AttributeError):
         salcli.nothing  # noqa: B018

@@ -39,7 +39,7 @@ def tables(
 def rows_of(printed: str) -> list[list[str]]:
     """Return the rows of all tables, without their heads."""
     rows = [line.strip("| ").split(" | ") for line in printed.splitlines() if line.startswith("| ")]
-    return [row for row in rows if any(re.fullmatch(r"-?\d+(\.\d+)?", cell) for cell in row)]
+    return [row for row in rows if any(re.fullmatch(r"-?(\d+(\.\d+)?|\.\d+)", cell) for cell in row)]
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -50,8 +50,9 @@ def test_words_are_reproduced_from_a_text_file_as_downloaded(
     printed = tables(reproduce_words.main, capsys, monkeypatch, glove, "--top", 100)
     assert "words: 5,000; split" in printed
     rows = rows_of(printed)
-    assert len(rows) == 3 + 2 * 3 + 2
+    assert len(rows) == 3 + 2 * 4 + 2
     assert [row[0] for row in rows[-2:]] == ["simlex999", "wordsim353"]
+    assert re.search(r"SAL itself, moments and SVD: \d+\.\d ms", printed)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -61,7 +62,9 @@ def test_kernels_are_reproduced_from_a_folder(
     folder = reproduce_words.as_folder(SAMPLE / "glove-sample.txt", tmp_path)
     np.testing.assert_array_equal(np.load(folder / "vectors.npy"), np.load(SAMPLE / "glove-sample.npy"))
     monkeypatch.setattr(reproduce_kernels, "COUNTS", (8, 16, 2048))
-    rows = rows_of(tables(reproduce_kernels.main, capsys, monkeypatch, folder, "--top", 100))
+    printed = tables(reproduce_kernels.main, capsys, monkeypatch, folder, "--top", 100)
+    assert re.search(r"Exact `kfit` on 200 words, files included: \d+\.\d s", printed)
+    rows = rows_of(printed)
     assert len(rows) == 3 * 2 + 2 * 2 * 2
     assert {row[1] for row in rows[6:]} == {"8", "16"}
 
@@ -79,9 +82,14 @@ def test_fairness_is_reproduced(
         writer.writerow(["dialect", "sentiment", "split"])
         names = (("sae", "aae")[g] for g in dialect)
         writer.writerows(zip(names, sentiment, ["train", "train", "test"] * 267, strict=False))
-    rows = rows_of(tables(reproduce_fairness.main, capsys, monkeypatch, tmp_path))
-    assert [row[0] for row in rows] == [str(share) for share in reproduce_fairness.SHARES]
-    assert all(len(row) == 9 for row in rows)
+    monkeypatch.setattr(reproduce_fairness, "LANDMARKS", 32)
+    printed = tables(reproduce_fairness.main, capsys, monkeypatch, tmp_path, "--draws", 1)
+    titles = ("Agreement", "Few labels", "Perturbed inputs", "Kernels", "Professions")
+    parts = [part.split("\n\n") for part in re.split(rf"^(?:{'|'.join(titles)})$", printed, flags=re.MULTILINE)[1:]]
+    found = [rows_of(table) for part in parts for table in part if "|" in table]
+    assert [len(rows) for rows in found] == [3 * 4, 3, 5, 3 * 3, 3, 1 + 8]
+    assert {len(row) for row in found[0]} == {7}
+    assert {len(row) for row in found[-1]} == {7}
 
 
 def test_the_makefile_runs_these_scripts() -> None:

@@ -3,11 +3,9 @@
 import shlex
 from typing import Any
 
-from salcli.evaluation.provenance import file_name
+from salcli.evaluation.provenance import OF_FILES, file_name
 
 WITHOUT_EFFECT = ("json", "quiet", "batch_rows", "reports", "report_format")
-OF_FILES = ("FILE", "OUT", "SET", "ERASER")
-"""Metavars of options whose values are files."""
 
 
 def command_line(context: Any) -> str:
@@ -29,6 +27,9 @@ def command_line(context: Any) -> str:
             parts.append(max((param.opts if value else param.secondary_opts), key=len))
         else:
             for one in value if isinstance(value, (list, tuple)) else (value,):
-                text = file_name(str(one)) if param.metavar in OF_FILES else str(one)
+                text = str(one)
+                if param.name in (*OF_FILES, "eraser"):
+                    is_list = str(param.metavar).endswith(",…")
+                    text = ",".join(map(file_name, text.split(","))) if is_list else file_name(text)
                 parts += [max(param.opts, key=len), text]
     return " ".join(map(shlex.quote, parts))

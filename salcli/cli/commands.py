@@ -5,14 +5,26 @@ A command imports what it runs when it runs, so that `salcli --help` answers at 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from salcli.cli.help import HELP_FLAGS, GroupedCommand
 from salcli.cli.options import expanded, flags_of, in_flags
 from salcli.errors import UsageError
-from salcli.options import ApplyOptions, EvaluateOptions, FitOptions, InspectOptions, LabelCommandOptions, options_of
+from salcli.options import (
+    ApplyOptions,
+    CompareOptions,
+    EvaluateOptions,
+    FitOptions,
+    InspectOptions,
+    LabelCommandOptions,
+    options_of,
+)
+
+if TYPE_CHECKING:
+    from salcli.evaluation.comparison import Comparison
+    from salcli.evaluation.report import Report
 
 GATE_FAILED = 1
 STDOUT = "-"
@@ -167,7 +179,32 @@ def evaluate(
 
     progress = console.ConsoleProgress(is_quiet=quiet)
     report = command.evaluate(embeddings, labels, eraser, options, progress, in_flags, command_line(context))
-    if json:
+    _show_evaluation(report, is_json=json)
+
+
+def compare(
+    context: typer.Context,
+    embeddings: Embeddings,
+    labels: Labels,
+    options: CompareOptions,
+    json: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress; figures, warnings and errors stay.")] = False,
+) -> None:
+    """Compare erasers on the same rows, by the same attackers: what each leaves, and what it keeps."""
+    from salcli.cli import console
+    from salcli.cli.command_line import command_line
+    from salcli.commands import compare as command
+
+    progress = console.ConsoleProgress(is_quiet=quiet)
+    report = command.compare(embeddings, labels, options, progress, in_flags, command_line(context))
+    _show_evaluation(report, is_json=json)
+
+
+def _show_evaluation(report: "Report | Comparison", *, is_json: bool) -> None:
+    """Print a report, and exit with 1 if its gates keep the release back."""
+    from salcli.cli import console
+
+    if is_json:
         from salcli.evaluation.report import to_json
 
         console.print_json(to_json(report))
@@ -211,7 +248,7 @@ class Command:
     def register(self, app: typer.Typer) -> None:
         """Add the command to the typer application `app`."""
         short = (self.run.__doc__ or "").partition("\n")[0]  # whole: it would be cut to one line
-        cls = _EvaluateCommand if self.record is EvaluateOptions else GroupedCommand
+        cls = _EvaluateCommand if self.record in (EvaluateOptions, CompareOptions) else GroupedCommand
         cls = _by_method(self) if self.record is FitOptions else cls
         app.command(self.run.__name__, cls=cls, short_help=short, context_settings=HELP_FLAGS)(self.expanded())
 
@@ -230,6 +267,7 @@ COMMANDS = (
     Command(methods),
     Command(apply, ApplyOptions),
     Command(evaluate, EvaluateOptions),
+    Command(compare, CompareOptions),
     Command(inspect, InspectOptions),
 )
 

@@ -24,6 +24,8 @@ def found_fields(header: dict[str, Any]) -> dict[str, str]:
         )
     if tried := header.get("auto_k"):
         fields |= _tried(tried, [attribute["name"] for attribute in header["attributes"]])
+    if moved := header.get("transport"):
+        fields |= _transport(moved)
     return fields | (_rounds(header) if "inlp" in header else {})
 
 
@@ -64,3 +66,23 @@ def _rounds(header: dict[str, Any]) -> dict[str, str]:
     rows = f"trained on {found['n_train']:,} fitted rows, judged on {found['n_held_out']:,} others"
     n_left = header["rows"]["n_fitted"] - found["n_train"] - found["n_held_out"]
     return {**fields, "classifiers": rows + (f", a sample: {n_left:,} are in neither" if n_left > 0 else "")}
+
+
+def _transport(found: dict[str, Any]) -> dict[str, str]:
+    """Return how far covariances are shrunk, what readers read of held-out rows, and what the map does not do."""
+    chosen = {name: found[name] for name in ("shrinkage", "towards")}
+    how = "chosen on held-out rows of the fit" if found["tried"] else "as requested"
+    shrunk = f"covariances shrunk by {found['shrinkage']:g} towards {found['towards']}"
+    fields = {"transport": f"{found['n_classes']} classes, {shrunk}, {how}"}
+    for trial in found["tried"]:
+        scores = ", ".join(f"{name} {value:.3f}" for name, value in trial.items() if name not in chosen)
+        if trial.items() >= chosen.items():
+            fields["trials"] = f"balanced accuracy on {found['n_held_out']:,} held-out rows of the fit {scores}"
+        elif trial.get("shrinkage") == 1:
+            fields["means alone"] = scores
+    if found["noise"]:
+        fields["noise"] = f"{found['noise']:g}; apply needs --noise-key FILE"
+    limits = (
+        "rows unlike the labelled ones hardly move; nearest neighbours still predict a class (evaluate --probes knn)"
+    )
+    return {**fields, "limits": limits}

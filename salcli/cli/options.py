@@ -14,7 +14,9 @@ import typer
 from salcli.cli.complete import completion
 from salcli.errors import ParameterError, SalcliError
 from salcli.options import (
+    WITHOUT,
     ApplyOptions,
+    CompareOptions,
     EvaluateOptions,
     FitOptions,
     InspectOptions,
@@ -23,7 +25,7 @@ from salcli.options import (
     options_of,
 )
 
-RECORDS = (FitOptions, ApplyOptions, EvaluateOptions, InspectOptions, LabelCommandOptions)
+RECORDS = (FitOptions, ApplyOptions, EvaluateOptions, InspectOptions, LabelCommandOptions, CompareOptions)
 ARGUMENTS = {"output": "-o", "eraser": "--eraser"}
 """Flags of arguments that are in no record."""
 NAMED = re.compile(r"(?<![\w`])`([a-z]\w*)(?:=([^`]*))?`(?![\w`])")  # not a backquote inside a file's name
@@ -61,11 +63,17 @@ def parameters(record: type, defaults: Mapping[str, Any], nested: Nested) -> Ite
             option, default = own[name]
             yield _parameter(name, hint, option, defaults.get(name, default))
         elif is_dataclass(hint):
-            yield from parameters(cast(type, hint), defaults, nested)
+            left_out = _left_out(record)[name]
+            yield from (p for p in parameters(cast(type, hint), defaults, nested) if p.name not in left_out)
 
 
 def _hints(record: type, nested: Nested) -> dict[str, Any]:
     return {each.name: nested.get(each.name, each.type) for each in fields(record)}
+
+
+def _left_out(record: type) -> dict[str, tuple[str, ...]]:
+    """Return the names of options that the command does not have, by the field of the record that has them."""
+    return {each.name: each.metadata.get(WITHOUT, ()) for each in fields(record)}
 
 
 def _parameter(name: str, hint: Any, option: Option, default: Any) -> inspect.Parameter:
@@ -116,7 +124,8 @@ def build(record: type[T], values: Mapping[str, Any], nested: Nested) -> T:
             option, default = own[name]
             given[name] = default if values[name] is None else option.read(name, values[name])
         elif is_dataclass(hint):
-            given[name] = build(cast(type, hint), values, nested)
+            left_out = dict.fromkeys(_left_out(record)[name])
+            given[name] = build(cast(type, hint), {**values, **left_out}, nested)
     return record(**given)
 
 

@@ -22,6 +22,7 @@ from salcli.formats.beside import Beside, resolve
 from salcli.formats.kernel_matrix import KernelMatrixWriter, create_kernel_matrix, require_place
 from salcli.formats.keys import KeyCensus
 from salcli.formats.registry import create, open_beside, open_source, output_format
+from salcli.formats.secret import read_secret
 from salcli.options import BLOCK_ELEMENTS, ApplyOptions, block_rows
 from salcli.streaming import memory
 from salcli.streaming.engine import current_engine, map_in_threads, one_blas_thread, ordered_map
@@ -75,7 +76,7 @@ def apply(
     """
     target = _target(embeddings, output, options)
     replaced = embeddings if options.in_place else None
-    atomic.check_output(target, [eraser, options.read.keys_file], may_replace=replaced)
+    atomic.check_output(target, [eraser, options.read.keys_file, options.noise_key], may_replace=replaced)
     atomic.check_output(target, [embeddings], may_replace=replaced, remedy="name another output, or use `in_place`")
     artifact = read_artifact(eraser)
     _require_suited(eraser, artifact, options)
@@ -87,6 +88,8 @@ def apply(
     if options.writes_kernel:
         return _write_kernel(eraser, artifact, embeddings, target, options, progress or Silent())
     change = artifact.eraser.to_features()
+    if options.noise_key is not None:
+        change = change.keyed(read_secret(options.noise_key))
     requested = options.output_dtype
     widened = 0 if change.keeps_space else 8 * change.d_out
     read = replace(options.read, widened_bytes=widened, streamed_bytes=APPLIED_CHUNK_BYTES)
@@ -165,6 +168,9 @@ def _are_unit(x: NDArray[Any]) -> bool:
 def _require_suited(eraser: str, artifact: Artifact, options: ApplyOptions) -> None:
     if options.writes_kernel and artifact.eraser.by_inner_products() is None:
         raise UsageError(f"`writes_kernel`: {eraser} is a linear eraser (salcli kfit makes the others)")
+    if (options.noise_key is not None) != artifact.eraser.needs_secret:
+        how = "adds noise by a secret: give" if artifact.eraser.needs_secret else "adds no noise: leave out"
+        raise UsageError(f"{eraser} {how} `noise_key=FILE`")
     if options.in_place and not artifact.eraser.keeps_space:
         raise UsageError(f"`in_place`: {eraser} changes the width of rows: give `output=OUT`")
 

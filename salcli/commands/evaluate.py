@@ -1,29 +1,31 @@
 """`evaluate`: attackers before and after erasure, what was kept, gates, reports."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-
-import numpy as np
+from typing import Any
 
 from salcli.commands.folds import evaluate_folds
 from salcli.commands.sweep import Again, repeat_fits, require_repeatable, sweep
 from salcli.data.hashes import HASH_ALGORITHMS, FileHash
 from salcli.data.join import settle_index
-from salcli.data.labels import GuardedLabels, as_index
+from salcli.data.labels import GuardedLabels, Index, as_index
 from salcli.data.source import Source
-from salcli.data.splits import EvaluationSplit
+from salcli.data.splits import EvaluationSplit, in_bands
 from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.erasers.kernel_scale import dissimilarity_doubt
 from salcli.errors import located, warn
 from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors, require_attackers
+from salcli.evaluation.attack_numbers import asked_of_numbers, attack_numbers, chosen_regressors
 from salcli.evaluation.bands import attack_bands
 from salcli.evaluation.base import BeforeAfter, Labelled
 from salcli.evaluation.baseline import Baseline
-from salcli.evaluation.duplicates import doubts_of_copies, notes_on_copies, without_copies
-from salcli.evaluation.forms import INT8, distinct, scale_of, scale_rows
+from salcli.evaluation.before import Before, read_before
+from salcli.evaluation.comparison import Comparison
+from salcli.evaluation.duplicates import doubts_of_copies
+from salcli.evaluation.forms import INT8, distinct, scale_of
 from salcli.evaluation.gates import (
     Asked,
     Judge,
@@ -32,6 +34,7 @@ from salcli.evaluation.gates import (
     leak_gate,
     leak_increase_gate,
     neighbors_gate,
+    r2_gate,
     similarity_gate,
     task_accuracy_gate,
     task_kept_gate,
@@ -41,11 +44,12 @@ from salcli.evaluation.judged import worst_gates
 from salcli.evaluation.learning import learning_curves
 from salcli.evaluation.measures import MEASURES, run_measures
 from salcli.evaluation.neighbors import NEIGHBORS
-from salcli.evaluation.plan import note_on_splits, notes_on, require_same_labels, rule_of, split_rows
+from salcli.evaluation.plan import require_same_labels, rule_of, split_rows
+from salcli.evaluation.power import blind_spots, detectable
 from salcli.evaluation.provenance import file_name, run_of
 from salcli.evaluation.report import ErasedFile, EraserSummary, Gate, InputFile, LearningCurve, Report, to_json
 from salcli.evaluation.similarity import SIMILARITY
-from salcli.evaluation.stages import Erasure, Stages, opened_against, stage_rows
+from salcli.evaluation.stages import Erasure, Stages, opened_against
 from salcli.evaluation.task import TASK
 from salcli.formats import atomic
 from salcli.formats.gold_sets import column_of
@@ -79,6 +83,10 @@ class Subject:
     eraser: EraserSummary | ErasedFile | None
     """The report's record of the eraser, or of the file that another tool erased."""
     baseline: Baseline | None = None
+    before: Before | None = None
+    """The labelled rows before erasure, if they were read and attacked before; None: that is done here."""
+    cache: dict[Hashable, Any] = field(default_factory=dict)
+    """Of measures: what they found before erasure."""
 
 
 def evaluate(
@@ -158,14 +166,27 @@ def evaluate(
         with located(embeddings):
             subject = Subject(source, table, artifact, against, guarded, about, baseline)
             report = assess(subject, inputs, options, progress)
-    paths = [path for path in (embeddings, labels, eraser, options.against) if path is not None]
-    report = report.worded(lambda text: wording(_without_folders(text, paths)))
+    for note in report.notes:
+        warn(note)
+    sets = (column_of(name)[0] for name in options.similarity)
+    named = (
+        embeddings,
+        labels,
+        eraser,
+        options.against,
+        options.baseline,
+        options.read.keys_file,
+        *options.bias,
+        *sets,
+    )
+    paths = [path for path in named if path is not None]
+    report = report.worded(lambda text: wording(without_folders(text, paths)))
     report = replace(report, run=run_of(options, artifact, command))
     write_reports(report, options, progress)
     return report
 
 
-def _without_folders(text: str, paths: Sequence[str]) -> str:
+def without_folders(text: str, paths: Sequence[str]) -> str:
     """Return a note without the folders of files, so that reports do not depend on them."""
     for path in sorted(paths, key=len, reverse=True):
         text = text.replace(path, file_name(path))
@@ -226,7 +247,7 @@ def assess(
     notes: list[str] = []
     if subject.against is not None and not (source.has_keys and subject.against.has_keys):
         notes.append(ORDER_UNKNOWN.format(subject.against.path, source.path))
-    rows = BeforeAfter(source, erasure, options, progress=progress, note=notes.append)
+    rows = BeforeAfter(source, erasure, options, progress=progress, note=notes.append, cache=subject.cache)
     # Measures that need no labels come first: they are cheap, and fail early where a word is missing.
     measures = dict.fromkeys(MEASURES) | run_measures(rows, needs_labels=False)
     report = Report(eraser=subject.eraser, measures=measures, allows_undecided=options.allow_undecided)
@@ -235,40 +256,43 @@ def assess(
         report, asked, found = _in_folds(subject, report, rows, probes, progress)
         notes += found
     elif labels is not None:
-        join = join_labels(source, labels, progress)
-        row_of_label = as_index(join.row_of_label)
-        matched = as_index(join.matched(labels))
-        plan = split_rows(labels, matched, artifact, options)
-        if artifact is not None:
-            guarded = subject.guarded or labels
-            if guarded is not labels:
-                require_same_labels(artifact, guarded, plan.fitted)
-            require_repeatable(artifact, erasure, guarded, plan, options)
-        plan, copies = without_copies(source, labels, row_of_label, plan, progress)
-        needed = np.union1d(plan.needed, scale_rows(labels, plan, options))
-        stages = stage_rows(source, erasure, row_of_label, needed, progress)
-        rows = replace(rows, labelled=Labelled(labels, plan, stages, row_of_label))
+        regressors = chosen_regressors(artifact, labels, options)
+        before = subject.before or _before(subject, labels, erasure, options, progress)
+        plan, stages = before.plan, before.erased(source, erasure, progress)
+        rows = replace(rows, labelled=Labelled(labels, plan, stages, before.row_of_label))
         dissimilar = _dissimilar_rows(stages, plan)
-        notes += [*notes_on(plan, labels, options), *dissimilar, *notes_on_copies(copies)]
-        notes += note_on_splits(labels, matched, rule_of(artifact, labels, options))
+        notes += [*before.notes, *dissimilar]
         if subject.against is not None:
             notes.append(UNKNOWN_FIT.format(subject.against.path))
-        results, found = attack(stages, labels, plan, probes, options, progress)
+        results, found = attack(stages, labels, plan, probes, options, progress, "after" if before.probes else None)
         notes += found
+        numeric, found = attack_numbers(stages, labels, plan, regressors, options, progress)
+        notes += found
+        could_show = detectable(stages, labels, plan, options)
+        notes += blind_spots(could_show, options)
         untuned = (UNTUNED,) if options.quick else ()
         notes += untuned
         forms = distinct(stages, options.attacked_forms)
+        results = (*(result for result in before.probes if result.form in forms), *results)
         asked = replace(
-            asked_for(labels, options, probes, forms), doubts=(*doubts_of_copies(copies), *dissimilar, *untuned)
+            asked_for(labels, options, probes, forms),
+            of_numbers=asked_of_numbers(labels, options, regressors),
+            doubts=(*doubts_of_copies(before.copies), *dissimilar, *untuned),
         )
         report = replace(
-            report, duplicates=copies, probes=results, measures=measures | run_measures(rows, needs_labels=True)
+            report,
+            duplicates=before.copies,
+            probes=results,
+            numeric=numeric,
+            detectable=could_show,
+            measures=measures | run_measures(rows, needs_labels=True),
         )
         bands = attack_bands(stages, labels, plan, results, options.seed, progress)
         report = replace(report, bands=bands, int8=scale_of(stages, plan.fitted) if INT8 in forms else None)
         report = replace(report, learning=_learning(report, stages, labels, plan, options, progress))
         if artifact is not None:
-            again = Again(source, labels, guarded, artifact, erasure, stages, plan, row_of_label, rows)
+            guarded = subject.guarded or labels
+            again = Again(source, labels, guarded, artifact, erasure, stages, plan, before.row_of_label, rows)
             steps, found = sweep(again, options, progress, results)
             notes += found
             repeats, found = repeat_fits(again, options, progress)
@@ -276,8 +300,6 @@ def assess(
             report = replace(report, sweep=steps, repeats=repeats)
     files = inputs()
     notes = list(dict.fromkeys([*notes, *_notes_on_inputs(artifact, files)]))
-    for note in notes:
-        warn(note)
     report = replace(report, inputs=files, notes=tuple(notes))
     gates_of = partial(_gates, asked=asked, options=options, baseline=subject.baseline)
     return replace(report, gates=worst_gates(report, gates_of))
@@ -306,16 +328,43 @@ def _in_folds(
     assert labels is not None
     assert artifact is not None
     join, guarded = join_labels(rows.source, labels, progress), subject.guarded or labels
-    matched = as_index(join.matched(labels))
-    matched = matched[guarded.is_labelled[matched]]
+    matched = as_index(join.matched(labels, by_any=True))
+    matched = matched[~in_bands(labels)[matched]]
     of_label = as_index(join.row_of_label)
     found = evaluate_folds(rows, labels, guarded, artifact, matched, of_label, progress)
     measures = {**report.measures, **found.measures}
-    report = replace(report, folds=found.folds, duplicates=found.duplicates, probes=found.probes, measures=measures)
+    report = replace(
+        report,
+        folds=found.folds,
+        duplicates=found.duplicates,
+        probes=found.probes,
+        numeric=found.numeric,
+        detectable=found.detectable,
+        measures=measures,
+    )
     untuned = (UNTUNED,) if options.quick else ()
     forms = dict.fromkeys(result.form for result in found.probes)
-    asked = replace(asked_for(labels, options, probes, forms), doubts=(*found.doubts, *untuned))
+    numbers = asked_of_numbers(labels, options, chosen_regressors(artifact, labels, options))
+    asked = replace(asked_for(labels, options, probes, forms), of_numbers=numbers, doubts=(*found.doubts, *untuned))
     return report, asked, (*found.notes, *untuned)
+
+
+def _before(
+    subject: Subject, labels: GuardedLabels, erasure: Erasure, options: EvaluateOptions, progress: Progress
+) -> Before:
+    """Return the rows before erasure by the rule of the eraser, after checking that it can be fitted again."""
+    artifact, guarded = subject.artifact, subject.guarded or labels
+
+    def split(matched: Index) -> EvaluationSplit:
+        plan = split_rows(labels, matched, artifact, options)
+        if artifact is not None:
+            if guarded is not labels:
+                require_same_labels(artifact, guarded, plan.fitted)
+            require_repeatable(artifact, erasure, guarded, plan, options)
+        return plan
+
+    rule = rule_of(artifact, labels, options)
+    return read_before(subject.source, labels, split, rule, options, progress, erasure.published)
 
 
 def _dissimilar_rows(stages: Stages, plan: EvaluationSplit) -> tuple[str, ...]:
@@ -335,6 +384,7 @@ def _gates(
     gates = [accuracy_gate(g.limit, g.probe, asked, attackers, stage, judge) for g in options.max_accuracy]
     gates += [gain_gate(g.limit, g.probe, asked, attackers, stage, judge) for g in options.max_gain]
     gates += [leak_gate(g.limit, g.probe, asked, attackers, stage, judge) for g in options.max_leak]
+    gates += [r2_gate(g.limit, g.probe, asked, report.numeric, stage, judge) for g in options.max_r2]
     if options.max_leak_increase is not None and baseline is not None:
         gates.append(leak_increase_gate(options.max_leak_increase, baseline, asked, report.probes, stage, judge))
     if options.max_tpr_gap is not None:
@@ -362,12 +412,14 @@ def _notes_on_inputs(artifact: Artifact | None, inputs: dict[str, InputFile]) ->
         if known is None:
             is_unknown = f"whether the {name} are the file that the eraser was fitted on is not known"
             notes.append(f"{is_unknown} (`hash_algorithm=none`)")
+        elif name in inputs and known.algorithm != inputs[name].hash.algorithm:
+            notes.append(f"whether the {name} are the file that the eraser was fitted on is not known ({known.title})")
         elif name in inputs and known != inputs[name].hash:
             notes.append(f"the {name} are not the file that the eraser was fitted on (another {known.title})")
     return notes
 
 
-def write_reports(report: Report, options: EvaluateOptions, progress: Progress) -> None:
+def write_reports(report: Report | Comparison, options: EvaluateOptions, progress: Progress) -> None:
     """Write the report to files.
 
     Parameters
@@ -387,7 +439,7 @@ def write_reports(report: Report, options: EvaluateOptions, progress: Progress) 
         progress.say(f"wrote {path}")
 
 
-def _rendered(report: Report, kind: str | None) -> str:
+def _rendered(report: Report | Comparison, kind: str | None) -> str:
     if kind == "md":
         from salcli.render.markdown import markdown
 

@@ -73,7 +73,8 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
     artifact = read_artifact(path)
     if options.projection is not None:
         if not isinstance(artifact.eraser, LinearEraser):
-            raise UsageError(f"`projection`: {path} erases in a kernel's feature space, so it has no d×d matrix")
+            where = "has a map for each class" if artifact.eraser.keeps_space else "erases in a kernel's feature space"
+            raise UsageError(f"`projection`: {path} {where}, so it has no d×d matrix")
         write_projection(options.projection, artifact.eraser)
     header = artifact.header
     return {

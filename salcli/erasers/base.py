@@ -30,6 +30,8 @@ class Eraser(Protocol):
     """The arrays that an artifact holds of it."""
     keeps_space: ClassVar[bool] = True
     """Whether rows stay in their own space: with strength 0 they do not change."""
+    needs_secret: ClassVar[bool] = False
+    """Whether it erases with a secret only, which is in no artifact (see `keyed`)."""
     normalizes: ClassVar[bool] = False
     """Whether rows are divided by their lengths, with any strength."""
     least_dtype: ClassVar[type[np.floating[Any]]] = np.float16
@@ -138,6 +140,15 @@ class Eraser(Protocol):
         remedy : what needs less memory, as the message ends
         """
         return self
+
+    def keyed(self, secret: bytes) -> "Eraser":  # noqa: ARG002 (members use it)
+        """Return the eraser with the `secret` that it needs.
+
+        Raises
+        ------
+        UsageError : it needs none
+        """
+        raise UsageError("this eraser needs no secret")
 
     def by_inner_products(self) -> Any:
         """Return the same eraser by inner products (`KernelEraser`), or None without a kernel."""
@@ -252,6 +263,7 @@ METHODS: Registry[Method] = Registry(
         "splince": "salcli.erasers.splince:METHOD",
         "inlp": "salcli.erasers.inlp:METHOD",
         "ksal": "salcli.erasers.ksal:METHOD",
+        "transport": "salcli.erasers.transport.method:METHOD",
     }
 )
 
@@ -274,6 +286,8 @@ ERASERS: Registry[type[Eraser]] = Registry(
         "unit": "salcli.erasers.unit:UnitEraser",
         "features": "salcli.erasers.kernel:FeatureEraser",
         "inner products": "salcli.erasers.kernel:KernelEraser",
+        "transport": "salcli.erasers.transport.eraser:TransportEraser",
+        "noisy transport": "salcli.erasers.transport.noise:NoisyTransportEraser",
     }
 )
 

@@ -82,8 +82,7 @@ class LinearEraser(Eraser):
     @property
     def rows_at_once(self) -> int | None:
         """Best number of rows of a batch: large beside Python's overhead for each, small enough for the cache."""
-        rows = _rows_of_block(self.d)
-        return max(1, BATCH_ELEMENTS // (rows * self.d)) * rows
+        return rows_at_once(self.d)
 
     @property
     def k(self) -> int:
@@ -127,7 +126,7 @@ class LinearEraser(Eraser):
         if not 0 <= strength <= 1:
             raise ParameterError("strength", strength, "outside 0…1")
         require_rows(x, self.d)
-        return self._in_blocks(x, self._changed(x, strength), self._result(x, self.d, dtype, out))
+        return in_blocks(x, self._changed(x, strength), result_for(x, self.d, dtype, out))
 
     def _changed(self, x: NDArray[Any], strength: float) -> Change:
         """Return what erases a block of rows such as `x`, in place."""
@@ -167,7 +166,8 @@ class LinearEraser(Eraser):
             raise UsageError("`reduces` needs an orthogonal projection; this eraser's method is oblique")
         if self.k == self.d:
             raise UsageError(f"`reduces`: all {self.d} directions are removed, nothing is left to write")
-        return self._in_blocks(x, self._reduced(), self._result(x, self.d - self.k, dtype, out))
+        require_rows(x, self.d)
+        return in_blocks(x, self._reduced(), result_for(x, self.d - self.k, dtype, out))
 
     def _reduced(self) -> Change:
         """Return what takes a block of rows to the coordinates that are left."""
@@ -247,35 +247,60 @@ class LinearEraser(Eraser):
         along = np.sqrt(np.mean(((rounded - self.mean) @ self.right) ** 2, axis=0)).max()
         return float(max(along, np.sqrt(np.mean((rounded - self(x, dtype=np.float64)) ** 2))))
 
-    def _result(self, x: NDArray[Any], width: int, dtype: DTypeLike | None, out: NDArray[Any] | None) -> NDArray[Any]:
-        require_rows(x, self.d)
-        kind = x.dtype if dtype is None else np.dtype(dtype)
-        if out is not None and out.dtype == kind and len(out) >= len(x) and out.shape[1:] == (width,):
-            return out[: len(x)]
-        # A long double has six bytes of padding, which would carry old memory into files.
-        return (np.zeros if kind.itemsize > 8 else np.empty)((len(x), width), kind)
 
-    def _in_blocks(self, x: NDArray[Any], change: Change, result: NDArray[Any]) -> NDArray[Any]:
-        """Return `result`, filled with rows changed block by block, all blocks of one size.
+def result_for(x: NDArray[Any], width: int, dtype: DTypeLike | None, out: NDArray[Any] | None) -> NDArray[Any]:
+    """Return memory `[n, width]` for the result of changing rows: that of `out` if it suffices.
 
-        So no row's digits depend on its batch.
-        """
-        rows = _rows_of_block(self.d)
-        block, spare = _scratch(rows, self.d)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for start in range(0, len(x), rows):
-                part, target = x[start : start + rows], result[start : start + rows]
-                np.copyto(block[: len(part)], part, casting="same_kind")
-                changed = change(block, spare)[: len(part)]
-                target[:] = changed
-                if not all_finite(target):
-                    row, column = (int(i) for i in np.argwhere(~np.isfinite(target))[0])
-                    value = changed[row, column]
-                    hint = "choose a wider `dtype`" if np.isfinite(value) else "scale the embeddings down"
-                    raise RowRangeError(
-                        start + row, f"dimension {column}: {value:.6g} does not fit {result.dtype}: {hint}"
-                    )
-        return result
+    Parameters
+    ----------
+    x : `[n, d]` the rows
+    width : of the result
+    dtype : of the result, default: x's
+    out : an earlier result, or x itself, that may be overwritten
+    """
+    kind = x.dtype if dtype is None else np.dtype(dtype)
+    if out is not None and out.dtype == kind and len(out) >= len(x) and out.shape[1:] == (width,):
+        return out[: len(x)]
+    # A long double has six bytes of padding, which would carry old memory into files.
+    return (np.zeros if kind.itemsize > 8 else np.empty)((len(x), width), kind)
+
+
+def in_blocks(x: NDArray[Any], change: Change, result: NDArray[Any]) -> NDArray[Any]:
+    """Return `result`, filled with rows changed block by block, all blocks of one size.
+
+    So no row's digits depend on its batch.
+
+    Parameters
+    ----------
+    x : `[n, d]`
+    change : of a block, with another one to work in; both are overwritten
+    result : memory `[n, d']`
+
+    Raises
+    ------
+    RowRangeError : a result that its dtype cannot hold, also of rows that hold NaN or Inf
+    """
+    rows, d = _rows_of_block(x.shape[1]), x.shape[1]
+    block, spare = _scratch(rows, d)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, len(x), rows):
+            part, target = x[start : start + rows], result[start : start + rows]
+            np.copyto(block[: len(part)], part, casting="same_kind")
+            block[len(part) :] = 0
+            changed = change(block, spare)[: len(part)]
+            target[:] = changed
+            if not all_finite(target):
+                row, column = (int(i) for i in np.argwhere(~np.isfinite(target))[0])
+                value = changed[row, column]
+                hint = "choose a wider `dtype`" if np.isfinite(value) else "scale the embeddings down"
+                raise RowRangeError(start + row, f"dimension {column}: {value:.6g} does not fit {result.dtype}: {hint}")
+    return result
+
+
+def rows_at_once(d: int) -> int:
+    """Return the best number of rows of a batch: large beside Python's overhead for each, and small for the cache."""
+    rows = _rows_of_block(d)
+    return max(1, BATCH_ELEMENTS // (rows * d)) * rows
 
 
 def _rows_of_block(d: int) -> int:

@@ -19,6 +19,17 @@ STEPS = 12  # of bisection: bounds to 1/4096 of the widest gap
 FEW_POSITIVES = 10
 
 
+def difference(rates: Array) -> Array:
+    """Return the highest less the lowest of `rates` `[…, c, g]` of each class: 0 is parity."""
+    return np.asarray(rates.max(axis=-1) - rates.min(axis=-1))
+
+
+def shortfall(rates: Array) -> Array:
+    """Return what the lowest over the highest of `rates` `[…, c, g]` lacks of 1, for each class: 0 is parity."""
+    highest = rates.max(axis=-1)
+    return np.asarray(1 - rates.min(axis=-1) / np.where(highest > 0, highest, 1) - (highest == 0))
+
+
 def mean(gaps: Array) -> Array:
     """Return the mean over classes of `gaps` `[…, c]`."""
     return np.asarray(gaps.mean(axis=-1))
@@ -31,7 +42,7 @@ def root_mean_square(gaps: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class GapTest:
-    """One gap over the classes that have positives in every group: its value by chance, and confidence bounds.
+    """One gap over the classes that have rows in every group: its value by chance, and confidence bounds.
 
     Bounds come from a one-parameter family of true rates: the rates of each class, moved towards their common rate or
     away from it, so that the gap grows from 0. Rates are rejected if gaps simulated from them are hardly ever as small,
@@ -39,16 +50,18 @@ class GapTest:
     """
 
     right: NDArray[np.int64]
-    """`[c, g]` rows of each class and group that are recognised."""
+    """`[c, g]` rows of each class and group that count: that are recognised, or taken for the class."""
     n: NDArray[np.int64]
     """`[c, g]` rows, at least one each."""
     statistic: Statistic
     """Of the gaps `[…, c]` of the classes."""
     seed: int
+    spread: Statistic = difference
+    """How far the rates `[…, c, g]` of each class lie apart: `difference` or `shortfall`."""
 
     def of_rates(self, rates: Array) -> Array:
         """Return the gap of `rates` `[…, c, g]`."""
-        return self.statistic(rates.max(axis=-1) - rates.min(axis=-1))
+        return self.statistic(self.spread(rates))
 
     @cached_property
     def value(self) -> float:
@@ -109,12 +122,16 @@ class GapTest:
 
     @cached_property
     def _direction(self) -> Array:
-        """`[c, g]` deviations from the common rate, scaled to differ by 1 at most; arbitrary if the rates are equal."""
+        """`[c, g]` deviations from the common rate, scaled: the widest is 1, for a ratio the lowest is minus the rate.
+
+        Arbitrary if the rates are equal.
+        """
         apart = (self.right + self._pooled) / (self.n + 1) - self._pooled  # one row more: a single row proves nothing
         if self.value == 0:
             apart = np.zeros(self.n.shape)
             apart[:, 0], apart[:, -1] = 0.5, -0.5
-        largest = float(np.max(apart.max(axis=1) - apart.min(axis=1)))
+        relative = apart.max(axis=1) - apart.min(axis=1) if self.spread is difference else -apart / self._pooled
+        largest = float(np.max(relative))
         return apart / largest if largest else apart
 
     def _truth(self, share: float) -> Array:

@@ -1,7 +1,8 @@
 """The shape of the embeddings before and after: cosines within and between classes, and the variance removed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations_with_replacement
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,13 +10,17 @@ from numpy.typing import NDArray
 
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.cosine import PLACES, unit_rows
-from salcli.evaluation.section import Section, Table, filled, names, numbers
-from salcli.evaluation.text import decimal, percent, visible
+from salcli.evaluation.section import Row, Section, Table, filled, names, numbers
+from salcli.evaluation.text import decimal, interval, percent, visible
 
 BLOCK_ROWS = 4096
 MANY_ROWS = 12
 """Rows of the table above which it is folded."""
-Z = 1.96
+MOST_CLASSES = 8
+"""Classes of an attribute above which pairs of classes are not listed one by one."""
+FEW_ROWS = 10
+"""Rows of a class below which its mean cosines have no interval."""
+STAGES = ("before", "after")
 Codes = NDArray[np.integer[Any]]
 Index = NDArray[np.int64]
 Array = NDArray[np.float64]
@@ -30,6 +35,20 @@ class Change:
 
 
 @dataclass(frozen=True)
+class ClassPair:
+    """ρ of two classes: the mean cosine over pairs of rows, one of either class (Shao et al. 2023, figure 1)."""
+
+    classes: tuple[str, str]
+    """Twice the same: pairs of different rows of that class."""
+    n: int
+    """Pairs of rows, at least one."""
+    before: float
+    after: float
+    ci95: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """By stage: interval of the mean, over draws of other rows; none where a class has fewer than `FEW_ROWS`."""
+
+
+@dataclass(frozen=True)
 class Cluster:
     """Mean cosines over pairs of different rows, of the same class and of different classes."""
 
@@ -38,23 +57,8 @@ class Cluster:
     """The class of the main task that both rows of a pair have; None: any."""
     within: Change
     between: Change
-    between_ci95: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """By stage: interval of the mean between classes, over draws of other rows."""
-    ratio: Change = field(init=False)
-    """Within over between; None where that is undefined, or where the interval of between holds 0."""
-
-    def __post_init__(self) -> None:
-        ratios = {
-            stage: None if low <= 0 <= high else _ratio(getattr(self.within, stage), getattr(self.between, stage))
-            for stage in ("before", "after")
-            for low, high in [self.between_ci95.get(stage, (1.0, 1.0))]
-        }
-        object.__setattr__(self, "ratio", Change(**ratios))
-
-    @property
-    def has_no_ratio(self) -> bool:
-        """Whether a ratio is left out because of the interval of its denominator."""
-        return any(low <= 0 <= high for low, high in self.between_ci95.values())
+    pairs: tuple[ClassPair, ...] = ()
+    """Of every two classes that have pairs of rows; empty for more than `MOST_CLASSES` classes."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,8 @@ class ClassGeometry(Measure[Geometry]):
         task_codes, task_names = (None, ()) if task is None else (task.codes(index), task.classes or ())
         found: list[Cluster] = []
         for attribute in rows.classified:
-            found += clusters(before, after, attribute.codes(index), attribute.name, task_codes, task_names)
+            codes, classes = attribute.codes(index), attribute.classes or ()
+            found += clusters(before, after, codes, attribute.name, classes, task_codes, task_names)
         # the variances of rows in different units cannot be compared
         return Geometry(tuple(found), None if stages.is_foreign else variance_removed(before, after))
 
@@ -91,29 +96,16 @@ class ClassGeometry(Measure[Geometry]):
         if record.variance_removed is not None:
             sentences.append(f"Erasure removes {percent(record.variance_removed)} of the variance.")
         sentences.append(
-            "Mean cosines of pairs of rows within a class and of different classes (larger is nearer), and their "
-            "ratio: the nearer they are to each other, the less the classes form clusters."
-        )
-        if any(cluster.has_no_ratio for cluster in record.clusters):
-            sentences.append("There is no ratio where the interval of the mean between classes holds 0.")
-        kinds = ("within", "between", "ratio")
-        rows = tuple(
-            (
-                visible(cluster.attribute),
-                "all" if cluster.task_class is None else visible(cluster.task_class),
-                *(
-                    decimal(value)
-                    for change in (cluster.within, cluster.between, cluster.ratio)
-                    for value in (change.before, change.after)
-                ),
-            )
-            for cluster in record.clusters
+            "ρ is the mean cosine of pairs of rows, of the same class and of different classes (larger is nearer). "
+            "Where pairs of one class are nearer than pairs of different ones, the classes form clusters."
         )
         columns = (
-            *names("attribute", "task class"),
-            *numbers(*(f"{kind} {stage}" for kind in kinds for stage in ("before", "after"))),
+            *names("attribute", "task class", "pairs of"),
+            *numbers("ρ before", "ρ after"),
+            *numbers("95% interval before", "after", are_spare=True),
         )
-        caption = "Clusters of the attribute's classes"
+        rows = tuple(row for cluster in record.clusters for row in _rows(cluster))
+        caption = "Clusters of the attribute's classes: mean cosine ρ"
         table = Table(caption, columns, rows, is_detail=len(rows) > MANY_ROWS)
         return Section(self.name, "Geometry", (" ".join(sentences),), filled([table]))
 
@@ -121,13 +113,31 @@ class ClassGeometry(Measure[Geometry]):
 GEOMETRY = ClassGeometry()
 
 
+def pair_name(classes: tuple[str, str]) -> str:
+    """Return the name of a pair of classes as readers see it."""
+    return " × ".join(map(visible, classes))
+
+
+def _rows(of: Cluster) -> Iterator[Row]:
+    """Yield the means of pairs of classes, after the two that sum them up where there are more than two classes."""
+    start = visible(of.attribute), "all" if of.task_class is None else visible(of.task_class)
+    if len({name for pair in of.pairs for name in pair.classes}) not in (1, 2):
+        for name, mean in (("the same class", of.within), ("different classes", of.between)):
+            if mean.before is not None:
+                yield (*start, name, decimal(mean.before), decimal(mean.after), interval(None), interval(None))
+    for pair in of.pairs:
+        bounds = (interval(pair.ci95.get(stage)) for stage in STAGES)
+        yield (*start, pair_name(pair.classes), decimal(pair.before), decimal(pair.after), *bounds)
+
+
 def clusters(
     before: NDArray[Any],
     after: NDArray[Any],
     codes: Codes,
     attribute: str,
+    class_names: Sequence[str],
     task_codes: Codes | None = None,
-    task_names: tuple[str, ...] = (),
+    task_names: Sequence[str] = (),
 ) -> tuple[Cluster, ...]:
     """Return mean cosines within and between the classes of a guarded attribute, from sums of unit vectors.
 
@@ -136,12 +146,13 @@ def clusters(
     Parameters
     ----------
     before, after : `[n, d]` and `[n, d']`
-    codes : `[n]` classes of the attribute, -1: none
+    codes : `[n]` positions in `class_names`, -1: none
     attribute : its name
+    class_names : of its classes
     task_codes : `[n]` positions in `task_names`, -1: none; each class of the task is then measured by itself too
-    task_names : names of the classes of the task
+    task_names : of the classes of the task
     """
-    n_classes = int(codes.max(initial=-1)) + 1
+    n_classes = len(class_names)
     tasks = np.full(len(codes), -1) if task_codes is None else task_codes.astype(np.int64)
     groups = np.where(codes >= 0, (tasks + 1) * n_classes + codes, -1)
     sums, counts = _unit_sums(before, after, groups, (len(task_names) + 1) * n_classes)
@@ -154,44 +165,73 @@ def clusters(
     parts += [(name, [each[i] for each in stages], n_rows[i], tasks == i - 1) for i, name in enumerate(task_names, 1)]
     found = []
     for name, totals, n, is_in in parts:
-        used = is_in & (codes >= 0)
-        errors = _between_errors((before, after), used, codes, totals, n)
-        found.append(_cluster(attribute, name, totals, n, errors))
+        within, between = (Change(*pair) for pair in zip(*(_mean_cosines(each, n) for each in totals), strict=True))
+        pairs: tuple[ClassPair, ...] = ()
+        if n_classes <= MOST_CLASSES:
+            rows = np.flatnonzero(is_in & (codes >= 0))
+            pairs = _class_pairs((before, after), rows, codes, class_names, totals, n)
+        found.append(Cluster(attribute, name, within, between, pairs))
     return tuple(found)
 
 
-def _between_errors(
-    stages: tuple[NDArray[Any], NDArray[Any]], is_used: NDArray[np.bool_], codes: Codes, sums: list[Array], n: Index
-) -> list[float]:
-    """Return the standard error of the mean cosine between classes at both stages.
+def _class_pairs(
+    stages: tuple[NDArray[Any], NDArray[Any]],
+    rows: Index,
+    codes: Codes,
+    class_names: Sequence[str],
+    sums: list[Array],
+    n: Index,
+) -> tuple[ClassPair, ...]:
+    """Return the mean cosine of every two classes that have pairs of rows, with its interval.
 
-    The mean is a U-statistic: its error is that of the mean over rows of what each row adds, its mean cosine with the
-    rows of other classes (Hoeffding 1948), class by class.
+    The mean is a U-statistic, whose error is found by leaving out each row in turn (jackknife, Arvesen 1969): what
+    counts is its mean cosine with the (other) rows of the other class. t quantiles, by the rows of the smaller class.
     """
-    rows, total = np.flatnonzero(is_used), int(n.sum())
-    others = total - n
-    n_pairs = int(np.sum(n * others))
-    if not n_pairs or not len(rows):
-        return [0.0, 0.0]
-    added = [np.zeros(len(rows)) for _ in sums]
-    is_nonzero = np.zeros(len(rows), bool)
+    n_pairs = np.outer(n, n) - np.diag(n)  # those within a class twice
+    means = [_ratios(each @ each.T - np.diag(n), n_pairs) for each in sums]
+    squares = [np.zeros((len(n), len(n))) for _ in sums]  # what rows of class i deviate from the mean of (i, j)
     for start in range(0, len(rows), BLOCK_ROWS):
-        at = slice(start, start + BLOCK_ROWS)
-        own = codes[rows[at]]
-        units = [unit_rows(x[rows[at]]) for x in stages]
-        is_nonzero[at] = units[0][1] & units[1][1]
-        for stage, (each, _) in enumerate(units):
-            rest = sums[stage].sum(axis=0) - sums[stage]
-            added[stage][at] = np.einsum("nd,nd->n", each, rest[own])
-    kept = codes[rows[is_nonzero]]
-    return [_spread(each[is_nonzero], kept, n_pairs) for each in added]
+        at = rows[start : start + BLOCK_ROWS]
+        units = [unit_rows(x[at]) for x in stages]
+        is_used = units[0][1] & units[1][1]
+        own = codes[at][is_used]
+        others = n - np.eye(len(n), dtype=np.int64)[own]
+        for (unit, _), total, mean, square in zip(units, sums, means, squares, strict=True):
+            products = unit[is_used] @ total.T
+            products[np.arange(len(own)), own] -= 1  # each row with itself
+            np.add.at(square, own, (_ratios(products, others) - mean[own]) ** 2)
+    errors = []
+    for square in squares:
+        across, within = _ratios(square, (n * (n - 1))[:, None]), np.diag(square) * (n - 1) * 4
+        errors.append(np.sqrt(across + across.T))
+        np.fill_diagonal(errors[-1], np.sqrt(_ratios(within, n * (n - 2) ** 2)))
+    found = []
+    for i, j in combinations_with_replacement(range(len(n)), 2):
+        if n_pairs[i, j] == 0:
+            continue
+        smaller = int(min(n[i], n[j]))
+        rho = {stage: float(mean[i, j]) for stage, mean in zip(STAGES, means, strict=True)}
+        bounds = {
+            stage: _interval(rho[stage], float(error[i, j]), smaller)
+            for stage, error in zip(STAGES, errors, strict=True)
+            if smaller >= FEW_ROWS
+        }
+        n_each = int(n_pairs[i, j]) // (2 if i == j else 1)
+        before_after = round(rho["before"], PLACES), round(rho["after"], PLACES)
+        found.append(ClassPair((class_names[i], class_names[j]), n_each, *before_after, bounds))
+    return tuple(found)
 
 
-def _spread(added: Array, codes: Codes, n_pairs: int) -> float:
-    """Return the standard error from the contribution of each row to the sum over pairs, about its class mean."""
-    n = np.bincount(codes)
-    means = np.bincount(codes, added) / np.maximum(n, 1)
-    return float(2 * np.sqrt(np.sum((added - means[codes]) ** 2)) / n_pairs)
+def _interval(mean: float, error: float, n: int) -> tuple[float, float]:
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(n - 1, 0.975)) * error
+    return round(mean - half, PLACES), round(mean + half, PLACES)
+
+
+def _ratios(totals: Array, n: Index) -> Array:
+    """Return totals over numbers, 0 where there is nothing."""
+    return np.divide(totals, n, out=np.zeros(totals.shape), where=np.broadcast_to(n, totals.shape) > 0)
 
 
 def variance_removed(before: NDArray[Any], after: NDArray[Any]) -> float | None:
@@ -239,19 +279,6 @@ def _unit_sums(
     return sums, counts
 
 
-def _cluster(
-    attribute: str, task_class: str | None, sums: list[Array], counts: NDArray[np.int64], errors: list[float]
-) -> Cluster:
-    means = [_mean_cosines(each, counts) for each in sums]
-    within, between = (Change(*pair) for pair in zip(*means, strict=True))
-    bounds = {
-        stage: (round(mean - Z * error, PLACES), round(mean + Z * error, PLACES))
-        for stage, (_, mean), error in zip(("before", "after"), means, errors, strict=True)
-        if mean is not None
-    }
-    return Cluster(attribute, task_class, within, between, bounds)
-
-
 def _mean_cosines(sums: Array, counts: NDArray[np.int64]) -> tuple[float | None, float | None]:
     """Return means within and between classes: |Σu|² has the cosine of each pair twice, and of each row with itself."""
     n = int(counts.sum())
@@ -263,7 +290,3 @@ def _mean_cosines(sums: Array, counts: NDArray[np.int64]) -> tuple[float | None,
 
 def _mean(total: float, n_pairs: int) -> float | None:
     return round(total / n_pairs, PLACES) if n_pairs else None
-
-
-def _ratio(one: float | None, other: float | None) -> float | None:
-    return None if one is None or not other else one / other

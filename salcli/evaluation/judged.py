@@ -51,9 +51,13 @@ def _settings(report: Report) -> Iterator[tuple[str, Measurement]]:
 
 
 def _as_report(report: Report, found: Measurement) -> Report:
-    """Return the report as if it had measured the vectors of another setting; a kernel's products stay."""
-    products = (probe for probe in report.probes if base_name(probe.probe) in names_of("kernel"))
-    return replace(report, probes=(*found.probes, *products), measures={**report.measures, **found.measures})
+    """Return the report as if it had measured another setting, whose rows are attacked in the first form alone.
+
+    Other forms, and the inner products of a kernel, stay as they are.
+    """
+    first = report.probes[0].form if report.probes else ""
+    others = (each for each in report.probes if each.form != first or base_name(each.probe) in names_of("kernel"))
+    return replace(report, probes=(*found.probes, *others), measures={**report.measures, **found.measures})
 
 
 def _badness(gate: Gate) -> tuple[int, float]:

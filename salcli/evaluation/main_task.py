@@ -1,8 +1,8 @@
 """The main task: the accuracy of its classifier after erasure, and its true positive rates by group."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,31 +10,19 @@ from numpy.typing import NDArray
 from salcli.data.labels import Index
 from salcli.evaluation.attackers.base import Scaling
 from salcli.evaluation.attackers.scores import balanced_accuracy, majority_rate, wilson
-from salcli.evaluation.fairness import Outcomes, excluded
-from salcli.evaluation.gaps import FEW_POSITIVES, GapTest, Statistic, mean, root_mean_square
+from salcli.evaluation.fairness import Outcomes
+from salcli.evaluation.group_rates import Codes, GroupRates, Guarded, Interval, group_rates, with_untrained
 from salcli.evaluation.logistic import Logistic, fit_logistic
-from salcli.evaluation.report import INLINE, OPTIONAL, UNWRITTEN, named
+from salcli.evaluation.report import INLINE, OPTIONAL, named
 from salcli.evaluation.text import decimal, interval
 
-Codes = NDArray[np.integer[Any]]
 Floats = NDArray[Any]
-Interval = tuple[float, float]
 Effect = Callable[[Floats], float]
-NO_TEST_ROW, NOT_TRAINED = "no test row", "no training row"
 
 
 def independent(influence: Floats) -> float:  # noqa: ARG001 (others use it)
     """Return 1: rows are independent of each other, whatever their `influence`."""
     return 1.0
-
-
-class Guarded(NamedTuple):
-    """A guarded attribute, whose groups are compared."""
-
-    name: str
-    codes: Codes
-    """`[m]`, −1 where there is none: such rows count for accuracy, not for rates."""
-    groups: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -50,71 +38,6 @@ class Accuracy:
     def at(self, stage: str) -> float | None:
         """Return the figure at `stage`: before or after; None where it is not measured."""
         return self.after if stage == "after" else self.before
-
-
-@dataclass(frozen=True)
-class Rate:
-    """The true positive rate of one class in one group."""
-
-    stage: str
-    class_name: str = field(metadata=named("class"))
-    group: str
-    tpr: float
-    n: int
-    """Test rows of this class and group."""
-
-
-@dataclass(frozen=True)
-class Gap:
-    """A gap between the true positive rates of groups; at a stage where it is undefined it is None."""
-
-    before: float | None
-    after: float | None
-    ci95: Interval | None
-    """Of the gap after, or before where nothing was erased."""
-    debiased: Mapping[str, float] = field(default_factory=dict)
-    """By stage: the root of the squared gap minus the mean squared gap by chance."""
-    expected: Mapping[str, float] = field(default_factory=dict)
-    """By stage: the mean gap if groups are permuted within classes."""
-    p_value: Mapping[str, float] = field(default_factory=dict)
-    """By stage: of such permutations, the share whose gap is at least as wide."""
-    tests: Mapping[str, GapTest] = field(default_factory=dict, compare=False, repr=False, metadata=UNWRITTEN)
-    """By stage: the test that gives a gate its bounds."""
-
-    def at(self, stage: str) -> float | None:
-        """Return the gap at `stage`: before or after; None where it is undefined."""
-        return self.after if stage == "after" else self.before
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A class and a group."""
-
-    class_name: str = field(metadata=named("class"))
-    group: str
-    why: str = NO_TEST_ROW
-    """Why it is left out."""
-
-
-@dataclass(frozen=True)
-class GroupRates:
-    """Rates and gaps between the groups of one guarded attribute."""
-
-    guarded: str
-    groups: tuple[str, ...]
-    tpr: tuple[Rate, ...]
-    """Of the cells that have test rows."""
-    tpr_gap: Gap | None
-    """Of two classes and two groups: the mean gap."""
-    tpr_gap_rms: Gap | None
-    """Root mean square over the classes."""
-    excluded: tuple[Cell, ...]
-    """Cells without test rows, or of classes without training rows: their classes are left out of the gaps."""
-
-    @property
-    def few(self) -> tuple[Rate, ...]:
-        """The rates that fewer than `FEW_POSITIVES` rows give, each cell once."""
-        return tuple(rate for rate in self.tpr if rate.stage == "before" and rate.n < FEW_POSITIVES)
 
 
 @dataclass(frozen=True)
@@ -180,57 +103,6 @@ class Trained:
         """
         scaling = Scaling.of(x)
         return cls(scaling, fit_logistic(scaling(x), y, seed))
-
-
-def group_rates(
-    guarded: Guarded, class_names: Sequence[str], outcomes: dict[str, Outcomes], undefined: Mapping[str, str], seed: int
-) -> GroupRates:
-    """Return rates and gaps of one attribute.
-
-    Parameters
-    ----------
-    guarded : the attribute
-    class_names : of the task
-    outcomes : by stage, on the test rows that have a group
-    undefined : the stages at which there is no gap
-    seed : of permutations and draws
-    """
-    rates = {stage: of_stage.rates() for stage, of_stage in outcomes.items()}
-    n_groups = int(np.sum(outcomes["before"].counts.sum(axis=(0, 1)) > 0))
-    is_binary = len(class_names) == 2 and n_groups == 2
-    defined = {stage: of_stage for stage, of_stage in outcomes.items() if stage not in undefined}
-    latest = "after" if "after" in outcomes else "before"
-    return GroupRates(
-        guarded.name,
-        tuple(guarded.groups),
-        tuple(
-            Rate(stage, name, group, float(tpr[i, j]), int(n[i, j]))
-            for stage, (tpr, n) in rates.items()
-            for i, name in enumerate(class_names)
-            for j, group in enumerate(guarded.groups)
-            if n[i, j]
-        ),
-        _gap({s: outcome.gap() for s, outcome in defined.items()}, defined, mean, latest, seed) if is_binary else None,
-        _gap({s: outcome.rms_gap() for s, outcome in defined.items()}, defined, root_mean_square, latest, seed),
-        tuple(Cell(class_names[i], guarded.groups[j]) for i, j in excluded(rates["before"][0])),
-    )
-
-
-def _gap(
-    values: dict[str, float | None], outcomes: dict[str, Outcomes], statistic: Statistic, latest: str, seed: int
-) -> Gap | None:
-    tests = {stage: test for stage, outcome in outcomes.items() if (test := outcome.test(statistic, seed)) is not None}
-    if not tests:
-        return None
-    return Gap(
-        values.get("before"),
-        values.get("after"),
-        (tests[latest].lower(0.025), tests[latest].upper(0.025)) if latest in tests else None,
-        {stage: test.debiased for stage, test in tests.items()},
-        {stage: test.expected for stage, test in tests.items()},
-        {stage: test.p_value for stage, test in tests.items()},
-        tests,
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -392,7 +264,7 @@ def task_of(
         sizes = len(class_names), len(attribute.groups)
         outcomes = {s: Outcomes.of(true[known], p[known], groups[known], *sizes) for s, p in predicted.items()}
         found = group_rates(attribute, class_names, outcomes, undefined, seed)
-        return _with_untrained(found, attribute, class_names, whole.untrained, whole.untrained_groups[place])
+        return with_untrained(found, attribute, class_names, whole.untrained, whole.untrained_groups[place])
 
     of_first, *of_others = map(rates_of, range(len(guarded)))
     codes, counts = np.unique(whole.untrained, return_counts=True)
@@ -438,13 +310,3 @@ def _joined(answers: Sequence[TaskAnswers]) -> TaskAnswers:
         tuple(joined(lambda each, i=i: each.untrained_groups[i]) for i in places),  # type: ignore[misc]
         joined(lambda each: each.test),
     )
-
-
-def _with_untrained(
-    found: GroupRates, attribute: Guarded, class_names: Sequence[str], classes: Codes, groups: Codes
-) -> GroupRates:
-    """Return the rates with what the cells lack whose test rows are left out, of classes without training rows."""
-    pairs = zip(classes.tolist(), groups.tolist(), strict=True)
-    cells = {(class_names[of], attribute.groups[group]) for of, group in pairs if group >= 0}
-    others = (cell for cell in found.excluded if (cell.class_name, cell.group) not in cells)
-    return replace(found, excluded=(*others, *(Cell(*cell, NOT_TRAINED) for cell in sorted(cells))))

@@ -1,7 +1,8 @@
 """Nearest neighbours by cosine before and after erasure: of requested words, and their overlap for a sample of rows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,6 +32,8 @@ class Neighbor:
 
 
 Near = tuple[Neighbor, ...]
+Found = tuple[NDArray[np.int64], NDArray[np.float64]]
+"""Positions and cosines of the nearest rows."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ def neighbors(
     top: int = 10,
     sample: int = 1000,
     seed: int,
+    nearest_before: Callable[[NDArray[np.int64], int], Found] | None = None,
 ) -> Neighbors:
     """Return the nearest rows before and after.
 
@@ -76,6 +80,7 @@ def neighbors(
     before, after : `[n, d]` and `[n, d']`, row i of both belongs to `keys[i]`
     words : keys whose `top` neighbours are shown
     sample : rows, drawn with `seed`, whose ten neighbours are compared
+    nearest_before : returns what `nearest` finds before, of queries and their number of neighbours, if it is known
 
     Raises
     ------
@@ -85,7 +90,8 @@ def neighbors(
     n = len(before)
     sampled = np.sort(np.random.default_rng(seed).choice(n, min(sample, n), replace=False))
     queries = np.concatenate([requested, sampled])
-    positions_before, cosines_before = nearest(before, queries, max(top, OVERLAP_AT))
+    find = nearest_before or partial(nearest, before)
+    positions_before, cosines_before = find(queries, max(top, OVERLAP_AT))
     positions_after, cosines_after = nearest(after, queries, max(top, OVERLAP_AT))
     shown = tuple(
         WordNeighbors(
@@ -246,7 +252,7 @@ class NearestNeighbors(Measure[Neighbors]):
         n_bytes = source.n * (source.d * source.dtype.itemsize + 8 * width)
         require_memory(n_bytes, f"neighbours among {source.n:,} rows", "evaluate a smaller file")
         index = source.kept_rows()
-        before, kept = gather_rows(source, index, rows.progress)
+        before, kept = rows.shared(gather_rows, lambda: gather_rows(source, index, rows.progress))
         after = (
             erasure.erased(before)
             if erasure.against is None
@@ -254,7 +260,11 @@ class NearestNeighbors(Measure[Neighbors]):
         )
         assert after is not None
         keys = list(source.kept_keys()) if options.neighbors else []
-        return neighbors(keys, before, after, options.neighbors, seed=options.seed)
+
+        def nearest_before(queries: NDArray[np.int64], most: int) -> Found:
+            return rows.shared(nearest, lambda: nearest(before, queries, most))
+
+        return neighbors(keys, before, after, options.neighbors, seed=options.seed, nearest_before=nearest_before)
 
     def section(self, record: Neighbors) -> Section:
         """Return the neighbours of each word, before and after (see `Measure.section`)."""

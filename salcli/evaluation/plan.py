@@ -1,5 +1,7 @@
 """The split of an evaluation: by the rule of the artifact or of the options, checked against the rows of the fit."""
 
+from collections.abc import Mapping
+
 from salcli.data.digests import labels_digest, rows_digest
 from salcli.data.labels import GuardedLabels, Index
 from salcli.data.splits import (
@@ -11,6 +13,7 @@ from salcli.data.splits import (
     TEST_ROWS,
     EvaluationSplit,
     SplitRule,
+    shared_by,
     split_counts,
 )
 from salcli.erasers.artifact import Artifact
@@ -30,7 +33,8 @@ def split_rows(
     Parameters
     ----------
     labels : of the CSV
-    matched : `[m]` positions of labels that have a row and a value
+    matched : `[m]` positions of labels that have a row and a value of any attribute; those that an eraser was fitted on
+        have one of each attribute that it guards
     artifact : the eraser, or None
     options : with the rule, where there is no eraser, and limits
 
@@ -39,11 +43,47 @@ def split_rows(
     AlignmentError : the labels do not lead to the rows that the eraser was fitted on
     UsageError : the options contradict the eraser's rule, or name a part that is not there
     """
-    split = rule_of(artifact, labels, options).divide(labels, matched)
+    guarded = None if artifact is None else [attribute["name"] for attribute in artifact.header["attributes"]]
+    complete = None if guarded is None else matched[labels.has_all(guarded)[matched]]
+    split = rule_of(artifact, labels, options).divide(labels, matched, complete)
     if artifact is not None:
         require_same_rows(artifact, labels, split.fitted)
         require_same_labels(artifact, labels, split.fitted)
     return split.only(options.adversaries).capped(labels, options.attacker_rows, options.seed)
+
+
+def shared_split(
+    labels: GuardedLabels, matched: Index, artifacts: Mapping[str, Artifact], options: EvaluateOptions
+) -> EvaluationSplit:
+    """Return the matched labels divided for several erasers at once (see `salcli.data.splits.shared_by`).
+
+    Parameters
+    ----------
+    labels : of the CSV
+    matched : `[m]` positions of labels that have a row and a value
+    artifacts : the erasers by path; without any, the rule is that of the options
+    options : limits, and the rule
+
+    Raises
+    ------
+    AlignmentError : the labels do not lead to the rows that one of the erasers was fitted on
+    LabelError : no row is left to test on
+    UsageError : the options contradict the rule of an eraser
+    """
+    splits, seed = [], options.seed
+    for path, artifact in artifacts.items():
+        split = rule_of(artifact, labels, options).divide(labels, matched)
+        try:
+            require_same_rows(artifact, labels, split.fitted)
+            require_same_labels(artifact, labels, split.fitted)
+        except AlignmentError as error:
+            raise AlignmentError(f"{path}: {error}") from error
+        splits.append(split)
+        seed = artifact.rule.seed
+    if not splits:
+        splits.append(rule_of(None, labels, options).divide(labels, matched))
+    shared = shared_by(splits, labels, seed)
+    return shared.only(options.adversaries).capped(labels, options.attacker_rows, options.seed)
 
 
 def notes_on(split: EvaluationSplit, labels: GuardedLabels, options: EvaluateOptions) -> tuple[str, ...]:

@@ -8,11 +8,11 @@ from typing import Any
 
 import salcli
 from salcli.erasers.artifact import Artifact
-from salcli.options import EvaluateOptions, Limit, Sweep, options_of
+from salcli.options import CompareOptions, EvaluateOptions, Limit, Sweep, options_of
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn")
 """Those that figures depend on."""
-OF_FILES = ("against", "keys_file", "similarity", "bias")
+OF_FILES = ("erasers", "against", "baseline", "bias", "keys_file", "similarity")
 """Options that name files, of which folders are left out."""
 WITHOUT_EFFECT = ("batch_rows", "reports", "report_format")
 """Options that change no figure."""
@@ -39,12 +39,12 @@ def file_name(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2] or path
 
 
-def run_of(options: EvaluateOptions, artifact: Artifact | None, command: str) -> Run:
+def run_of(options: EvaluateOptions | CompareOptions, artifact: Artifact | None, command: str) -> Run:
     """Return the record of how a report was made.
 
     Parameters
     ----------
-    options : of the evaluation
+    options : of the command
     artifact : the eraser; None: without one
     command : of the shell, or empty
     """

@@ -12,17 +12,8 @@ from salcli.errors import UsageError
 from salcli.evaluation.answers import cluster_effect
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.gaps import FEW_POSITIVES
-from salcli.evaluation.main_task import (
-    Codes,
-    Gap,
-    GroupRates,
-    Guarded,
-    Task,
-    TaskAnswers,
-    Trained,
-    task_answers,
-    task_of,
-)
+from salcli.evaluation.group_rates import Codes, FalseRate, Gap, GroupRates, Guarded, Rate, Ratio
+from salcli.evaluation.main_task import Task, TaskAnswers, Trained, task_answers, task_of
 from salcli.evaluation.section import Fact, Figure, Row, Section, Table, filled, names, numbers
 from salcli.evaluation.text import ABSENT, count, decimal, interval, listed_counts, shortened, visible
 
@@ -118,9 +109,11 @@ class MainTask(Measure[Task]):
             )
         for why in found.undefined.values():
             rows.note(f"the TPR gap of {column.name} is undefined: {why}")
+        if rows.labels.groups is not None:
+            rows.note(f"intervals of the TPR gap of {column.name} take the rows of one group as independent")
         for by_group in found.every:
-            if by_group.few:
-                cells = {f"{cell.class_name} × {cell.group}": cell.n for cell in by_group.few}
+            if by_group.few_positives:
+                cells = {f"{cell.class_name} × {cell.group}": cell.n for cell in by_group.few_positives}
                 rows.note(
                     f"{column.name}{found.aside(by_group)}: {len(cells):,} of the compared groups have fewer than "
                     f"{FEW_POSITIVES} test rows of a class: {listed_counts(cells, 3)}"
@@ -134,17 +127,27 @@ class MainTask(Measure[Task]):
             f"({len(record.classes):,} classes; {count(record.n_train)} training rows, {count(record.n_test)} test "
             f"rows). The true positive rate (TPR) of a class is the share of its rows that are recognised; it is "
             f"compared between the groups of {' and of '.join(visible(each.guarded) for each in record.every)}. "
-            "A gap of 0 is parity. Rates on few rows differ by chance: the gap that chance alone gives is estimated by "
-            "permuting groups within classes."
+            "The false positive rate (FPR) is the share of the other rows that are taken for the class. A gap of 0 is "
+            "parity, and so is a ratio of 1 (the lowest over the highest rate, averaged over the classes). Rates on "
+            "few rows differ by chance: the gap that chance alone gives is estimated by permuting groups within "
+            "classes."
         )
         if record.accuracy.not_retrained is not None:
             lead += " Not retrained means: the classifier of the original embeddings, applied to the erased ones."
         left_out, tables = list(_edges(record)), [_overview(record), _chance_table(record)]
         for by_group in record.every:
-            groups, rates = class_rates(record, by_group)
             aside = visible(record.aside(by_group))
-            across = _rates_table if len(groups) <= MOST_GROUPS_ACROSS else _long_rates_table
-            tables.append(across(_caption(groups, aside), groups, rates))
+            for of_kind, kind in ((by_group.tpr, "TPR"), (by_group.fpr, "FPR")):
+                groups, rates = rates_of(record, by_group, of_kind)
+                across = _rates_table if len(groups) <= MOST_GROUPS_ACROSS else _long_rates_table
+                table = across(_caption(groups, aside, kind), groups, rates)
+                tables.append(replace(table, is_detail=table.is_detail or kind == "FPR"))
+            few = [f"{visible(c.class_name)} × {visible(c.group)} ({c.n})" for c in by_group.few_positives]
+            if 0 < len(few) <= FEW:
+                left_out.append(f"Measured on fewer than {FEW_POSITIVES} test rows{aside}: {', '.join(few)}.")
+            elif few:
+                caption = f"The {len(few):,} cells with fewer than {FEW_POSITIVES} test rows{aside}"
+                tables.append(Table(caption, names("class × group (n)"), tuple((c,) for c in few), is_detail=True))
             for why in dict.fromkeys(cell.why for cell in by_group.excluded):
                 cells = [f"{visible(c.class_name)} × {visible(c.group)}" for c in by_group.excluded if c.why == why]
                 if len(cells) <= FEW:
@@ -207,13 +210,13 @@ def _trained_once(rows: BeforeAfter, y: Codes, train: Index) -> Trained | None:
 
 @dataclass(frozen=True)
 class ClassRates:
-    """True positive rates of one task class, by (stage, group)."""
+    """Rates of one task class, by (stage, group)."""
 
     name: str
     """Visible."""
     rates: dict[tuple[str, str], float]
     counts: dict[str, int]
-    """Test rows of each group."""
+    """Test rows of each group that the rate is measured on."""
 
     def gap(self, stage: str, groups: tuple[str, ...]) -> float | None:
         """Return the first group's rate less the second's, signed; of more groups, the largest less the smallest.
@@ -232,9 +235,16 @@ class ClassRates:
             return None
         return rates[0] - rates[1] if len(groups) == 2 else max(rates) - min(rates)
 
+    def ratio(self, stage: str, groups: tuple[str, ...]) -> float | None:
+        """Return the lowest over the highest rate (arguments of `gap`); None where a group has none, or all are 0."""
+        rates = [self.rates[stage, group] for group in groups if (stage, group) in self.rates]
+        if len(groups) < 2 or len(rates) < len(groups) or max(rates) == 0:
+            return None
+        return min(rates) / max(rates)
+
 
 def class_rates(task: Task, of: GroupRates) -> tuple[tuple[str, ...], tuple[ClassRates, ...]]:
-    """Return the groups that have rates, visible, and each class's rates in the task's order.
+    """Return the groups that have true positive rates, visible, and each class's rates in the task's order.
 
     Classes without any rate are left out.
 
@@ -243,19 +253,28 @@ def class_rates(task: Task, of: GroupRates) -> tuple[tuple[str, ...], tuple[Clas
     task : the figures of the main task
     of : its rates by one attribute
     """
+    return rates_of(task, of, of.tpr)
+
+
+def rates_of(
+    task: Task, of: GroupRates, cells: Sequence[Rate | FalseRate]
+) -> tuple[tuple[str, ...], tuple[ClassRates, ...]]:
+    """Return what `class_rates` does, of the true or the false positive rates in `cells`."""
     found = {name: ClassRates(visible(name), {}, {}) for name in task.classes}
-    for cell in of.tpr:
+    for cell in cells:
         rates, group = found[cell.class_name], visible(cell.group)
-        rates.rates[cell.stage, group] = cell.tpr
+        rates.rates[cell.stage, group] = cell.value
         rates.counts[group] = cell.n
-    there = {cell.group for cell in of.tpr}
+    there = {cell.group for cell in cells}
     groups = tuple(visible(group) for group in of.groups if group in there)
     return groups, tuple(rates for rates in found.values() if rates.rates)
 
 
-def gap_name(groups: tuple[str, ...]) -> str:
-    """Return the definition of the gap between `groups` as text."""
-    return f"TPR of {groups[0]} less TPR of {groups[1]}" if len(groups) == 2 else "largest TPR less the smallest"
+def gap_name(groups: tuple[str, ...], kind: str = "TPR") -> str:
+    """Return the definition of the gap between `groups` as text; `kind`: TPR or FPR."""
+    if len(groups) == 2:
+        return f"{kind} of {groups[0]} less {kind} of {groups[1]}"
+    return f"largest {kind} less the smallest"
 
 
 def _overview(task: Task) -> Table:
@@ -269,8 +288,9 @@ def _overview(task: Task) -> Table:
         if accuracy is not None:
             beside = (decimal(accuracy.not_retrained), majority if accuracy is task.accuracy else ABSENT)
             rows.append((name, decimal(accuracy.before), decimal(accuracy.after), interval(bounds), *beside))
-    for name, gap in _gaps(task):
-        rows.append((name, decimal(gap.before), decimal(gap.after), interval(gap.ci95), ABSENT, ABSENT))
+    figures: list[tuple[str, Gap | Ratio]] = [*_gaps(task), *_ratios(task)]
+    for name, figure in figures:
+        rows.append((name, decimal(figure.before), decimal(figure.after), interval(figure.ci95), ABSENT, ABSENT))
     columns = (
         *names("measure"),
         *numbers("before", "after", "95% interval of after" if is_after else "95% interval"),
@@ -280,13 +300,12 @@ def _overview(task: Task) -> Table:
 
 
 def _chance_table(task: Task) -> Table:
+    figures = [(name, gap.debiased, gap.expected, gap.p_value) for name, gap in _gaps(task)]
+    figures += [(name, {}, ratio.expected, ratio.p_value) for name, ratio in _ratios(task)]
     rows = tuple(
-        (
-            name,
-            *(decimal(figures.get(stage)) for figures in (gap.debiased, gap.expected, gap.p_value) for stage in STAGES),
-        )
-        for name, gap in _gaps(task)
-        if gap.debiased
+        (name, *(decimal(figure.get(stage)) for figure in (debiased, expected, p) for stage in STAGES))
+        for name, debiased, expected, p in figures
+        if expected
     )
     columns = (
         *names("measure"),
@@ -298,16 +317,29 @@ def _chance_table(task: Task) -> Table:
 def _gaps(task: Task) -> Iterator[tuple[str, Gap]]:
     """Return the gaps of each guarded attribute, under the name that tables give them."""
     for by_group in task.every:
-        for gap, name in ((by_group.tpr_gap, "TPR gap"), (by_group.tpr_gap_rms, "TPR gap, RMS over classes")):
+        for gap, name in (
+            (by_group.tpr_gap, "TPR gap"),
+            (by_group.tpr_gap_rms, "TPR gap, RMS over classes"),
+            (by_group.fpr_gap, "FPR gap"),
+            (by_group.fpr_gap_rms, "FPR gap, RMS over classes"),
+        ):
             if gap is not None:
                 yield name + visible(task.aside(by_group)), gap
+
+
+def _ratios(task: Task) -> Iterator[tuple[str, Ratio]]:
+    """Return the ratios of each guarded attribute, under the name that tables give them."""
+    for by_group in task.every:
+        for ratio, name in ((by_group.tpr_ratio, "TPR ratio"), (by_group.fpr_ratio, "FPR ratio")):
+            if ratio is not None:
+                yield name + visible(task.aside(by_group)), ratio
 
 
 def _edges(task: Task) -> Iterator[str]:
     """Yield why a gap lies at an end of its interval, or outside it."""
     for name, gap in _gaps(task):
         latest = gap.before if gap.after is None else gap.after
-        if latest and gap.ci95 is not None and decimal(latest) in map(decimal, gap.ci95):
+        if name.startswith("TPR") and latest and gap.ci95 is not None and decimal(latest) in map(decimal, gap.ci95):
             yield f"The {name} lies at an end of its interval, which is of the true gap: few rows widen a measured one."
 
 
@@ -317,6 +349,7 @@ def _rates_table(caption: str, groups: tuple[str, ...], rates: tuple[ClassRates,
         *numbers(*(f"{stage}, {group}" for stage in STAGES for group in groups)),
         *numbers("gap before", "gap after"),
         *numbers(*(f"n {group}" for group in groups)),
+        *numbers("ratio before", "ratio after", are_spare=True),
     )
     rows = tuple(
         (
@@ -324,6 +357,7 @@ def _rates_table(caption: str, groups: tuple[str, ...], rates: tuple[ClassRates,
             *(decimal(by_class.rates.get((stage, group))) for stage in STAGES for group in groups),
             *(decimal(by_class.gap(stage, groups)) for stage in STAGES),
             *(count(by_class.counts.get(group)) for group in groups),
+            *(decimal(by_class.ratio(stage, groups)) for stage in STAGES),
         )
         for by_class in rates
     )
@@ -344,6 +378,6 @@ def _long_rates_table(caption: str, groups: tuple[str, ...], rates: tuple[ClassR
     return Table(caption, (*names("class", "group"), *numbers("before", "after", "n")), rows, is_detail=True)
 
 
-def _caption(groups: tuple[str, ...], aside: str) -> str:
-    rates = f"True positive rates{aside}"
-    return f"{rates} by class and group; gap: {gap_name(groups)}" if len(groups) > 1 else rates
+def _caption(groups: tuple[str, ...], aside: str, kind: str) -> str:
+    rates = f"{'True' if kind == 'TPR' else 'False'} positive rates{aside}"
+    return f"{rates} by class and group; gap: {gap_name(groups, kind)}" if len(groups) > 1 else rates

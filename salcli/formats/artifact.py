@@ -201,6 +201,10 @@ def _is_rule_of_k(value: Any) -> bool:
     )
 
 
+def _is_number_or_text(value: Any) -> bool:
+    return _is_number(value) or _is_text(value)
+
+
 def _is_number_or_flag(value: Any) -> bool:
     return _is_number(value) or _is_flag(value)
 
@@ -238,6 +242,8 @@ ROWS: dict[str, Check] = {
     "n_fitted": _is_count,
     "sha256": _is_text,
 }
+GROUPS: dict[str, Check] = {"group_column": _is_text}
+"""Of the record of fitted rows, where groups of rows lie in one part."""
 FOUND: dict[str, dict[str, Check]] = {
     "kept_task": {"name": _is_text, "classes": _is_list(_is_text), "rank": _is_count},
     "unit": {"n_rounds": _is_count, "gaps": _is_list(_is_number), "is_equal": _is_flag},
@@ -254,11 +260,15 @@ FOUND: dict[str, dict[str, Check]] = {
         "chance": _is_list(_is_number),
         "is_at_chance": _is_flag,
     },
+    "transport": {
+        **dict.fromkeys(("shrinkage", "noise"), _is_number),
+        **dict.fromkeys(("n_classes", "n_held_out"), _is_count),
+        "towards": _is_text,
+        "tried": _is_list(lambda trial: isinstance(trial, dict) and all(map(_is_number_or_text, trial.values()))),
+    },
     "projection": dict.fromkeys(("norm", "condition", "angle", "shrinkage"), _is_number),
 }
 """Records that some methods add to the header."""
-GROUPS: dict[str, Check] = {"group_column": _is_text}
-"""Of the record of fitted rows, where groups of rows lie in one part."""
 RULE: dict[str, Check] = {
     "fit_split": _or_none(_is_text),
     "holdout": _is_number,
@@ -306,9 +316,7 @@ def checked_header(path: str, text: str) -> dict[str, Any]:
     _require(path, "header", header, FIELDS)
     if header["schema"] == SCHEMA or "eraser" in header:
         _require(path, "header", header, FIELDS_2)
-    _require(path, "record of fitted rows", header["rows"], ROWS)
-    if "group_column" in header["rows"]:
-        _require(path, "record of fitted rows", header["rows"], GROUPS)
+    _require(path, "record of fitted rows", header["rows"], ROWS | (GROUPS if "group_column" in header["rows"] else {}))
     _require_rule(path, header["rows"]["rule"])
     _require_attributes(path, header["attributes"])
     _require_found(path, header)

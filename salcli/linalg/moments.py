@@ -147,14 +147,18 @@ class CrossMoments:
         """Entries of the co-moment."""
         return self.comoment.size
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields by name."""
+        return {field.name: getattr(self, field.name) for field in fields(CrossMoments)}
+
     def to_bytes(self) -> bytes:
         """Return the moments as the bytes of an `.npz`."""
-        return _packed({field.name: getattr(self, field.name) for field in fields(CrossMoments)})
+        return packed(self.to_dict())
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """Return the moments from `data`, which `to_bytes` returned."""
-        values = _unpacked(data)
+        values = unpacked(data)
         numbers = {"n": int(values["n"]), "most_grouped": int(values["most_grouped"])}
         values.pop("scatter", None)
         return cls(**{**values, **numbers, "root_x": float(values["root_x"]), "root_z": float(values["root_z"])})
@@ -336,13 +340,12 @@ class SecondMoments:
 
     def to_bytes(self) -> bytes:
         """Return the moments as the bytes of an `.npz`."""
-        cross = {field.name: getattr(self.cross, field.name) for field in fields(CrossMoments)}
-        return _packed({**cross, "scatter": self.scatter})
+        return packed({**self.cross.to_dict(), "scatter": self.scatter})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """Return the moments from `data`, which `to_bytes` returned."""
-        return cls(CrossMoments.from_bytes(data), _unpacked(data)["scatter"])
+        return cls(CrossMoments.from_bytes(data), unpacked(data)["scatter"])
 
 
 def as_label_matrix(x: NDArray[Any], z: NDArray[Any] | LabelMatrix) -> LabelMatrix:
@@ -372,13 +375,15 @@ def _anchor(x: NDArray[Any]) -> Array | None:
     return x[0].astype(np.float64) if x.dtype.itemsize > 4 else None
 
 
-def _packed(values: dict[str, Any]) -> bytes:
+def packed(values: dict[str, Any]) -> bytes:
+    """Return arrays and numbers `values`, by name, as the bytes of an `.npz`."""
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **{name: np.asarray(value) for name, value in values.items()})
     return buffer.getvalue()
 
 
-def _unpacked(data: bytes) -> dict[str, Any]:
+def unpacked(data: bytes) -> dict[str, Any]:
+    """Return the fields of `CrossMoments`, and a scatter, from `data` that `packed` returned."""
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
         names = (*(field.name for field in fields(CrossMoments)), "scatter")
         return {name: file[name] for name in names if name in file.files}

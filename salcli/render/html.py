@@ -4,20 +4,20 @@ from collections.abc import Iterator
 from html import escape
 from itertools import count
 
+from salcli.evaluation.comparison import Comparison
 from salcli.evaluation.report import Report
 from salcli.evaluation.section import Column, Row, Section, Table
 from salcli.evaluation.text import visible
-from salcli.render.pictures import Picture, pictures
-from salcli.render.sections import sections
+from salcli.render.page import Page, page_of
+from salcli.render.pictures import Picture
 from salcli.render.style import STYLE
-from salcli.render.verdict import facts, findings, subject, tone_of, verdict_sentence
 
 MIDDLING, LONG = 20, 60
 """Columns with cells of more letters get a least width, so that they do not wrap letter by letter."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
-def html(report: Report) -> str:
+def html(report: Report | Comparison) -> str:
     """Return `report` as a page with the verdict, pictures, and tables of all figures in the pictures.
 
     Returns
@@ -25,14 +25,14 @@ def html(report: Report) -> str:
     HTML without scripts or external resources, in which every string of the report is escaped; equal reports give
     equal text
     """
-    found = sections(report)
-    drawn = pictures(report)
+    page = page_of(report)
+    drawn = page.draw()
     ids = (f"figure{n}" for n in count(1))
     blocks = [
-        _head(report),
-        *(_section(section, drawn.get(section.key, ()), ids) for section in found),
+        _head(page),
+        *(_section(section, drawn.get(section.key, ()), ids) for section in page.sections),
     ]
-    links = "".join(f'<a href="#{section.key}">{escape(section.title)}</a>' for section in found)
+    links = "".join(f'<a href="#{section.key}">{escape(section.title)}</a>' for section in page.sections)
     blocks.insert(1, f'<nav aria-label="Sections">{links}</nav>' if links else "")
     return "\n".join(
         (
@@ -40,7 +40,7 @@ def html(report: Report) -> str:
             f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="referrer" content="no-referrer">',
-            f"<title>{_escaped(_title(report))}</title>",
+            f"<title>{_escaped(_title(page))}</title>",
             f"<style>\n{STYLE}\n</style>\n</head>\n<body>\n<main>",
             *(block for block in blocks if block),
             "</main>\n</body>\n</html>\n",
@@ -53,29 +53,21 @@ def _escaped(text: str) -> str:
     return escape(visible(text), quote=True)
 
 
-def _title(report: Report) -> str:
-    result = {"pass": "passed", "fail": "failed", "undecided": "undecided", "none": "no limit set"}[report.verdict]
-    if report.verdict == "pass" and tone_of(report) != "pass":
-        result = "passed in part"
-    return ", ".join(filter(None, (subject(report), result))) + " · salcli evaluation"
+def _title(page: Page) -> str:
+    return ", ".join(filter(None, (page.subject, page.result))) + f" · salcli {page.kind}"
 
 
-def _heading(report: Report) -> str:
-    about = subject(report)
-    return f"salcli evaluation: {about}" if about else "salcli evaluation"
-
-
-def _head(report: Report) -> str:
-    paragraphs = "\n".join(f"<p>{_escaped(finding)}</p>" for finding in findings(report))
+def _head(page: Page) -> str:
+    paragraphs = "\n".join(f"<p>{_escaped(finding)}</p>" for finding in page.findings)
     cards = "\n".join(
         f'<li><span class="name">{_escaped(of.name)}</span>'
         f'<span class="change"><small>{of.before} <span aria-label="to">→</span></small> <b>{of.after}</b></span>'
         f'<span class="aside">{_escaped(of.aside)}</span></li>'
-        for of in facts(report)
+        for of in page.facts
     )
     return (
-        f"<header>\n<h1>{_escaped(_heading(report))}</h1>\n"
-        f'<div class="verdict {tone_of(report)}">\n<p>{_escaped(verdict_sentence(report))}</p>\n{paragraphs}\n</div>\n'
+        f"<header>\n<h1>{_escaped(page.heading)}</h1>\n"
+        f'<div class="verdict {page.tone}">\n<p>{_escaped(page.sentence)}</p>\n{paragraphs}\n</div>\n'
         + (f'<ul class="facts" aria-label="At a glance: before and after">\n{cards}\n</ul>\n' if cards else "")
         + "</header>"
     )

@@ -2,11 +2,11 @@
 
 import re
 
+from salcli.evaluation.comparison import Comparison
 from salcli.evaluation.report import Report
 from salcli.evaluation.section import Section, Table
 from salcli.evaluation.text import shortened, visible
-from salcli.render.sections import sections
-from salcli.render.verdict import facts, findings, subject, tone_of, verdict_sentence
+from salcli.render.page import page_of
 
 LONGEST_CELL = 400
 MARKS = {"pass": "✅", "fail": "❌", "undecided": "⚠️", "none": "ℹ️"}
@@ -34,18 +34,17 @@ def escaped_in_html(text: str) -> str:
     return re.sub(r"\b(www)\.", r"\1<!-- -->.", shown, flags=re.IGNORECASE)
 
 
-def markdown(report: Report) -> str:
+def markdown(report: Report | Comparison) -> str:
     """Return `report` as Markdown: the verdict, the gates, every figure in a table; all its strings are escaped."""
-    about = subject(report)
-    heading = f"## salcli evaluation: {escaped(about)}" if about else "## salcli evaluation"
-    blocks = [heading, f"{MARKS[tone_of(report)]} **{escaped(verdict_sentence(report))}**"]
-    blocks += [f"- {escaped(finding)}" for finding in findings(report)]
-    glance = facts(report)
-    if glance:
+    page = page_of(report)
+    heading = f"## salcli {page.kind}: {escaped(page.subject)}" if page.subject else f"## salcli {page.kind}"
+    blocks = [heading, f"{MARKS[page.tone]} **{escaped(page.sentence)}**"]
+    blocks += [f"- {escaped(finding)}" for finding in page.findings]
+    if page.facts:
         lines = ["| at a glance | before | after | compare |", "|---|---:|---:|---|"]
-        lines += [f"| {' | '.join(map(escaped, (of.name, of.before, of.after, of.aside)))} |" for of in glance]
+        lines += [f"| {' | '.join(map(escaped, (of.name, of.before, of.after, of.aside)))} |" for of in page.facts]
         blocks.append("\n".join(lines))
-    for section in sections(report):
+    for section in page.sections:
         blocks += _section(section)
     return "\n\n".join(blocks) + "\n"
 

@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from salcli.evaluation.geometry import GEOMETRY, ClassPair, pair_name
 from salcli.evaluation.report import LearningCurve, RepeatedFigure, Report
 from salcli.evaluation.scatter import SCATTER, Classes, Scatter, class_centres, coordinate
 from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.task import TASK, ClassRates, class_rates, gap_name
 from salcli.evaluation.text import decimal, general, shortened, visible
 from salcli.render import plots
-from salcli.render.attackers import ProbePair, by_attribute, by_form, learning_in_words, learning_title
+from salcli.render.attackers import ProbePair, learning_in_words, learning_title, shown_attributes
 from salcli.render.sweep import Curve, swept
 from salcli.render.verdict import accuracy_limit
 
@@ -34,7 +35,7 @@ def pictures(report: Report) -> dict[str, tuple[Picture, ...]]:
         "attackers": _accuracy_pictures(report),
         "similarity": _similarity_pictures(report),
         "task": _gap_pictures(report),
-        "geometry": _scatter_pictures(report),
+        "geometry": (*_cluster_pictures(report), *_scatter_pictures(report)),
         "sweep": _sweep_pictures(report),
         "repeats": _repeats_pictures(report),
     }
@@ -52,8 +53,7 @@ def _first(most: int, shown: Sequence[object]) -> str:
 
 
 def _accuracy_pictures(report: Report) -> Iterator[Picture]:
-    first, most, _ = by_form(report.probes)
-    for attribute, pairs in by_attribute((*first, *most)).items():
+    for attribute, pairs in shown_attributes(report.probes, report.judged_stage).items():
         title = f"Accuracy of attackers on {shortened(attribute, 60)}{_first(plots.MOST_ROWS, pairs)}"
         limits = [accuracy_limit(pair, report) for pair in pairs]
         words = [_pair_in_words(*each) for each in zip(pairs, limits, strict=True)]
@@ -113,6 +113,30 @@ def _gaps_in_words(of: ClassRates, groups: tuple[str, ...]) -> str:
     gaps = {stage: of.gap(stage, groups) for stage in ("before", "after")}
     words = ", ".join(f"{decimal(gap)} {stage}" for stage, gap in gaps.items() if gap is not None)
     return f"{shortened(of.name, 60)}: {words}"
+
+
+def _cluster_pictures(report: Report) -> Iterator[Picture]:
+    geometry = report.of(GEOMETRY)
+    if geometry is None:
+        return
+    for attribute in dict.fromkeys(cluster.attribute for cluster in geometry.clusters):
+        rows = [
+            ("" if of.task_class is None else f"{visible(of.task_class)}: ", pair)
+            for of in geometry.clusters
+            if of.attribute == attribute
+            for pair in of.pairs
+        ]
+        named = [(start + pair_name(pair.classes), pair) for start, pair in rows]
+        if named:
+            words = [
+                f"{shortened(name, 60)}: {decimal(of.before)} before, {decimal(of.after)} after" for name, of in named
+            ]
+            title = f"Mean cosine ρ of pairs of rows, by {shortened(attribute, 60)}{_first(plots.MOST_ROWS, named)}"
+            yield Picture(title, _joined(words), partial(_draw_clusters, named))
+
+
+def _draw_clusters(rows: Sequence[tuple[str, ClassPair]], salt: str) -> str:
+    return plots.cluster_plot(rows, salt=salt)
 
 
 def _scatter_pictures(report: Report) -> Iterator[Picture]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from salcli.evaluation.geometry import ClassPair
 from salcli.evaluation.report import LearningCurve, RepeatedFigure
 from salcli.evaluation.scatter import Classes, Point, Scatter
 from salcli.evaluation.similarity import SimilarityChange
@@ -167,6 +168,26 @@ def widest_gaps(rates: Sequence[ClassRates], groups: tuple[str, ...]) -> list[Cl
     ]
     ranked = sorted(((width, of) for width, of in widths if width is not None), key=lambda pair: -pair[0])
     return [of for _, of in ranked[:MOST_ROWS]]
+
+
+def cluster_plot(rows: Sequence[tuple[str, ClassPair]], *, salt: str = "clusters") -> str:
+    """Draw the mean cosine of pairs of rows of each two classes before and after, with intervals (paper's figure 1)."""
+    shown = rows[:MOST_ROWS]
+    labels = [shortened(name, MOST_LETTERS) for name, _ in shown]
+    with canvas(0.3 * len(shown) + 0.95, salt) as drawn:
+        axes = drawn.axes(left=_margin(labels))
+        handles: dict[str, Any] = {}
+        for row, (_, pair) in enumerate(shown):
+            for stage, rho, shift in (("before", pair.before, -0.13), ("after", pair.after, 0.13)):
+                colour = BEFORE if stage == "before" else AFTER
+                bounds = pair.ci95.get(stage, (rho, rho))
+                axes.plot(bounds, (row + shift,) * 2, "-", color=colour, linewidth=2, alpha=0.55)
+                handles[stage] = axes.plot(rho, row + shift, **_stage_marker(stage))[0]
+        _name_rows(axes, labels)
+        axes.set_xlabel("mean cosine ρ of pairs of rows")
+        _widen(axes)
+        drawn.legend(list(handles.values()), list(handles), columns=2)
+    return drawn.svg
 
 
 def curve_plot(

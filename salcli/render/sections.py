@@ -1,9 +1,10 @@
 """The report as sections, in the order in which they are read; each output format writes them in its own way."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from salcli.data.hashes import FileHash
 from salcli.evaluation.measures import recorded
+from salcli.evaluation.provenance import Run
 from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile, Report
 from salcli.evaluation.section import Section, Table, filled, merged, names, numbers
 from salcli.evaluation.text import count, decimal, general, listed, visible
@@ -24,9 +25,9 @@ def sections(report: Report) -> tuple[Section, ...]:
             yield measure.section(record)
         yield sweep_section(report)
         yield repeats_section(report)
-        yield notes_section(report)
+        yield notes_section(report.notes)
         yield inputs_section(report)
-        yield run_section(report)
+        yield run_section(report.run)
 
     return merged(section for section in found() if section is not None)
 
@@ -47,30 +48,41 @@ def repeats_section(report: Report) -> Section | None:
     return Section("repeats", "Repeats", (lead,), filled([Table("Figures over the repeats", columns, rows)]))
 
 
-def notes_section(report: Report) -> Section | None:
-    """Return the section of the notes of `report`, which limit the meaning of its figures; None without any."""
-    return Section("notes", "Notes", points=tuple(map(visible, report.notes))) if report.notes else None
+def notes_section(notes: Sequence[str]) -> Section | None:
+    """Return the section of the `notes`, which limit the meaning of a report's figures; None without any."""
+    return Section("notes", "Notes", points=tuple(map(visible, notes))) if notes else None
 
 
 def inputs_section(report: Report) -> Section | None:
     """Return the section on the input files and the eraser of `report`; None without any."""
     eraser = report.eraser
-    rows = [_file(visible(name), file) for name, file in report.inputs.items()]
-    if isinstance(eraser, ErasedFile):
-        rows.append(_file("erased elsewhere", eraser))
-    elif eraser is not None:
-        rows.append(
-            ("eraser", visible(eraser.path), _hash(FileHash("sha256", eraser.sha256)), count(None), count(eraser.d))
-        )
+    name = "erased elsewhere" if isinstance(eraser, ErasedFile) else "eraser"
+    table = files_table(report.inputs, {} if eraser is None else {name: eraser})
+    found = Section("inputs", "Inputs", () if eraser is None else (eraser_sentence(eraser),), filled([table]))
+    return found if table.rows else None
+
+
+def files_table(inputs: Mapping[str, InputFile], erasers: Mapping[str, EraserSummary | ErasedFile]) -> Table:
+    """Return a table of files, one a row.
+
+    Parameters
+    ----------
+    inputs : embeddings and labels, by name
+    erasers : artifacts, and files that were erased elsewhere, by name
+    """
+    rows = [_file(visible(name), file) for name, file in inputs.items()]
+    for name, eraser in erasers.items():
+        if isinstance(eraser, ErasedFile):
+            rows.append(_file(visible(name), eraser))
+        else:
+            hashed = _hash(FileHash("sha256", eraser.sha256))
+            rows.append((visible(name), visible(eraser.path), hashed, count(None), count(eraser.d)))
     columns = (*names("input", "path", "hash"), *numbers("n", "d"))
-    table = Table(f"Files (the first {HASH_DIGITS} digits of their hash)", columns, tuple(rows))
-    found = Section("inputs", "Inputs", () if eraser is None else (_eraser_sentence(eraser),), filled([table]))
-    return found if rows else None
+    return Table(f"Files (the first {HASH_DIGITS} digits of their hash)", columns, tuple(rows))
 
 
-def run_section(report: Report) -> Section | None:
-    """Return the section on how `report` was made: version, command, seed, options, libraries, fitted rows."""
-    run = report.run
+def run_section(run: Run | None) -> Section | None:
+    """Return the section on how a report was made: version, command, seed, options, libraries, fitted rows of `run`."""
     if run is None:
         return None
     rows = [("salcli", run.version), *([("command", visible(run.command))] if run.command else [])]
@@ -108,7 +120,8 @@ def _space(eraser: EraserSummary) -> str:
     return f"the kernel's {n_features:,} dimensions" if isinstance(n_features, int) else "the kernel's dimensions"
 
 
-def _eraser_sentence(eraser: EraserSummary | ErasedFile) -> str:
+def eraser_sentence(eraser: EraserSummary | ErasedFile) -> str:
+    """Return in words what an `eraser` removes."""
     if isinstance(eraser, ErasedFile):
         return "The rows after erasure come from a file of another tool, whose method is not known."
     centring = "centred" if eraser.is_centred else "not centred"

@@ -5,11 +5,14 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
+from salcli.evaluation.comparison import Comparison
 from salcli.evaluation.report import Gate, ProbeResult, Report
 from salcli.evaluation.section import Section, Table, filled, names, numbers
 from salcli.evaluation.text import beside, count, decimal, interval, visible
+from salcli.render import comparison as compared
 from salcli.render.attackers import IN_FORMS, ProbePair, bands_tables, by_form, flipped, learning_in_words
 from salcli.render.layout import table_lines, wrapped
+from salcli.render.numbers import detectable_lines, numeric_table
 from salcli.render.sections import sections
 from salcli.render.verdict import STATUSES, TONES, tone_of, verdict_sentence
 
@@ -21,16 +24,21 @@ Line = tuple[str, str]
 """Text, and the key of its style or nothing."""
 
 
-def terminal(report: Report, console: Console, *, with_notes: bool = True) -> str:
-    """Return an evaluation as text: the verdict, a table of attackers, what was kept, a line a gate, the verdict.
+def terminal(report: Report | Comparison, console: Console, *, with_notes: bool = True) -> str:
+    """Return an evaluation or comparison as text: the verdict, tables, a line a gate, the verdict again.
 
     Parameters
     ----------
+    report : what is shown
     console : where it will be printed: it has the width, and decides on styles
     with_notes : False where the notes were printed as warnings before
     """
     with console.capture() as drawn:
-        for text, style in _lines(report, console.width, with_notes=with_notes):
+        if isinstance(report, Comparison):
+            lines = _lines_of_comparison(report, console.width, with_notes=with_notes)
+        else:
+            lines = _lines(report, console.width, with_notes=with_notes)
+        for text, style in lines:
             console.print(Text(text, style=STYLES.get(style, "")), soft_wrap=True)
     return drawn.get()
 
@@ -39,16 +47,16 @@ def _lines(report: Report, width: int, *, with_notes: bool) -> Iterator[Line]:
     tone = tone_of(report)
     found = [section for section in sections(report) if section.key not in LISTED]
     yield from _wrapped(verdict_sentence(report), width, tone)
-    if report.probes:
+    first, most, _ = by_form(report.probes)
+    tables = [_probe_table([each for pair in first for each in pair.stages.values()]), _forms_table(most)]
+    for table in (*filled([*tables, numeric_table(report.numeric)]), *bands_tables(report)):
         yield "", ""
-        first, most, _ = by_form(report.probes)
-        yield from _table(_probe_table([each for pair in first for each in pair.stages.values()]), width)
-        for table in (*filled([_forms_table(most)]), *bands_tables(report)):
-            yield "", ""
-            yield from _table(table, width)
+        yield from _table(table, width)
     for section in found:
         yield from _section(section, width)
     yield "", ""
+    for line in detectable_lines(report.detectable):
+        yield from _wrapped(line, width)
     for curve in report.learning:
         yield from _wrapped(f"learning curve: {learning_in_words(curve)}", width)
     for section in found:
@@ -62,6 +70,25 @@ def _lines(report: Report, width: int, *, with_notes: bool) -> Iterator[Line]:
     if tone != verdict:
         verdict += f" ({sentence.removeprefix('Passed ').removesuffix('.')})"
     yield from _wrapped(f"verdict: {verdict if report.gates else sentence}", width, tone)
+
+
+def _lines_of_comparison(comparison: Comparison, width: int, *, with_notes: bool) -> Iterator[Line]:
+    tone, sentence = compared.tone_of(comparison), compared.verdict_sentence(comparison)
+    yield from _wrapped(sentence, width, tone)
+    for table in (compared.candidates_table(comparison, with_seconds=True), compared.attackers_table(comparison)):
+        if table.rows:
+            yield "", ""
+            yield from _table(table, width)
+    yield "", ""
+    for finding in compared.findings(comparison):
+        yield from _wrapped(finding, width)
+    for note in comparison.notes if with_notes else ():
+        yield from _wrapped(f"note: {note}", width)
+    for each in comparison.candidates:
+        for gate in each.report.gates:
+            yield from _wrapped(f"{visible(each.name)}: {_gate(gate)}", width, TONES[gate.status])
+    has_gates = comparison.verdict != "none"
+    yield from _wrapped(f"verdict: {comparison.verdict if has_gates else sentence}", width, tone)
 
 
 def _wrapped(text: str, width: int, style: str = "") -> Iterator[Line]:

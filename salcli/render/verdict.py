@@ -4,11 +4,21 @@ from collections.abc import Sequence
 
 from salcli.evaluation.measures import recorded
 from salcli.evaluation.report import Gate, Report, Status
-from salcli.evaluation.section import Fact, Section, Table, names, numbers
+from salcli.evaluation.section import Column, Fact, Row, Section, Table, names, numbers
 from salcli.evaluation.text import ABSENT, beside, decimal, general, listed, percent, shortened, visible
-from salcli.render.attackers import FRESH, ProbePair, best_attacker, by_attribute, probe_pairs, worst_leak
+from salcli.render.attackers import (
+    FRESH,
+    ProbePair,
+    best_attacker,
+    by_attribute,
+    probe_pairs,
+    shown_attributes,
+    worst_leak,
+)
+from salcli.render.numbers import best_regression, numeric_facts, numeric_findings, numeric_pairs
 
 STATUSES = {"passed": "passed", "failed": "FAILED", "undecided": "UNDECIDED"}
+VERDICTS = {"pass": "passed", "fail": "FAILED", "undecided": "UNDECIDED", "none": ""}
 TONES = {"passed": "pass", "failed": "fail", "undecided": "undecided"}
 OF_ATTACKERS = ("max-accuracy", "max-gain", "max-leak")
 MAX_NAMED = 3
@@ -61,7 +71,8 @@ def verdict_sentence(report: Report) -> str:
 
 def subject(report: Report) -> str:
     """Return the subject of `report`: the guarded attributes and the file; empty if neither is known."""
-    attributes = listed((shortened(name, 60) for name in dict.fromkeys(p.attribute for p in report.probes)), 3)
+    found = [probe.attribute for probe in report.probes if not probe.factors] + [r.attribute for r in report.numeric]
+    attributes = listed((shortened(name, 60) for name in dict.fromkeys(found)), 3)
     file = report.inputs.get("embeddings")
     name = "" if file is None else shortened(file.path, 80)
     return f"{attributes} in {name}" if attributes and name else attributes or name
@@ -73,8 +84,8 @@ def tone_of(report: Report) -> str:
 
 
 def _readable(report: Report) -> str:
-    """Return the accuracy of the best fresh attacker of each attribute; empty without attackers."""
-    found = by_attribute(probe_pairs(report.probes))
+    """Return the accuracy (or R²) of the best fresh attacker of each attribute; empty without attackers."""
+    found = shown_attributes(report.probes, report.judged_stage)
     several, parts = len(found) > 1, []
     for attribute, pairs in found.items():
         if (best := best_attacker(pairs, report.judged_stage)) is None:
@@ -84,6 +95,10 @@ def _readable(report: Report) -> str:
         parts.append(
             f"{name}{best[1].reader}{in_sample} {percent(best[1].leakage)}, majority {percent(best[1].majority)}"
         )
+    for pair in best_regression(numeric_pairs(report.numeric)).values():
+        name = f"{shortened(pair.attribute, 60)}: "
+        in_sample = "" if pair.latest.adversary == FRESH else ", in-sample"
+        parts.append(f"{name}{pair.latest.probe}{in_sample} R² {decimal(pair.latest.r2)}")
     still = "Still readable" if report.judged_stage == "after" else "Readable"
     return f"{still}: {'; '.join(parts)}." if parts else ""
 
@@ -124,7 +139,7 @@ def accuracy_limit(pair: ProbePair, report: Report) -> float | None:
 def findings(report: Report) -> tuple[str, ...]:
     """Return a sentence for each attribute of `report`: the accuracy of its best attacker."""
     found = []
-    for attribute, pairs in by_attribute(probe_pairs(report.probes)).items():
+    for attribute, pairs in shown_attributes(report.probes, report.judged_stage).items():
         before, after = best_attacker(pairs, "before"), best_attacker(pairs, "after")
         best = after or before
         assert best is not None
@@ -143,6 +158,11 @@ def findings(report: Report) -> tuple[str, ...]:
             sentence += f" Trained on the fitted rows, {most.reader} reads {percent(most.leakage)}."
         sentence += _near_in_words(report, attribute)
         found.append(sentence)
+    found += numeric_findings(report)
+    worst = report.worst
+    if worst is not None and any(probe.factors for probe in report.probes):
+        by = f"leak {decimal(worst.leak)}, {worst.probe}, {worst.adversary}"
+        found.append(f"Of attributes and products of them, {shortened(worst.attribute, 60)} is read most ({by}).")
     return tuple(found)
 
 
@@ -168,7 +188,7 @@ def _leak_in_words(pairs: Sequence[ProbePair]) -> str:
 def facts(report: Report) -> tuple[Fact, ...]:
     """Return the main figures of `report`: best attacker and largest leak of each attribute, then the measures'."""
     found = []
-    for attribute, pairs in by_attribute(probe_pairs(report.probes)).items():
+    for attribute, pairs in shown_attributes(report.probes, report.judged_stage).items():
         best = {s: each[1] for s in ("before", "after") if (each := best_attacker(pairs, s)) is not None}
         shown = {stage: decimal(result.leakage) for stage, result in best.items()}
         latest = best.get("after") or best["before"]
@@ -189,6 +209,7 @@ def facts(report: Report) -> tuple[Fact, ...]:
                 "0: nothing is read, 1: all",
             )
         )
+    found += numeric_facts(report)
     return (*found, *(fact for measure, record in recorded(report) for fact in measure.facts(record)))
 
 
@@ -196,8 +217,22 @@ def gates_section(report: Report) -> Section | None:
     """Return the section with the table of the gates of `report`; None without any."""
     if not report.gates:
         return None
-    rows = tuple(
+    table = gates_table("Limits, and whether they were kept", [((), gate) for gate in report.gates])
+    return Section("gates", "Gates", (), (table,))
+
+
+def gates_table(caption: str, gates: Sequence[tuple[Row, Gate]], before: tuple[Column, ...] = ()) -> Table:
+    """Return a table of gates, one a row.
+
+    Parameters
+    ----------
+    caption : of the table
+    gates : each with the cells that stand before it
+    before : columns of those cells
+    """
+    rows = [
         (
+            *cells,
             gate.name,
             STATUSES[gate.status],
             "nothing valid" if gate.value is None else beside(gate.value, gate.limit),
@@ -205,10 +240,10 @@ def gates_section(report: Report) -> Section | None:
             visible(gate.decided_by or ""),
             visible(gate.reason),
         )
-        for gate in report.gates
-    )
-    tones = tuple(TONES[gate.status] for gate in report.gates)
-    columns = (*names("gate", "result"), *numbers("value", "limit"), *names("decided by", "reason"))
+        for cells, gate in gates
+    ]
+    tones = tuple(TONES[gate.status] for _, gate in gates)
+    columns = (*before, *names("gate", "result"), *numbers("value", "limit"), *names("decided by", "reason"))
     used = [i for i, column in enumerate(columns) if column.name != "reason" or any(row[i] for row in rows)]
-    columns, shown = tuple(columns[i] for i in used), tuple(tuple(row[i] for i in used) for row in rows)
-    return Section("gates", "Gates", (), (Table("Limits, and whether they were kept", columns, shown, tones),))
+    shown = tuple(tuple(row[i] for i in used) for row in rows)
+    return Table(caption, tuple(columns[i] for i in used), shown, tones)

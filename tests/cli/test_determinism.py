@@ -126,10 +126,16 @@ def test_reports_name_files_without_folders(folder: Path, usual: dict[str, bytes
         paths = (place / "x.npy", place / "y.csv", "--by-row", "--keys", place / "keys.txt")
         (place / "keys.txt").write_text("".join(f"{key}\n" for key in KEYS), "utf-8")
         done(place, "fit", *paths, "-o", "other.npz", "--seed", "7")
-        more = ("--eraser", place / "other.npz", "--similarity", place / "gold.tsv", "--probes", "linear")
-        done(tmp_path, "evaluate", *paths, *more, *(part for name in REPORTS for part in ("--report", place / name)))
+        more = ("--eraser", place / "other.npz", "--similarity", place / "gold.tsv")
+        base = ("--probes", "linear,quadratic", "--no-learning-curve", "--report", place / "base.json")
+        done(tmp_path, "evaluate", *paths, *more, *base)
+        gate = ("--probes", "linear", "--baseline", place / "base.json", "--max-leak-increase", "1")
+        written = (part for name in REPORTS for part in ("--report", place / name))
+        failed = run("evaluate", *paths, *more, *gate, *written, cwd=tmp_path)
+        assert failed.code == 1, failed  # the other attacker is missing, and the gate names the file that has it
         found.append([(place / name).read_bytes() for name in REPORTS])
         assert not [text for text in found[-1] if str(tmp_path).encode() in text]
+        assert all(b"base.json: the fresh quadratic attacker" in text for text in found[-1])
     assert found[0] == found[1]
 
 

@@ -15,6 +15,7 @@ from salcli.cli.commands import COMMANDS
 from salcli.cli.complete import VALUES
 from salcli.cli.console import rate_text
 from salcli.cli.help import EXAMPLES, GENERAL, GROUPS, grouped
+from salcli.cli.options import flags_of
 from salcli.erasers.base import METHODS
 from salcli.formats.registry import FORMATS
 from salcli.options import EvaluateOptions, ReadOptions, options_of
@@ -67,7 +68,7 @@ def test_groups_name_options_that_exist_and_gates_stand_with_gates() -> None:
     known = {"output", "eraser", *(name for each in METHODS for name in options_of(METHODS[each].Parameters))}
     for command in COMMANDS:
         if command.record is not None:
-            of_record = set(options_of(command.record)) | {"attributes"}
+            of_record = set(flags_of(command.record))
             for _, names in GROUPS[command.run.__name__]:
                 assert set(names) <= known | of_record
     groups = dict(grouped("evaluate", [*options_of(EvaluateOptions), "max_new", "help"]))

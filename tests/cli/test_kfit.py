@@ -221,7 +221,13 @@ def test_what_does_not_go_together_is_refused_and_nothing_is_written(folder: Pat
     refuse(2, *files, "--gamma", "0", says="positive")
     refuse(2, *files, "--landmarks", "1", says="at least 2, or all")
     refuse(2, *files, "--landmarks", "many", says="a number of rows, or all")
-    refuse(2, *files, "--method", "leave", says="--method leave: expected one of sal, leace, splince, inlp, ksal")
+    refuse(
+        2,
+        *files,
+        "--method",
+        "leave",
+        says="--method leave: expected one of sal, leace, splince, inlp, ksal, transport",
+    )
     refuse(3, *files, "-k", 2, says="rank 1")
     refuse(2, "evaluate", folder / "x.npy", folder / "labels.csv", "--probes", "same-kernel", says="has a kernel")
     save_npy(tmp_path / "wide.npy", np.ones((3, D + 1), np.float32))

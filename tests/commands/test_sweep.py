@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from salcli.commands.sweep import repeated_figures
-from salcli.evaluation.main_task import Accuracy, Gap, GroupRates, Task
+from salcli.evaluation.group_rates import Gap, GroupRates
+from salcli.evaluation.main_task import Accuracy, Task
 from salcli.evaluation.report import Measurement, RepeatedFigure
 from tests.render.reports import result, similarity
 

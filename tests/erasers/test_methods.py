@@ -208,7 +208,7 @@ def test_an_eraser_that_is_registered_here_is_written_read_and_swept(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["sal", "leace", "inlp", "ksal"])
+@pytest.mark.parametrize("method", ["sal", "leace", "inlp", "ksal", "transport"])
 @pytest.mark.parametrize("suffix", ["npy", "npz", "txt"])
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # files that another process would have opened
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -218,7 +218,8 @@ def test_an_engine_drives_every_command_and_changes_no_byte(
     x, y, folder = paths
     if suffix != "npy":
         x = str(write_embeddings(folder / f"keyed.{suffix}", np.load(x), [b"w%d" % i for i in range(N)]))
-    options = EvaluateOptions(probes=("linear",), sweep=Sweep.parse("k=0:1"), repeats=2, sample=40)
+    sweep = Sweep.parse("strength=0:1:0.5" if method == "transport" else "k=0:1")  # transport has no k
+    options = EvaluateOptions(probes=("linear",), sweep=sweep, repeats=2, sample=40)
     found: dict[str, list[Any]] = {}
     for name, engine in (("threads", LOCAL), ("serial", Serial())):
         eraser, out = str(folder / f"{name}.npz"), str(folder / f"{name}.out.{suffix}")
@@ -243,7 +244,7 @@ def test_an_engine_drives_every_command_and_changes_no_byte(
 
 
 def test_the_methods_that_there_are_have_a_name_a_summary_and_parameters() -> None:
-    assert list(METHODS) == ["sal", "leace", "splince", "inlp", "ksal"]
+    assert list(METHODS) == ["sal", "leace", "splince", "inlp", "ksal", "transport"]
     for name, method in METHODS.items():
         assert method.name == name
         assert method.summary

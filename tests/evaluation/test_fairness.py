@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -6,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from salcli.evaluation.fairness import Outcomes, excluded
+from salcli.evaluation.fairness import Cells, Outcomes, excluded
 from salcli.evaluation.gaps import mean, root_mean_square
 
 ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 2)), max_size=60)
@@ -31,41 +32,45 @@ def gaps_by_hand(rows: list[tuple[int, int, int]]) -> list[float]:
 @given(ROWS)
 def test_rates_and_gaps_are_those_counted_row_by_row(rows: list[tuple[int, int, int]]) -> None:
     outcomes = counted(rows)
-    rates, n = outcomes.rates()
+    rates, n = outcomes.true_positives.rates, outcomes.true_positives.n
     for c, g in np.ndindex(3, 3):
         answers = [p == c for t, p, group in rows if (t, group) == (c, g)]
         assert n[c, g] == len(answers)
         assert_allclose(rates[c, g], np.mean(answers) if answers else np.nan)
     gaps = gaps_by_hand(rows)
     if gaps:
-        assert outcomes.gap() == pytest.approx(sum(gaps) / len(gaps))
-        assert outcomes.rms_gap() == pytest.approx(math.sqrt(sum(gap**2 for gap in gaps) / len(gaps)))
+        assert outcomes.true_positives.gap() == pytest.approx(sum(gaps) / len(gaps))
+        assert outcomes.true_positives.rms_gap() == pytest.approx(math.sqrt(sum(gap**2 for gap in gaps) / len(gaps)))
     else:
-        assert outcomes.gap() is None
-        assert outcomes.rms_gap() is None
+        assert outcomes.true_positives.gap() is None
+        assert outcomes.true_positives.rms_gap() is None
 
 
 def test_a_table_by_hand_gives_its_gap() -> None:
     rows = [(0, 0, 0)] * 8 + [(0, 1, 0)] * 2 + [(0, 0, 1)] * 5 + [(0, 1, 1)] * 5  # TPR 0.8 and 0.5
     rows += [(1, 1, 0)] * 6 + [(1, 0, 0)] * 4 + [(1, 1, 1)] * 7 + [(1, 0, 1)] * 3  # 0.6 and 0.7
     outcomes = counted(rows, 2, 2)
-    assert_allclose(outcomes.rates()[0], [[0.8, 0.5], [0.6, 0.7]])
-    assert outcomes.gap() == pytest.approx((0.3 + 0.1) / 2)
-    assert outcomes.rms_gap() == pytest.approx(math.sqrt((0.09 + 0.01) / 2))
+    assert_allclose(outcomes.true_positives.rates, [[0.8, 0.5], [0.6, 0.7]])
+    assert outcomes.true_positives.gap() == pytest.approx((0.3 + 0.1) / 2)
+    assert outcomes.true_positives.rms_gap() == pytest.approx(math.sqrt((0.09 + 0.01) / 2))
 
 
 def test_a_class_without_positives_in_a_group_is_named_and_left_out_and_no_gap_of_zero() -> None:
     rows = [(0, 0, 0)] * 3 + [(0, 1, 1)] * 3 + [(1, 1, 0)] * 3
     outcomes = counted(rows, 2, 2)
-    assert outcomes.gap() == 1.0  # and not ½, the mean with a gap of 0
-    assert outcomes.rms_gap() == 1.0
-    assert excluded(outcomes.rates()[0]) == [(1, 1)]
+    assert outcomes.true_positives.gap() == 1.0  # and not ½, the mean with a gap of 0
+    assert outcomes.true_positives.rms_gap() == 1.0
+    assert excluded(outcomes.true_positives) == [(1, 1)]
 
 
 @pytest.mark.parametrize("rows", [[], [(0, 0, 0)], [(0, 0, 0), (1, 1, 1)], [(0, 0, 1), (1, 0, 1), (2, 2, 1)]])
 def test_no_class_in_two_groups_means_no_gap(rows: list[tuple[int, int, int]]) -> None:
     outcomes = counted(rows)
-    assert (outcomes.gap(), outcomes.rms_gap(), outcomes.test(mean, 0)) == (None, None, None)
+    assert (
+        outcomes.true_positives.gap(),
+        outcomes.true_positives.rms_gap(),
+        outcomes.true_positives.test(mean, 0),
+    ) == (None, None, None)
 
 
 def test_counting_takes_small_integer_types_and_many_classes() -> None:
@@ -79,7 +84,7 @@ def test_counting_takes_small_integer_types_and_many_classes() -> None:
 def test_a_gap_is_the_float_that_a_limit_would_be_written_as() -> None:
     """The rates 1 and 1 of one class, 0.8 and 0.7 of the other: 0.05, where floats would give 0.05000000000000004."""
     tables = np.array([[[10, 10], [0, 0]], [[2, 3], [8, 7]]])
-    assert Outcomes(tables).gap() == 0.05
+    assert Outcomes(tables).true_positives.gap() == 0.05
 
 
 def test_what_is_tested_is_the_gap_of_the_classes_with_positives_in_every_group() -> None:
@@ -92,8 +97,73 @@ def test_what_is_tested_is_the_gap_of_the_classes_with_positives_in_every_group(
         (9, 0, 0),
     )
     outcomes = Outcomes(counts)
-    for statistic, value in ((mean, outcomes.gap()), (root_mean_square, outcomes.rms_gap())):
-        tested = outcomes.test(statistic, 0)
+    for statistic, value in (
+        (mean, outcomes.true_positives.gap()),
+        (root_mean_square, outcomes.true_positives.rms_gap()),
+    ):
+        tested = outcomes.true_positives.test(statistic, 0)
         assert tested is not None
         assert tested.n.tolist() == [[10, 10], [10, 10]]
         assert tested.value == pytest.approx(value)
+
+
+def true_positive_rate(true: np.ndarray, predicted: np.ndarray) -> float:
+    """As fairlearn.metrics, of the positive class 1."""
+    return float(np.sum((true == 1) & (predicted == 1)) / np.sum(true == 1))
+
+
+def false_positive_rate(true: np.ndarray, predicted: np.ndarray) -> float:
+    return float(np.sum((true == 0) & (predicted == 1)) / np.sum(true == 0))
+
+
+def by_group(metric: Any, true: np.ndarray, predicted: np.ndarray, groups: np.ndarray) -> list[float]:
+    """As fairlearn's `MetricFrame.by_group`; NaN where the metric has no rows."""
+    with np.errstate(invalid="ignore"):
+        return [metric(true[groups == g], predicted[groups == g]) for g in np.unique(groups)]
+
+
+@given(ROWS)
+def test_differences_and_ratios_are_fairlearns(rows: list[tuple[int, int, int]]) -> None:
+    """`MetricFrame.difference()` is max − min over groups, `ratio()` min / max; each class against the rest."""
+    true, predicted, groups = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    outcomes = counted(rows)
+    for cells, metric in (
+        (outcomes.true_positives, true_positive_rate),
+        (outcomes.false_positives, false_positive_rate),
+    ):
+        found = [
+            by_group(metric, (true == c).astype(int), (predicted == c).astype(int), groups)
+            for c in range(3)
+            if np.any(true == c)
+        ]
+        found = [rates for rates in found if len(rates) > 1 and not np.isnan(rates).any()]
+        gaps = [max(rates) - min(rates) for rates in found]
+        ratios = [min(rates) / max(rates) for rates in found if max(rates) > 0]
+        assert cells.gap() == (pytest.approx(np.mean(gaps)) if gaps else None)
+        assert cells.rms_gap() == (pytest.approx(np.sqrt(np.mean(np.square(gaps)))) if gaps else None)
+        assert cells.ratio() == (pytest.approx(np.mean(ratios)) if ratios else None)
+
+
+def test_of_two_classes_the_gaps_of_false_positives_are_those_of_true_ones_but_not_the_ratios() -> None:
+    outcomes = Outcomes(np.array([[[80, 50], [20, 50]], [[10, 10], [90, 90]]]))
+    true, false = outcomes.true_positives, outcomes.false_positives
+    assert_allclose(false.rates, 1 - true.rates[::-1])
+    assert (true.gap(), true.rms_gap()) == pytest.approx((false.gap(), false.rms_gap()))
+    assert (true.ratio(), false.ratio()) == pytest.approx(((5 / 8 + 1) / 2, (1 + 2 / 5) / 2))
+
+
+def test_a_class_without_rows_has_no_false_positives() -> None:
+    counts = np.zeros((3, 3, 2), np.int64)
+    counts[0, 0], counts[1, 1], counts[1, 0] = (5, 5), (3, 4), (2, 1)
+    false = Outcomes(counts).false_positives
+    assert false.n.tolist() == [[5, 5], [5, 5], [0, 0]]
+    assert false.gap() == pytest.approx((0.2 + 0) / 2)  # the third class, a gap of 0, does not count
+    assert false.ratio() == pytest.approx(0.5)  # nobody is taken for the second class: 0 / 0
+
+
+def test_what_is_tested_of_a_ratio_is_what_it_lacks_of_one() -> None:
+    cells = Cells(np.array([[8, 5], [0, 0], [3, 3]]), np.array([[10, 10], [10, 10], [6, 4]]))
+    tested = cells.ratio_test(0)
+    assert tested is not None
+    assert 1 - tested.value == pytest.approx(cells.ratio()) == pytest.approx((5 / 8 + 2 / 3) / 2)
+    assert Cells(np.zeros((2, 2), np.int64), np.full((2, 2), 5)).ratio_test(0) is None

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from salcli.evaluation import gaps
-from salcli.evaluation.gaps import GapTest, mean, root_mean_square
+from salcli.evaluation.gaps import GapTest, mean, root_mean_square, shortfall
 
 CELLS = st.lists(st.tuples(st.integers(1, 12), st.integers(0, 12)), min_size=4, max_size=4)
 
@@ -81,3 +81,30 @@ def test_intervals_hold_the_true_gap_as_often_as_they_say(n_classes: int, gap: f
         debiased.append(one.debiased**2)
     assert hits >= 52  # of 57 that are expected: fewer come once in a hundred runs of an interval that is right
     assert np.mean(debiased) == pytest.approx(gap**2, abs=0.006)
+
+
+def test_what_a_ratio_lacks_of_one_is_nothing_where_all_rates_are_zero() -> None:
+    rates = np.array([[0.2, 0.5, 0.4], [0.3, 0.3, 0.3], [0, 0, 0], [0, 0.1, 1]])
+    np.testing.assert_allclose(shortfall(rates), [0.6, 0, 0, 1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ratio", [1.0, 0.8])
+@pytest.mark.parametrize("rate", [0.08, 0.7])
+def test_intervals_hold_the_true_ratio_as_often_as_they_say(rate: float, ratio: float) -> None:
+    rates = np.array([[rate, rate * ratio], [rate * ratio, rate]])
+    hits, n_runs = 0, 60
+    for seed in range(n_runs):
+        one = GapTest(drawn(rates, 300, seed), np.full(rates.shape, 300), mean, seed, shortfall)
+        hits += one.lower(0.025) <= 1 - ratio + 1e-12 and 1 - ratio <= one.upper(0.025) + 1e-12
+    assert hits >= 52  # as above
+
+
+def test_the_bounds_of_a_ratio_of_small_rates_are_as_fine_as_those_of_large_ones() -> None:
+    n = 10**7
+    for rate in (1e-4, 0.5):
+        right = np.round(n * np.array([[rate, 0.9 * rate]])).astype(np.int64)
+        one = GapTest(right, np.full((1, 2), n), mean, 0, shortfall)
+        assert one.lower(0.025) < 0.1 < one.upper(0.025)
+        error = 0.9 * np.sqrt(np.sum(1 / right - 1 / n))
+        assert one.upper(0.025) - one.lower(0.025) == pytest.approx(2 * 1.96 * error, rel=0.15, abs=0.001)

@@ -27,7 +27,7 @@ def test_on_rows_that_are_not_erased_they_read_what_they_read_before_and_nothing
     stages = Stages(np.arange(N), x, x, after)
     results, _ = attack(stages, labels, split, ("linear", "quadratic"), EvaluateOptions(), Silent())
     found = list(trained_before(stages, labels, split, results, 0))
-    before = {(r.probe, r.adversary): r.accuracy for r in results if r.stage == "before"}
+    before = {(r.probe, r.adversary): r.accuracy for r in results if (r.stage, r.form) == ("before", "raw")}
     assert len(found) == 4
     for each in found:
         same = each.read(x)

@@ -1,11 +1,13 @@
 """How a report came to be, without places or times."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import salcli
-from salcli.evaluation.provenance import file_name, run_of
-from salcli.options import EvaluateOptions, LabelOptions, Limit, ReadOptions, Sweep
+from salcli.evaluation.provenance import OF_FILES, WITHOUT_EFFECT, file_name, run_of
+from salcli.options import EvaluateOptions, LabelOptions, Limit, ReadOptions, Sweep, options_of
 
 
 @pytest.mark.parametrize(
@@ -34,3 +36,27 @@ def test_a_run_says_version_seed_options_and_libraries() -> None:
     assert run.options["attacker_rows"] == 10_000
     assert not {"batch_rows", "reports", "report_format"} & set(run.options)
     assert run.libraries["numpy"] == np.__version__
+
+
+def test_every_option_that_names_a_file_is_known() -> None:
+    """Its folder would make the reports of one run differ."""
+    files = {"FILE", "OUT", "SET", "REPORT.json", "TEST,…"}
+    named = {
+        name
+        for record in (EvaluateOptions, ReadOptions, LabelOptions)
+        for name, (option, _) in options_of(record).items()
+        if option.metavar in files and name not in WITHOUT_EFFECT
+    }
+    assert named == set(OF_FILES)
+
+
+def test_options_are_in_one_order_however_they_were_given() -> None:
+    options = run_of(EvaluateOptions(seed=3, task="job", read=ReadOptions(allow_nonfinite=True)), None, "").options
+    assert list(options) == sorted(options)
+
+
+def test_a_report_says_which_rows_the_eraser_was_fitted_on() -> None:
+    rows = {"n_fitted": 9, "sha256": "ab", "joined_by": "key", "rule": {"fit_split": "train", "holdout": 0.0}}
+    artifact = SimpleNamespace(header={"rows": rows})
+    found = run_of(EvaluateOptions(), artifact, "").fitted_rows  # type: ignore[arg-type]
+    assert found == {"n_fitted": 9, "sha256": "ab", "joined_by": "key", "rule_fit_split": "train", "rule_holdout": 0.0}

@@ -10,8 +10,9 @@ from salcli.evaluation import gaps
 from salcli.evaluation import main_task as module
 from salcli.evaluation.attackers.base import Scaling
 from salcli.evaluation.attackers.scores import wilson
+from salcli.evaluation.group_rates import Guarded
 from salcli.evaluation.logistic import Logistic, fit_logistic
-from salcli.evaluation.main_task import Guarded, Task, main_task
+from salcli.evaluation.main_task import Task, main_task
 from salcli.evaluation.report import to_json
 
 TRAIN, TEST = np.arange(300), np.arange(300, 600)
@@ -72,6 +73,16 @@ def test_accuracies_and_rates_are_those_of_scikit_learns_classifier(n_classes: i
                 assert rates[f"c{c}", f"g{g}"]["tpr"] == pytest.approx(tprs[g])
                 assert rates[f"c{c}", f"g{g}"]["n"] == chosen[g].sum()
         assert found["tpr_gap_rms"][stage] == pytest.approx(np.sqrt(np.mean(np.square(gaps))))
+        false = {(row["class"], row["group"]): row for row in found["fpr"] if row["stage"] == stage}
+        ratios = []
+        for c in range(n_classes):
+            others = [(y[TEST] != c) & (groups[TEST] == g) for g in range(2)]
+            fprs = [np.mean(predicted[at] == c) for at in others]
+            ratios += [min(fprs) / max(fprs)] if max(fprs) else []
+            for g in range(2):
+                assert false[f"c{c}", f"g{g}"]["fpr"] == pytest.approx(fprs[g])
+                assert false[f"c{c}", f"g{g}"]["n"] == others[g].sum()
+        assert found["fpr_ratio"][stage] == pytest.approx(np.mean(ratios))
         if n_classes == 2:
             assert found["tpr_gap"][stage] == pytest.approx(np.mean(gaps))
     stale = machines["before"].predict(scale(after[TEST]))
@@ -91,6 +102,9 @@ def test_intervals_contain_the_gap_after_and_are_the_same_again() -> None:
     for name in ("tpr_gap", "tpr_gap_rms"):
         low, high = found[name]["ci95"]
         assert low <= found[name]["after"] == found[name]["before"] <= high
+    for name in ("tpr_ratio", "fpr_ratio"):
+        low, high = found[name]["ci95"]
+        assert 0 <= low <= found[name]["after"] == found[name]["before"] <= high <= 1
 
 
 @pytest.mark.slow
@@ -110,7 +124,10 @@ def test_a_class_without_positives_in_a_group_is_named_and_is_no_gap_of_zero() -
     x = x[:, :1] + 1.2 * y[:, None]  # some rows of either class are missed
     groups[y == 1] = 0
     found = told(x, x, y, groups)
-    assert found["excluded"] == [{"class": "c1", "group": "g1", "why": "no test row"}]
+    assert found["excluded"] == [
+        {"class": "c1", "group": "g1", "why": "no test row"},
+        {"class": "c0", "group": "g1", "why": "no test row of another class"},
+    ]
     rates = {(row["class"], row["group"]): row["tpr"] for row in found["tpr"] if row["stage"] == "after"}
     assert ("c1", "g1") not in rates
     assert found["tpr_gap"]["after"] == pytest.approx(abs(rates["c0", "g0"] - rates["c0", "g1"]))
@@ -150,7 +167,10 @@ def test_erased_rows_leave_the_majority_and_then_a_gap_is_undefined() -> None:
     assert found["tpr_gap"]["before"] == told(x, x, y, groups)["tpr_gap"]["before"]
     assert list(found["undefined"]) == ["after"]
     assert "not above the majority" in found["undefined"]["after"]
+    for name in ("fpr_gap", "fpr_gap_rms", "tpr_ratio", "fpr_ratio"):
+        assert (found[name]["after"], found[name]["ci95"]) == (None, None)
     nowhere = told(np.zeros_like(x), np.zeros_like(x), y, groups)
+    assert nowhere["tpr_ratio"] is nowhere["fpr_ratio"] is nowhere["fpr_gap_rms"] is None
     assert nowhere["tpr_gap"] is nowhere["tpr_gap_rms"] is None
     assert list(nowhere["undefined"]) == ["before", "after"]
 
@@ -229,3 +249,10 @@ def test_a_doubt_about_either_classifier_is_one_about_the_task(monkeypatch: pyte
     monkeypatch.setattr(module, "fit_logistic", watched)
     assert not told(x, x, y, groups)["converged"]
     assert len(trained) == 2
+
+
+def test_groups_with_few_rows_of_a_class_are_named() -> None:
+    x, y, groups = planted()
+    few = np.flatnonzero((y[TEST] == 1) & (groups[TEST] == 0))[7:]
+    y[TEST[few]] = -1
+    assert told(x, x, y, groups)["few_positives"] == [{"class": "c1", "group": "g0", "n": 7}]

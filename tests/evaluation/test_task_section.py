@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from salcli.evaluation.main_task import Accuracy, Cell, Gap, GroupRates, Rate, Task
+from salcli.evaluation.group_rates import Cell, FalseRate, Gap, GroupRates, Rate, Ratio
+from salcli.evaluation.main_task import Accuracy, Task
 from salcli.evaluation.report import Report
 from salcli.evaluation.section import Section
 from salcli.evaluation.task import TASK
@@ -72,6 +73,33 @@ def test_many_cells_without_rows_are_a_table_of_their_own() -> None:
         captions = [table.caption for table in section.tables]
         assert ("The 13 cells without a test row, whose classes are left out of the gaps, g" in captions) == is_table
         assert any("Left out of the gaps, g, because" in told for told in section.paragraphs) != is_table
+
+
+def test_false_positive_rates_have_a_table_and_ratios_a_row() -> None:
+    false = tuple(FalseRate(r.stage, r.class_name, r.group, r.tpr / 10, 30) for r in rates("xy", 0.8))
+    ratio = Ratio(0.8, 0.9, (0.7, 1.0), {"after": 0.97}, {"after": 0.2})
+    of_g = dataclasses.replace(
+        OF_H, groups=("x", "y"), tpr=rates("xy", 0.8), fpr=false, tpr_ratio=ratio, fpr_ratio=ratio
+    )
+    overview, chance, true, of_false = section_of(dataclasses.replace(FOUND, first=of_g, others=())).tables
+    assert ("FPR ratio", "0.800", "0.900", "0.700–1.000", "–", "–") in overview.rows
+    assert ("TPR ratio", "–", "–", "–", "0.970", "–", "0.200") in chance.rows
+    assert of_false.caption == "False positive rates by class and group; gap: FPR of x less FPR of y"
+    assert of_false.is_detail
+    assert true.rows[0][-2:] == of_false.rows[0][-2:] == ("0.500", "0.500")
+    assert of_false.rows[1][1:5] == ("0.080", "0.040") * 2
+
+
+def test_cells_with_few_rows_are_all_named() -> None:
+    few = dataclasses.replace(OF_G, tpr=tuple(dataclasses.replace(rate, n=3) for rate in OF_G.tpr))
+    section = section_of(dataclasses.replace(FOUND, first=few, others=()))
+    assert "Measured on fewer than 10 test rows: p × x (3), q × x (3), q × y (3)." in section.paragraphs
+    many = tuple(Rate("before", f"c{i}", "x", 0.5, 3) for i in range(13))
+    record = dataclasses.replace(FOUND, classes=tuple(f"c{i}" for i in range(13)), others=())
+    captions = [
+        t.caption for t in section_of(dataclasses.replace(record, first=dataclasses.replace(OF_G, tpr=many))).tables
+    ]
+    assert "The 13 cells with fewer than 10 test rows" in captions
 
 
 def test_a_gap_at_an_end_of_its_interval_is_explained() -> None:

@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 from salcli.data.hashes import HASH_ALGORITHMS, FileHash
 from salcli.evaluation.bias import BiasChange, BiasFigure
 from salcli.evaluation.deviation import Deviation
+from salcli.evaluation.explained import NumericResult
 from salcli.evaluation.forms import Scale
-from salcli.evaluation.geometry import Change, Cluster, Geometry
+from salcli.evaluation.geometry import Change, ClassPair, Cluster, Geometry
+from salcli.evaluation.group_rates import Cell, FalseRate, Gap, GroupRates, Rate, Ratio
 from salcli.evaluation.kept import Kept, KeptRows, Vote
-from salcli.evaluation.main_task import Accuracy, Cell, Gap, GroupRates, Rate, Task
+from salcli.evaluation.main_task import Accuracy, Task
 from salcli.evaluation.neighbors import Neighbor, Neighbors, WordNeighbors
+from salcli.evaluation.power import Detectable
 from salcli.evaluation.report import (
     ErasedFile,
     EraserSummary,
@@ -112,7 +115,34 @@ def probes(*stages: str) -> st.SearchStrategy[ProbeResult]:
         n_left_out=counts(),
         untrained_classes=many(strings(), 2),
         hyperparameters=st.dictionaries(st.sampled_from(["C", "gamma"]), numbers(), max_size=2),
+        factors=many(strings(), 2),
+        recalls=st.dictionaries(strings(), st.tuples(st.floats(0, 1), counts()), max_size=3),
     )
+
+
+def numerics(*stages: str) -> st.SearchStrategy[NumericResult]:
+    """Results of attackers of numbers."""
+    return st.builds(
+        NumericResult,
+        attribute=strings(),
+        probe=st.sampled_from(["ridge", "boosting"]),
+        adversary=st.sampled_from(["in-sample", "fresh"]),
+        stage=st.sampled_from(stages or ("before", "after")),
+        r2=st.floats(-9, 1),
+        log_error=st.floats(0, 2),
+        freedom=st.floats(2, 1e6),
+        n_train=counts(),
+        n_test=counts(),
+        converged=st.booleans(),
+        capped=st.booleans(),
+        hyperparameters=st.dictionaries(st.sampled_from(["alpha", "gamma"]), numbers(), max_size=2),
+    )
+
+
+def detectables() -> st.SearchStrategy[Detectable]:
+    """The smallest figures that test rows could have shown."""
+    share = perhaps(st.floats(0, 1))
+    return st.builds(Detectable, strings(), counts(), st.floats(0.5, 1), st.booleans(), share, share, share, share)
 
 
 def similarities() -> st.SearchStrategy[tuple[SimilarityChange, ...]]:
@@ -136,7 +166,10 @@ def tasks(draw: st.DrawFn) -> Task:
         gap = perhaps(st.builds(Gap, numbers(), perhaps(numbers()), perhaps(intervals())))
         excluded = tuple(Cell(name, group) for _, name, group in cells if (_, name, group) not in shown)
         tpr = tuple(Rate(*cell, draw(st.floats(0, 1)), draw(counts())) for cell in shown)
-        return GroupRates(draw(strings()), tuple(groups), tpr, draw(gap), draw(gap), excluded)
+        fpr = tuple(FalseRate(*cell, draw(st.floats(0, 1)), draw(counts())) for cell in shown[:3])
+        ratio = perhaps(st.builds(Ratio, numbers(), perhaps(numbers()), perhaps(intervals())))
+        more = draw(gap), draw(gap), draw(ratio), draw(ratio)
+        return GroupRates(draw(strings()), tuple(groups), tpr, draw(gap), draw(gap), excluded, fpr, *more)
 
     groups = st.lists(strings(), max_size=3, unique=True)
     first, *others = (rates(draw(groups)) for _ in range(draw(st.integers(1, 2))))
@@ -174,7 +207,10 @@ def measures() -> st.SearchStrategy[dict[str, Any]]:
     word = st.builds(WordNeighbors, strings(), near, near, perhaps(numbers()))
     cosines = perhaps(st.floats(-1, 1).map(lambda value: round(value, 12)))
     change = st.builds(Change, cosines, cosines)
-    cluster = st.builds(Cluster, strings(), perhaps(strings()), change, change)
+    rho = st.floats(-1, 1).map(lambda value: round(value, 12))
+    bounds = st.dictionaries(st.sampled_from(["before", "after"]), intervals(), max_size=2)
+    pair = st.builds(ClassPair, st.tuples(strings(), strings()), counts(), rho, rho, bounds)
+    cluster = st.builds(Cluster, strings(), perhaps(strings()), change, change, many(pair))
     return st.fixed_dictionaries(
         {
             "similarity": similarities(),
@@ -219,6 +255,8 @@ def reports() -> st.SearchStrategy[Report]:
     return st.builds(
         Report,
         probes=many(probes()),
+        numeric=many(numerics()),
+        detectable=many(detectables()),
         measures=measures(),
         inputs=st.fixed_dictionaries({"embeddings": file}, optional={"labels": file}),
         eraser=perhaps(erasers()),
@@ -267,6 +305,11 @@ def full_report(n_steps: int = 31) -> Report:
         },
         eraser=ERASER,
         probes=(*probes, *(_as_unit(of) for of in probes)),
+        numeric=tuple(
+            NumericResult("age", "ridge", "fresh", stage, r2, 0.02, 800.0, 3_964, 11_893, True, False, {"alpha": 0.1})
+            for stage, r2 in (("before", 0.41), ("after", 0.03))
+        ),
+        detectable=(Detectable("gender", 11_893, 0.95, accuracy=0.55, gain=0.01, leak=0.026),),
         bands=tuple(replace(of, band="band1") for of in _probes(random.Random(4), 1.0) if of.adversary == "fresh"),
         int8=Scale(23_785, (0.0021, 0.0034, 0.0087)),
         measures={
@@ -360,9 +403,13 @@ def _task(draw: random.Random, k: float) -> Task:
         for group, sign in (("female", 0.5), ("male", -0.5))
         if Cell(name, group) not in excluded
     )
+    false = tuple(FalseRate(rate.stage, rate.class_name, rate.group, rate.tpr / 40, 11_000) for rate in rates)
     rms = Gap(0.163, 0.163 * math.exp(-k / 2), (0.051, 0.074))
+    ratio = Ratio(0.71, 1 - 0.29 * math.exp(-k / 2), (0.82, 0.91), {"after": 0.97}, {"after": 0.001})
     accuracy = Accuracy(0.784, 0.784 * math.exp(-k / 400), 0.771)
-    by_gender = GroupRates("gender", ("female", "male"), rates, None, rms, excluded)
+    by_gender = GroupRates(
+        "gender", ("female", "male"), rates, None, rms, excluded, false, None, Gap(0.01, 0.004, None), ratio, ratio
+    )
     return Task("profession", PROFESSIONS, 0.301, 23_785, 11_893, accuracy, True, by_gender, ())
 
 
@@ -411,7 +458,16 @@ def _neighbours(word: str) -> WordNeighbors:
 
 def _clusters(draw: random.Random) -> tuple[Cluster, ...]:
     return tuple(
-        Cluster(attribute, task_class, Change(draw.uniform(0.8, 1), 0.97), Change(draw.uniform(0.8, 1), 0.97))
+        Cluster(
+            attribute,
+            task_class,
+            Change(draw.uniform(0.8, 1), 0.97),
+            Change(draw.uniform(0.8, 1), 0.97),
+            tuple(
+                ClassPair(classes, 900, rho := draw.uniform(0.8, 1), 0.97, {"before": (rho - 0.01, rho + 0.01)})
+                for classes in (("female", "female"), ("female", "male"), ("male", "male"))
+            ),
+        )
         for attribute in ATTRIBUTES
         for task_class in (None, "nurse", "surgeon")
     )

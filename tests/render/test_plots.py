@@ -4,7 +4,8 @@ from xml.dom import minidom
 
 import pytest
 
-from salcli.evaluation.main_task import Accuracy, GroupRates, Rate, Task
+from salcli.evaluation.group_rates import GroupRates, Rate
+from salcli.evaluation.main_task import Accuracy, Task
 from salcli.evaluation.report import Gate, Report
 from salcli.evaluation.scatter import SCATTER, Classes
 from salcli.evaluation.task import class_rates

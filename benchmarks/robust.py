@@ -1,0 +1,174 @@
+"""What nonlinear attackers read after each method, on rows that took no part in any choice, and what is kept.
+
+    python -m benchmarks.robust KIND FOLDER [--seeds N] [--methods sal,leace,transport]
+
+KIND is glove (vectors.npy, vocab.txt: the 7,500 most `he` and most `she` words), dialect or eec (vectors.npy and
+labels.csv). 40 % of the labelled rows fit the eraser, 30 % train the attackers, 30 % are the test, of either at most
+2,000. Attackers are those of `evaluate`, each with a few settings, chosen on a part of its own rows. Kept is the mean
+share of the ten nearest rows by cosine that stay, of 500 random rows and of 500 labelled ones, and SimLex-999 or the
+accuracy of a logistic regression on the main task, trained on the attackers' rows.
+"""
+
+import argparse
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+
+import salcli
+from salcli.evaluation.attackers import ATTACKERS
+from salcli.evaluation.attackers.base import Scaling
+from salcli.evaluation.attackers.scores import silence_convergence_warnings
+from salcli.evaluation.similarity import similarity_score, spellings
+from salcli.formats.gold_sets import read_similarity
+from salcli.streaming.engine import map_in_threads, one_blas_thread
+
+TOP, SHOWN, MOST = 7500, 500, 2000
+METHODS = {
+    "before": None,
+    "sal": {},
+    "leace": {},
+    "ksal": {"landmarks": 500, "gamma": "scale"},
+    "transport": {},
+}
+WIDTHS = (0.25, 1.0, 4.0)
+GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
+    "linear": {"C": (1.0,)},
+    "poly": {"gamma": (0.25, 1.0), "C": (1.0,)},
+    "rbf": {"gamma": WIDTHS, "C": (10.0,)},
+    "quadratic": {"pooled": (0.0, 0.5), "identity": (0.03, 0.1, 0.3)},
+    "knn": {"k": (1.0, 7.0, 31.0)},
+    "boosting": {},
+    "mlp": {},
+}
+Array = NDArray[Any]
+
+
+@dataclass
+class Data:
+    """Labelled rows of a file."""
+
+    x: Array
+    """All rows."""
+    rows: Array
+    """Those that are labelled."""
+    y: Array
+    task: Array | None = None
+    words: list[str] | None = None
+
+
+def read(kind: str, folder: Path) -> Data:
+    """Read one of the data sets."""
+    x = np.load(folder / "vectors.npy").astype(np.float32)
+    if kind == "glove":
+        words = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")[: len(x)]
+        direction = x[words.index("he")] - x[words.index("she")]
+        order = np.argsort(x @ direction / np.linalg.norm(x, axis=1))
+        return Data(x, np.concatenate([order[:TOP], order[-TOP:]]), np.repeat([1, 0], TOP), words=words)
+    with (folder / "labels.csv").open(encoding="utf-8", newline="") as handle:
+        table = list(csv.DictReader(handle))
+    guarded, task = ("dialect", "sentiment") if kind == "dialect" else ("gender", "emotion")
+    y, main = (np.unique([row[name] for row in table], return_inverse=True)[1] for name in (guarded, task))
+    return Data(x, np.arange(len(x)), y, main)
+
+
+def attacked(name: str, x: Array, y: Array, new: Array, true: Array, seed: int) -> float:
+    """Return the balanced accuracy of an attacker, whose settings are chosen on a part of its rows."""
+    attacker, grid = ATTACKERS[name], GRIDS[name]
+    if name in ("poly", "rbf"):
+        grid = {**grid, "gamma": tuple(value / x.shape[1] for value in grid["gamma"])}
+    choices = [
+        {**attacker.usual(x.shape[1]), **dict(zip(grid, values, strict=True))} for values in product(*grid.values())
+    ]
+    part = np.random.default_rng(seed).permutation(len(x))
+    train, dev = part[: int(0.7 * len(x))], part[int(0.7 * len(x)) :]
+
+    def score(settings: dict[str, float], at: Array, x_new: Array, y_new: Array) -> float:
+        predicted = attacker.fit(x[at], y[at], settings, seed).predict(x_new)
+        return float(np.mean([np.mean(predicted[y_new == value] == value) for value in np.unique(y_new)]))
+
+    best = choices[0]
+    if len(choices) > 1:
+        best = max(choices, key=lambda settings: score(settings, train, x[dev], y[dev]))
+    return score(best, part, new, true)
+
+
+def overlap(x: Array, z: Array, at: Array) -> float:
+    """Return the mean share of the ten nearest rows by cosine that stay."""
+    nearest = []
+    for rows in (x, z):
+        units = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+        cosines = units[at] @ units.T
+        cosines[np.arange(len(at)), at] = -2
+        nearest.append(np.argpartition(-cosines, 10, axis=1)[:, :10])
+    return float(np.mean([len(set(a) & set(b)) / 10 for a, b in zip(*nearest, strict=True)]))
+
+
+def kept(data: Data, z: Array, train: Array, test: Array, seed: int) -> Iterator[float]:
+    """Yield what is kept: of random rows, of labelled rows, of word similarity or the main task."""
+    rng = np.random.default_rng(seed)
+    for rows in (np.arange(len(data.x)), data.rows):
+        yield overlap(data.x, z, rng.choice(rows, SHOWN, replace=False))
+    if data.words is not None:
+        gold = read_similarity("simlex999")
+        wanted = spellings(gold.pairs)
+        vectors = {word: z[i] for i, word in reversed(list(enumerate(data.words))) if word in wanted}
+        yield float(similarity_score(gold.name, gold.pairs, gold.scores, vectors).spearman or 0)
+    elif data.task is not None:
+        middle, spread = z[train].mean(axis=0), z[train].std()
+        model = LogisticRegression(max_iter=500).fit((z[train] - middle) / spread, data.task[train])
+        yield float(model.score((z[test] - middle) / spread, data.task[test]))
+
+
+def figures(data: Data, method: str, seed: int) -> list[float]:
+    """Return what each attacker reads, and what is kept."""
+    order = np.random.default_rng(seed).permutation(len(data.rows))
+    fit, train, test = np.split(order, [int(0.4 * len(order)), int(0.7 * len(order))])
+    train, test = train[:MOST], test[:MOST]
+    z, options = data.x, METHODS[method]
+    if options is not None:
+        found = salcli.fit(data.x[data.rows[fit]], data.y[fit], method=method, seed=seed, **options)
+        with one_blas_thread():
+            z = found.eraser(data.x, dtype=np.float32)
+        print(f"  {method}, seed {seed}: {found.header.get('transport', {}).get('shrinkage', '')} "
+              f"{found.header.get('transport', {}).get('towards', '')}", flush=True)  # fmt: skip
+    at_train, at_test = data.rows[train], data.rows[test]
+    scale = Scaling.of(data.x[at_train] if z.shape == data.x.shape else z[at_train])
+    x, new = scale(z[at_train]), scale(z[at_test])
+    with silence_convergence_warnings():
+        read_ = list(map_in_threads(lambda name: attacked(name, x, data.y[train], new, data.y[test], seed), GRIDS))
+    return [*read_, max(read_), *kept(data, z, at_train, at_test, seed)]
+
+
+def main() -> None:
+    """Print a Markdown table: mean ± standard deviation over the seeds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=("glove", "dialect", "eec"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--methods", default=",".join(METHODS))
+    given = parser.parse_args()
+    data = read(given.kind, given.folder)
+    last = "SimLex-999" if data.words is not None else "task"
+    lines = [f"| {given.kind} | {' | '.join(GRIDS)} | worst | neighbours | of labelled rows | {last} |"]
+    lines.append("|---" * (len(GRIDS) + 5) + "|")
+    for method in given.methods.split(","):
+        found = np.array([figures(data, method, seed) for seed in range(given.seeds)])
+        spread = found.std(axis=0, ddof=1) if given.seeds > 1 else 0 * found[0]
+        cells = [
+            f"{m:.3f} ± {s:.3f}" if given.seeds > 1 else f"{m:.3f}"
+            for m, s in zip(found.mean(axis=0), spread, strict=True)
+        ]
+        lines.append(f"| {method} | {' | '.join(cells)} |")
+        print(lines[-1], flush=True)
+    print("\n" + "\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

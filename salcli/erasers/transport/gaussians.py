@@ -1,0 +1,153 @@
+"""From the moments of classes to a transport: mean step, shrunk covariances, their barycentre, and the posterior."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salcli.erasers.linear import LinearEraser
+from salcli.erasers.sal import fit_sal
+from salcli.erasers.transport.eraser import Posterior, TransportEraser
+from salcli.errors import RankError
+from salcli.linalg.class_moments import ClassMoments
+from salcli.linalg.optimal_transport import maps_to_barycentre
+
+Array = NDArray[np.float64]
+POOLED, IDENTITY = "pooled", "identity"
+LEAST_RIDGE = 0.005  # of the mean variance: what every covariance is lifted by at least, so that it has an inverse
+POSTERIOR_RIDGE = 0.01
+LEAST_CERTAIN = 0.02  # share of the labelled rows that are moved less than the whole way
+
+
+@dataclass(frozen=True)
+class Shrinkage:
+    """How far the covariances of classes are shrunk."""
+
+    share: float
+    """0: not at all; 1: classes have one covariance, or all directions one variance."""
+    towards: str = POOLED
+    """pooled: the covariance within classes; identity: the class's own mean variance in all directions."""
+
+    def __call__(self, covariances: Array, shares: Array) -> Array:
+        """Return shrunk covariances, all lifted by `LEAST_RIDGE`.
+
+        Parameters
+        ----------
+        covariances : `[c, d, d]`
+        shares : `[c]` of the rows, by class
+        """
+        d = covariances.shape[1]
+        sizes = np.trace(covariances, axis1=1, axis2=2) / d
+        target: Array = np.tensordot(shares, covariances, 1)[None]
+        if self.towards == IDENTITY:
+            target = sizes[:, None, None] * np.eye(d)
+        shrunk: Array = (1 - self.share) * covariances + self.share * target
+        ridges = LEAST_RIDGE * np.maximum(sizes, np.finfo(np.float64).tiny)
+        shrunk += ridges[:, None, None] * np.eye(d)
+        return shrunk
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {"shrinkage": self.share, "towards": self.towards}
+
+
+def posterior_of(moments: ClassMoments) -> Posterior:
+    """Return the posterior of linear discriminant analysis, without a gate.
+
+    Parameters
+    ----------
+    moments : of the fitted rows by class
+
+    Raises
+    ------
+    RankError : rows do not vary within classes
+    """
+    within = moments.scatters.sum(axis=0) / moments.n
+    size = float(np.trace(within)) / len(within)
+    if not size > 0:
+        raise RankError("zero covariance within classes: rows of a class are all the same, there is nothing to move")
+    within.flat[:: len(within) + 1] += POSTERIOR_RIDGE * size
+    middle = moments.cross.mean_x
+    weights = np.linalg.solve(within, (moments.means - middle).T)
+    bias = np.log(moments.counts / moments.n) - np.einsum("dc,cd->c", weights, (moments.means + middle) / 2)
+    return Posterior(weights, bias, 0.0)
+
+
+def certain_lead(posterior: Posterior, x: Array, codes: NDArray[np.int64]) -> float:
+    """Return the gate of a posterior: the lead, in log odds, that all but a few rows have in their own class.
+
+    Parameters
+    ----------
+    posterior : of the classes
+    x : `[n, d]` labelled rows
+    codes : `[n]` class of each
+
+    Returns
+    -------
+    0 where classes overlap so much that there is no such lead
+    """
+    logits = x @ posterior.weights + posterior.bias
+    own = logits[np.arange(len(x)), codes]
+    logits[np.arange(len(x)), codes] = -np.inf
+    return max(0.0, float(np.quantile(own - logits.max(axis=1), LEAST_CERTAIN)))
+
+
+@dataclass(frozen=True, eq=False)
+class ClassGaussians:
+    """What a transport is made of, but for shrinkage."""
+
+    mean_step: LinearEraser
+    """SAL of the fitted rows, which removes all differences of class means."""
+    posterior: Posterior
+    rest: Array
+    """`[d, d − k]` orthonormal basis of what the mean step leaves."""
+    covariances: Array
+    """`[c, d − k, d − k]` of the classes there, of mean variance 1."""
+    shares: Array
+    """`[c]` of the rows, by class."""
+    centre: Array
+    """`[d]` mean of every class after the mean step."""
+
+    @classmethod
+    def of(cls, moments: ClassMoments, x: NDArray[Any], codes: NDArray[np.int64], *, keep_mean: bool = False) -> Self:
+        """Return the Gaussians of some moments, and the posterior with its gate.
+
+        Parameters
+        ----------
+        moments : of the fitted rows by class
+        x : `[n, d]` labelled rows, by which the gate is set
+        codes : `[n]` class of each
+        keep_mean : see `fit_sal`
+
+        Raises
+        ------
+        RankError : rows do not covary with the labels, or do not vary within classes
+        """
+        mean_step, posterior = fit_sal(moments.cross, keep_mean=keep_mean).eraser, posterior_of(moments)
+        posterior = replace(posterior, certain=certain_lead(posterior, x.astype(np.float64), codes))
+        v, middle = mean_step.left, moments.cross.mean_x
+        rest = np.linalg.qr(v, mode="complete")[0][:, v.shape[1] :]
+        covariances = np.asarray(rest.T @ moments.covariances() @ rest, np.float64)
+        if rest.shape[1]:
+            covariances /= float(np.trace(covariances, axis1=1, axis2=2).mean() / rest.shape[1]) or 1.0
+        centre = middle - v @ (v.T @ (middle - mean_step.mean))
+        return cls(mean_step, posterior, rest, covariances, moments.counts / moments.n, centre)
+
+    def transport(self, shrinkage: Shrinkage) -> TransportEraser:
+        """Return the transport of the classes to their barycentre, with shrunk covariances.
+
+        Raises
+        ------
+        RankError : covariances without an inverse
+        """
+        rest, (c, d) = self.rest, (len(self.shares), len(self.centre))
+        maps = np.broadcast_to(np.eye(d), (c, d, d)).copy()
+        if rest.shape[1]:
+            try:
+                inner, _ = maps_to_barycentre(shrinkage(self.covariances, self.shares), self.shares)
+            except np.linalg.LinAlgError as error:
+                raise RankError("covariances of classes have no inverse: give a larger `shrinkage`") from error
+            maps += rest @ (inner - np.eye(rest.shape[1])) @ rest.T
+        maps = (maps + maps.transpose(0, 2, 1)) / 2
+        return TransportEraser(self.mean_step.mean, self.mean_step.left, self.centre, maps, self.posterior)
