@@ -10,7 +10,7 @@ that nobody has seen, and the mean over all label files of the same size. Rows a
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -83,11 +83,11 @@ def figures(kind: str, n: int, n_folds: int, seed: int) -> Iterator[tuple[tuple[
         yield (adversary, probe), Drawn(of.accuracy, *of.ci95, float(np.mean(beyond)))
 
 
-def _part(result: ProbeResult, is_in: "object") -> ProbeResult:
+def _part(result: ProbeResult, is_in: Callable[[np.ndarray], np.ndarray]) -> ProbeResult:
     """Return the result on some of its test rows."""
     of = result.answers
     assert of is not None
-    chosen = is_in(of.labels)  # type: ignore[operator]
+    chosen = is_in(of.labels)
     answers = replace(
         of, labels=of.labels[chosen], true=of.true[chosen], predicted=of.predicted[chosen], scores=of.scores[chosen]
     )

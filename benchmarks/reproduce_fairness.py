@@ -3,7 +3,7 @@
 Elazar & Goldberg's protocol (EMNLP 2018), as in Shao, Ziser & Cohen (EACL 2023). The task is sentiment; dialect is
 guarded. Training sets are resampled so that dialect and sentiment agree (aae with positive, sae with negative) in a
 given share of the rows, both balanced; the test rows stay as they are. SAL is fitted on each training set (uncentred,
-k = 2, as the authors do; centred with k = 1 gives the same figures), and the same kind of classifier (a logistic
+k = 2, as the authors do; centred with k = 1 differs little), and the same kind of classifier (a logistic
 regression, C chosen) is trained before and after. What is read of dialect is read by one with C = 1, trained on the
 same rows. Figures are means over draws.
 
@@ -118,7 +118,7 @@ def read(x: Array, y: Index, train: Index, test: Index) -> float:
 
 def shown(*values: float) -> str:
     """Return numbers with three decimals as cells of a table."""
-    return " | ".join(f"{value:.3f}".replace("0.", ".", 1) for value in values)
+    return " | ".join(f"{round(value, 3) + 0.0:.3f}".replace("0.", ".", 1) for value in values)
 
 
 def gap(task: Task, stage: str) -> float:

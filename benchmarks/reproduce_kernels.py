@@ -45,6 +45,7 @@ def exact_table(vectors: str, keys: list[str], labels: Path, halves: Path, erase
                 fitted = ["--kernel", kernel, *options, "--landmarks", "all"]
                 salcli("kfit", vectors, str(table), *keys, *fitted, "-o", str(eraser), "--quiet")
                 asked = ["--eraser", str(eraser), "--adversary", adversary, "--probes", "same-kernel", "--quick"]
+                asked += ["--no-kept"]
                 report = json.loads(salcli("evaluate", vectors, str(table), *keys, *asked, "--json", "--quiet"))
                 read |= {(p["adversary"], p["stage"]): p["accuracy"] for p in report["probes"]}
                 moved = moved or report["deviation"]["value"]

@@ -30,7 +30,7 @@ from salcli.formats.registry import open_source
 from salcli.linalg.moments import CrossMoments
 
 N_WORDS, TOP = 150_000, 7500
-NONLINEAR = ("poly", "rbf", "quadratic")
+PROBES = ("linear", "poly", "rbf", "quadratic")
 ERASERS = {
     "uncentred, k = 1": ["--no-center", "-k", "1"],
     "uncentred, k = 2": ["--no-center", "-k", "2"],
@@ -117,11 +117,20 @@ def kept_tables(vectors: str, labels: Path, keys: list[str], eraser: Path, sets:
     for name in ("uncentred, k = 2", "centred, k = 1"):
         salcli("fit", vectors, str(labels), *keys, *ERASERS[name], "-o", str(eraser), "--quiet")
         command = ["evaluate", vectors, str(labels), *keys, "--eraser", str(eraser), *asked]
-        command += ["--probes", ",".join(NONLINEAR), "--no-learning-curve", "--json", "--quiet"]
+        command += [
+            "--probes",
+            ",".join(PROBES),
+            "--as",
+            "raw",
+            "--no-learning-curve",
+            "--no-kept",
+            "--json",
+            "--quiet",
+        ]
         reports[name] = json.loads(salcli(*command))
     print("\n| eraser | attacker | before | after, in-sample | after, fresh |\n|---|---|---|---|---|")
     for name, report in reports.items():
-        for probe in NONLINEAR:
+        for probe in PROBES:
             read = accuracies({"probes": [p for p in report["probes"] if p["probe"] == probe]})
             after = " | ".join(f"{read[adversary, 'after']:.3f}" for adversary in ("in-sample", "fresh"))
             print(f"| SAL {name} | {probe} | {read['in-sample', 'before']:.3f} | {after} |")
@@ -168,6 +177,7 @@ def main() -> None:
                     "--probes",
                     "linear",
                     "--quick",
+                    "--no-kept",
                 ]
                 report = json.loads(salcli(*command, "--json", "--quiet"))
                 row |= accuracies(report)

@@ -76,11 +76,11 @@ def attackers(d: int, seed: int) -> Iterator[tuple[str, Any]]:
         "poly of degree 3",
         grid(SVC(kernel="poly", degree=3, coef0=1.0), C=[0.01, 0.1, 1, 10], gamma=[0.25 / d, 1 / d]),
     )
-    yield "shrunk QDA", grid(QuadraticDiscriminantAnalysis(), reg_param=[1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 0.6, 0.9])
-    qda = {"quadraticdiscriminantanalysis__reg_param": [1e-3, 0.01, 0.03, 0.1, 0.3, 0.6, 0.9]}
+    yield "shrunk QDA", grid(_qda(), shrinkage=[1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 0.6, 0.9])
+    qda = {"quadraticdiscriminantanalysis__shrinkage": [1e-3, 0.01, 0.03, 0.1, 0.3, 0.6, 0.9]}
     yield (
         "shrunk QDA of unit rows",
-        grid(make_pipeline(Normalizer(), _Spread(), QuadraticDiscriminantAnalysis()), **qda),
+        grid(make_pipeline(Normalizer(), _Spread(), _qda()), **qda),
     )
     yield "MLP, two layers", grid(MLPClassifier((256, 64), early_stopping=True, random_state=seed), alpha=[1e-3, 1, 10])
     yield "MLP, wide", grid(MLPClassifier((1024,), early_stopping=True, random_state=seed), alpha=[0.1, 10])
@@ -93,10 +93,14 @@ def attackers(d: int, seed: int) -> Iterator[tuple[str, Any]]:
         LogisticRegression(max_iter=500),
     )
     yield "logistic regression on products", grid(sketch, logisticregression__C=[1e-5, 1e-4, 1e-3, 1e-2])
-    best = {"rbf": SVC(C=10, gamma=1 / d), "qda": QuadraticDiscriminantAnalysis(reg_param=0.3)}
+    best = {"rbf": SVC(C=10, gamma=1 / d), "qda": _qda(0.3)}
     best |= {"rbf4": SVC(C=10, gamma=4 / d), "poly": SVC(kernel="poly", degree=2, coef0=1, C=0.1, gamma=4 / d)}
     best |= {"mlp": MLPClassifier((256,), alpha=1, early_stopping=True, random_state=seed)}
     yield "stack of rbf, poly, QDA and MLP", StackingClassifier(list(best.items()), LogisticRegression(), cv=3)
+
+
+def _qda(shrinkage: float | None = None) -> Any:
+    return QuadraticDiscriminantAnalysis(solver="eigen", shrinkage=shrinkage)  # for fewer rows than columns, too
 
 
 @dataclass
@@ -161,7 +165,9 @@ def table_rows(given: list[str], n_rows: int) -> Iterator[str]:
         has_split = "split" in next(csv.reader(handle))
     columns = LabelOptions(attributes=(attribute,), by_row=not keys)
     read = ReadOptions(keys_file=keys[0] if keys else None)
-    options = EvaluateOptions(read=read, labels=columns, attacker_rows=n_rows, learning_curve=False)
+    options = EvaluateOptions(
+        read=read, labels=columns, attacker_rows=n_rows, forms=("raw",), learning_curve=False, kept=False
+    )
     with tempfile.TemporaryDirectory() as scratch:
         eraser = str(Path(scratch) / "eraser.npz")
         fit(embeddings, labels, eraser, FitOptions(labels=columns, read=read, holdout=0.0 if has_split else 0.5))

@@ -609,7 +609,7 @@ class EvaluateOptions(Record):
     probes: tuple[str, ...] | None = option(
         None,
         help="linear, poly, rbf, quadratic and, of a kernel's eraser, same-kernel (default); knn, mlp, boosting; "
-        "or all.",
+        "of numeric attributes ridge, kernel-ridge, boosting (default); or all.",
         metavar="P,…",
         parse=_listed,
     )
@@ -635,6 +635,12 @@ class EvaluateOptions(Record):
         "--learning-curve",
         off="--no-learning-curve",
         help="Train the strongest attacker on fewer rows too, and extrapolate its accuracy to ten times as many.",
+    )
+    intersections: bool = option(
+        True,
+        "--intersections",
+        off="--no-intersections",
+        help="Of several guarded attributes of classes, attack each pair, and all together, as one attribute more.",
     )
     quick: bool = option(
         False,
@@ -697,6 +703,14 @@ class EvaluateOptions(Record):
         "Gate: exit 1 if any attacker's leak (0: nothing is read, 1: all, by accuracy, balanced accuracy and AUC) is "
         "more (repeatable)."
     )
+    max_r2: tuple[Limit, ...] = option(
+        (),
+        help="Gate: exit 1 if any attacker of a numeric attribute explains more than this share of its variance, R² "
+        "(repeatable).",
+        metavar="[PROBE=]X",
+        repeatable=True,
+        parse=Limit.parse,
+    )
     baseline: str | None = option(
         None, help="JSON report of the release that leaks are compared with.", metavar="REPORT.json"
     )
@@ -753,8 +767,6 @@ class EvaluateOptions(Record):
     )
     read: ReadOptions = field(default_factory=ReadOptions)
     seed: int = _seed()
-    neighbors_kept: bool = False
-    """Whether the share of the ten nearest rows that stay is measured, though neither a word nor a gate asks for it."""
 
     def format_of(self, report: str) -> str | None:
         """Return the format of the path `report`, json, md, html or xml: by its suffix, else `report_format`."""
@@ -865,14 +877,8 @@ class CompareOptions(Record):
         help="all: exit 1 unless every candidate keeps all limits; any: unless at least one does.",
         choices=("all", "any"),
     )
-    overlap: bool = option(
-        True,
-        "--overlap",
-        off="--no-overlap",
-        help="Measure how many of the ten nearest rows stay; it takes the whole file into memory.",
-    )
     evaluation: EvaluateOptions = field(
-        default_factory=EvaluateOptions, metadata={WITHOUT: ("against", "sweep", "repeats", "sample")}
+        default_factory=EvaluateOptions, metadata={WITHOUT: ("against", "sweep", "repeats", "sample", "folds")}
     )
 
     def __post_init__(self) -> None:

@@ -43,12 +43,12 @@ class FitPass:
         with closing(open_source(str(self._path))) as source:
             return fold(LabelledSource(source, self._labels, self._chosen), CrossMoments, LOCAL, Silent())
 
-    def method(self, name: str, task: Attribute | None = None, **parameters: Any) -> Fit[Any]:
+    def method(self, name: str, of_task: Attribute | None = None, **parameters: Any) -> Fit[Any]:
         """Fit a method to the file."""
         method = METHODS[name]
         with closing(open_source(str(self._path))) as source, one_blas_thread():
             rows, known = LabelledSource(source, self._labels, self._chosen), method.Parameters(**parameters)
-            return method.fit(rows, known, task=task, seed=0, engine=LOCAL, progress=Silent())
+            return method.fit(rows, known, task=of_task, seed=0, engine=LOCAL, progress=Silent())
 
 
 def warm_up(path: Path, n: int) -> None:

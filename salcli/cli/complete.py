@@ -29,6 +29,12 @@ def _bias_tests() -> Iterable[str]:
     return built_in_names()
 
 
+def _regressors() -> Iterable[str]:
+    from salcli.evaluation.attackers import REGRESSORS
+
+    return REGRESSORS
+
+
 def _gold_sets() -> Iterable[str]:
     from salcli.formats.gold_sets import BUILT_IN
 
@@ -41,9 +47,10 @@ VALUES: dict[str, Callable[[], Iterable[str]]] = {
     "format": _formats,
     "output_format": _formats,
     "dtype": lambda: DTYPES,
-    "probes": _attackers,
+    "probes": lambda: dict.fromkeys((*_attackers(), *_regressors())),
     "max_accuracy": lambda: (f"{name}=" for name in _attackers()),
     "max_gain": lambda: (f"{name}=" for name in _attackers()),
+    "max_r2": lambda: (f"{name}=" for name in _regressors()),
     "similarity": _gold_sets,
     "bias": _bias_tests,
     "sweep": lambda: ("k=", "strength="),

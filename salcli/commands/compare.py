@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
@@ -93,16 +93,18 @@ def compare(
     artifacts = {path: read_artifact(path) for path in options.erasers}
     n_bytes = {path: os.path.getsize(path) for path in artifacts}
     _require_alike(artifacts)
-    for name in options.methods:
-        fitted = _fitted(name, embeddings, labels, artifacts, evaluation, progress)
-        artifacts[f"method {name}"], n_bytes[f"method {name}"] = fitted
-    if options.methods:
-        _require_alike(artifacts)
-        evaluation = replace(evaluation, fit_split=None, holdout=0.0)  # the erasers have it now
     keep_freed_memory()
     with ExitStack() as opened:
         source = opened.enter_context(closing(open_source(embeddings, evaluation.read)))
         others = {path: opened.enter_context(opened_against(path, source, evaluation.read)) for path in options.against}
+        for path, artifact in artifacts.items():
+            artifact.require_width(path, source)
+        for name in options.methods:
+            fitted = _fitted(name, embeddings, labels, artifacts, evaluation, progress)
+            artifacts[f"method {name}"], n_bytes[f"method {name}"] = fitted
+        if options.methods:
+            _require_alike(artifacts)
+            evaluation = replace(evaluation, fit_split=None, holdout=0.0)  # the erasers have it now
         table = _table(labels, source, artifacts, evaluation, progress)
         files = {each: _algorithm(artifacts) for each in (source, *others.values()) if each is not None}
         hashes = opened.enter_context(hashing(files, labels))
@@ -115,23 +117,23 @@ def compare(
             }
 
         entries = tuple(_entries(artifacts, others))
-        cache: dict[Callable[..., Any], Any] = {}
+        cache: dict[Hashable, Any] = {}
         found = []
         with located(embeddings):
             before = _before(source, table, artifacts, evaluation, progress)
             for n, entry in enumerate(entries, 1):
                 progress.say(f"candidate {n} of {len(entries)}: {entry.name}")
-                artifact, against = entry.artifact, entry.against
                 about: EraserSummary | ErasedFile | None = None
-                if artifact is not None:
-                    about = EraserSummary.of(file_name(entry.path), artifact)
-                elif against is not None:
-                    hashed = hashes[list(files).index(against)].result()
-                    about = ErasedFile(file_name(entry.path), hashed, against.n, against.d)
-                subject = Subject(source, table, artifact, against, None, about, baseline, before, cache)
-                report = replace(assess(subject, inputs, evaluation, progress), run=run_of(options, artifact, command))
-                size = n_bytes.get(entry.path) if artifact is not None else None
-                found.append(Candidate(entry.name, report, size, *_timed(artifact, source, before)))
+                if entry.artifact is not None:
+                    about = EraserSummary.of(file_name(entry.path), entry.artifact)
+                elif entry.against is not None:
+                    hashed, of = hashes[list(files).index(entry.against)].result(), entry.against
+                    about = ErasedFile(file_name(entry.path), hashed, of.n, of.d)
+                subject = Subject(source, table, entry.artifact, entry.against, None, about, baseline, before, cache)
+                report = assess(subject, inputs, evaluation, progress)
+                report = replace(report, run=run_of(options, entry.artifact, command))
+                size = None if entry.artifact is None else n_bytes[entry.path]
+                found.append(Candidate(entry.name, report, size, *_timed(entry.artifact, source, before)))
         comparison = Comparison(
             run=run_of(options, None, command), inputs=inputs(), require=options.require, candidates=tuple(found)
         )
@@ -157,7 +159,7 @@ def _of_each(options: CompareOptions) -> EvaluateOptions:
             f"`probes={alone.pop()}` reads the kernel of one eraser, and a comparison has the same attackers for all: "
             "`salcli evaluate` has it"
         )
-    return replace(found, probes=chosen_probes(None, found), neighbors_kept=options.overlap)
+    return replace(found, probes=chosen_probes(None, found))
 
 
 def _fitted(
@@ -223,14 +225,7 @@ def _table(
     options: EvaluateOptions,
     progress: Progress,
 ) -> GuardedLabels:
-    """Return the labels, read as the erasers were fitted to them.
-
-    Raises
-    ------
-    AlignmentError : the rows have another width than the erasers take
-    """
-    for path, artifact in artifacts.items():
-        artifact.require_width(path, source)
+    """Return the labels, read as the erasers were fitted to them."""
     columns = replace(options.labels, task=options.task)
     if (leading := _leading(artifacts)) is not None:
         columns = artifacts[leading].label_options(columns, leading)

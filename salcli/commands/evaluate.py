@@ -1,7 +1,7 @@
 """`evaluate`: attackers before and after erasure, what was kept, gates, reports."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,11 +13,12 @@ from salcli.data.hashes import HASH_ALGORITHMS, FileHash
 from salcli.data.join import settle_index
 from salcli.data.labels import GuardedLabels, Index, as_index
 from salcli.data.source import Source
-from salcli.data.splits import EvaluationSplit
+from salcli.data.splits import EvaluationSplit, in_bands
 from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.erasers.kernel_scale import dissimilarity_doubt
 from salcli.errors import located, warn
 from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors, require_attackers
+from salcli.evaluation.attack_numbers import asked_of_numbers, attack_numbers, chosen_regressors
 from salcli.evaluation.bands import attack_bands
 from salcli.evaluation.base import BeforeAfter, Labelled
 from salcli.evaluation.baseline import Baseline
@@ -33,6 +34,7 @@ from salcli.evaluation.gates import (
     leak_gate,
     leak_increase_gate,
     neighbors_gate,
+    r2_gate,
     similarity_gate,
     task_accuracy_gate,
     task_kept_gate,
@@ -43,6 +45,7 @@ from salcli.evaluation.learning import learning_curves
 from salcli.evaluation.measures import MEASURES, run_measures
 from salcli.evaluation.neighbors import NEIGHBORS
 from salcli.evaluation.plan import require_same_labels, rule_of, split_rows
+from salcli.evaluation.power import blind_spots, detectable
 from salcli.evaluation.provenance import file_name, run_of
 from salcli.evaluation.report import ErasedFile, EraserSummary, Gate, InputFile, LearningCurve, Report, to_json
 from salcli.evaluation.similarity import SIMILARITY
@@ -82,7 +85,7 @@ class Subject:
     baseline: Baseline | None = None
     before: Before | None = None
     """The labelled rows before erasure, if they were read and attacked before; None: that is done here."""
-    cache: dict[Callable[..., Any], Any] = field(default_factory=dict)
+    cache: dict[Hashable, Any] = field(default_factory=dict)
     """Of measures: what they found before erasure."""
 
 
@@ -253,6 +256,7 @@ def assess(
         report, asked, found = _in_folds(subject, report, rows, probes, progress)
         notes += found
     elif labels is not None:
+        regressors = chosen_regressors(artifact, labels, options)
         before = subject.before or _before(subject, labels, erasure, options, progress)
         plan, stages = before.plan, before.erased(source, erasure, progress)
         rows = replace(rows, labelled=Labelled(labels, plan, stages, before.row_of_label))
@@ -262,15 +266,26 @@ def assess(
             notes.append(UNKNOWN_FIT.format(subject.against.path))
         results, found = attack(stages, labels, plan, probes, options, progress, "after" if before.probes else None)
         notes += found
+        numeric, found = attack_numbers(stages, labels, plan, regressors, options, progress)
+        notes += found
+        could_show = detectable(stages, labels, plan, options)
+        notes += blind_spots(could_show, options)
         untuned = (UNTUNED,) if options.quick else ()
         notes += untuned
         forms = distinct(stages, options.attacked_forms)
         results = (*(result for result in before.probes if result.form in forms), *results)
         asked = replace(
-            asked_for(labels, options, probes, forms), doubts=(*doubts_of_copies(before.copies), *dissimilar, *untuned)
+            asked_for(labels, options, probes, forms),
+            of_numbers=asked_of_numbers(labels, options, regressors),
+            doubts=(*doubts_of_copies(before.copies), *dissimilar, *untuned),
         )
         report = replace(
-            report, duplicates=before.copies, probes=results, measures=measures | run_measures(rows, needs_labels=True)
+            report,
+            duplicates=before.copies,
+            probes=results,
+            numeric=numeric,
+            detectable=could_show,
+            measures=measures | run_measures(rows, needs_labels=True),
         )
         bands = attack_bands(stages, labels, plan, results, options.seed, progress)
         report = replace(report, bands=bands, int8=scale_of(stages, plan.fitted) if INT8 in forms else None)
@@ -313,15 +328,24 @@ def _in_folds(
     assert labels is not None
     assert artifact is not None
     join, guarded = join_labels(rows.source, labels, progress), subject.guarded or labels
-    matched = as_index(join.matched(labels))
-    matched = matched[guarded.is_labelled[matched]]
+    matched = as_index(join.matched(labels, by_any=True))
+    matched = matched[~in_bands(labels)[matched]]
     of_label = as_index(join.row_of_label)
     found = evaluate_folds(rows, labels, guarded, artifact, matched, of_label, progress)
     measures = {**report.measures, **found.measures}
-    report = replace(report, folds=found.folds, duplicates=found.duplicates, probes=found.probes, measures=measures)
+    report = replace(
+        report,
+        folds=found.folds,
+        duplicates=found.duplicates,
+        probes=found.probes,
+        numeric=found.numeric,
+        detectable=found.detectable,
+        measures=measures,
+    )
     untuned = (UNTUNED,) if options.quick else ()
     forms = dict.fromkeys(result.form for result in found.probes)
-    asked = replace(asked_for(labels, options, probes, forms), doubts=(*found.doubts, *untuned))
+    numbers = asked_of_numbers(labels, options, chosen_regressors(artifact, labels, options))
+    asked = replace(asked_for(labels, options, probes, forms), of_numbers=numbers, doubts=(*found.doubts, *untuned))
     return report, asked, (*found.notes, *untuned)
 
 
@@ -360,6 +384,7 @@ def _gates(
     gates = [accuracy_gate(g.limit, g.probe, asked, attackers, stage, judge) for g in options.max_accuracy]
     gates += [gain_gate(g.limit, g.probe, asked, attackers, stage, judge) for g in options.max_gain]
     gates += [leak_gate(g.limit, g.probe, asked, attackers, stage, judge) for g in options.max_leak]
+    gates += [r2_gate(g.limit, g.probe, asked, report.numeric, stage, judge) for g in options.max_r2]
     if options.max_leak_increase is not None and baseline is not None:
         gates.append(leak_increase_gate(options.max_leak_increase, baseline, asked, report.probes, stage, judge))
     if options.max_tpr_gap is not None:

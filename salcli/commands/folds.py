@@ -1,5 +1,6 @@
 """`evaluate` in folds: rows take turns as fit, attack and test, and figures are those of all test rows together."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,17 +17,22 @@ from salcli.erasers.artifact import Artifact
 from salcli.erasers.base import Eraser
 from salcli.erasers.kernel_scale import dissimilarity_doubt
 from salcli.errors import LabelError, RankError
-from salcli.evaluation.answers import pooled
+from salcli.evaluation.answers import pooled, pooled_numbers
 from salcli.evaluation.attack import attack, chosen_probes
+from salcli.evaluation.attack_numbers import attack_numbers, chosen_regressors
 from salcli.evaluation.attackers import base_name
 from salcli.evaluation.base import BeforeAfter, Labelled
 from salcli.evaluation.duplicates import NAMED, Copies, doubts_of_copies, notes_on_copies, without_copies
+from salcli.evaluation.explained import NumericResult
 from salcli.evaluation.forms import scale_rows
+from salcli.evaluation.intersections import attacked
 from salcli.evaluation.main_task import TaskAnswers
 from salcli.evaluation.measures import MEASURES
+from salcli.evaluation.power import Detectable, blind_spots, detectable
 from salcli.evaluation.report import Folds, ProbeResult
 from salcli.evaluation.stages import Erasure, Stages, stage_rows
 from salcli.evaluation.task import TASK
+from salcli.options import EvaluateOptions
 from salcli.streaming.memory import require_memory
 from salcli.streaming.passes import gather_rows
 from salcli.streaming.progress import Progress, Silent
@@ -44,6 +50,8 @@ class Folded:
 
     folds: Folds
     probes: tuple[ProbeResult, ...]
+    numeric: tuple[NumericResult, ...]
+    detectable: tuple[Detectable, ...]
     measures: Mapping[str, object]
     duplicates: Mapping[str, Copies]
     notes: tuple[str, ...]
@@ -57,6 +65,7 @@ class _Found:
 
     splits: list[EvaluationSplit] = field(default_factory=list)
     results: list[tuple[ProbeResult, ...]] = field(default_factory=list)
+    numeric: list[tuple[NumericResult, ...]] = field(default_factory=list)
     tasks: list[TaskAnswers | None] = field(default_factory=list)
     copies: list[Mapping[str, Copies]] = field(default_factory=list)
     notes: list[tuple[str, ...]] = field(default_factory=list)
@@ -80,7 +89,7 @@ def evaluate_folds(
     labels : what is attacked
     guarded : what erasers are fitted to, label by label the same
     artifact : of the eraser, whose method and parameters are fitted again
-    matched : `[m]` labels that have a row and all values
+    matched : `[m]` labels that have a row and a value; those with all values are fitted
     row_of_label : embedding row of each label
     progress : shows the turns as a stage
 
@@ -95,7 +104,8 @@ def evaluate_folds(
     source, of_label = _in_memory(rows.source, row_of_label, matched, progress)
     matched = matched[of_label[matched] >= 0]  # rows with NaN are dropped
     found = _Found()
-    turns = fold_splits(labels, matched, n, options.seed, sample=artifact.rule.sample)
+    complete = matched[guarded.is_labelled[matched]]
+    turns = fold_splits(labels, matched, n, options.seed, complete=complete, sample=artifact.rule.sample)
     with progress.stage("folds", n, "turns") as advance:
         for i, split in enumerate(turns, 1):
             with _named(i, n):
@@ -114,6 +124,8 @@ def evaluate_folds(
     measures: dict[str, object] = {
         name: measure.run(whole) for name, measure in MEASURES.items() if measure.needs_labels and measure is not TASK
     }
+    could_show = detectable(whole.stages, labels, whole.plan, options)
+    notes += blind_spots(could_show, options)
     measures[TASK.name] = None
     if labels.task is not None:
         answers = [each for each in found.tasks if each is not None]
@@ -121,7 +133,9 @@ def evaluate_folds(
         measures[TASK.name] = TASK.pooled(whole, answers if is_whole else [], effect=effects[IN_SAMPLE])
     return Folded(
         _record(found.splits, labels, matched),
-        tuple(_pooled(found, labels, effects)),
+        tuple(_pooled(found, labels, options, effects)),
+        tuple(_pooled_numbers(found, labels, effects)),
+        could_show,
         measures,
         copies,
         tuple(notes),
@@ -175,10 +189,13 @@ def _measure(
     stages = stage_rows(rows.source, rows.erasure, of_label, needed, Silent())
     probes = chosen_probes(artifact, rows.options)
     results, notes = attack(stages, labels, split, probes, rows.options, Silent())
+    regressors = chosen_regressors(artifact, labels, rows.options)
+    numeric, more = attack_numbers(stages, labels, split, regressors, rows.options, Silent())
     found.splits.append(split)
     found.results.append(results)
+    found.numeric.append(numeric)
     found.copies.append(copies)
-    found.notes.append(notes)
+    found.notes.append((*notes, *more))
     if labels.task is not None:
         found.tasks.append(TASK.answers(replace(rows, labelled=Labelled(labels, split, stages))))
     if stages.kernel is not None:
@@ -186,17 +203,31 @@ def _measure(
         found.doubts += filter(None, [dissimilarity_doubt(stages.kernel.kernel, test, stages.kernel.landmarks)])
 
 
-def _pooled(found: _Found, labels: GuardedLabels, effects: Mapping[str, float]) -> Iterator[ProbeResult]:
+def _pooled(
+    found: _Found, labels: GuardedLabels, options: EvaluateOptions, effects: Mapping[str, float]
+) -> Iterator[ProbeResult]:
     """Yield the results of all turns, in the order of the first that has each."""
+    attributes = {attribute.name: attribute for attribute in attacked(labels, options)}
     by_name: dict[tuple[str, ...], dict[int, ProbeResult]] = {}
     for turn, results in enumerate(found.results):
         for of in results:
             by_name.setdefault((of.attribute, of.adversary, of.form, of.probe, of.stage), {})[turn] = of
-    for (_, adversary, _, probe, _), turns in by_name.items():
+    for (name, adversary, _, probe, _), turns in by_name.items():
         if probe != base_name(probe) and len(turns) < len(found.results):
             continue  # in some turns only, classes are so unequal that a weighted twin takes part
-        n_lost = sum(len(split.test) for i, split in enumerate(found.splits) if i not in turns)
+        lost = (split for i, split in enumerate(found.splits) if i not in turns)
+        n_lost = sum(len(split.having(attributes[name], TEST, labels)) for split in lost)
         yield pooled(list(turns.values()), labels, effect=effects[adversary], n_lost=n_lost)
+
+
+def _pooled_numbers(found: _Found, labels: GuardedLabels, effects: Mapping[str, float]) -> Iterator[NumericResult]:
+    """Yield the results of attackers of numbers that all turns have."""
+    by_name: dict[tuple[str, ...], list[NumericResult]] = {}
+    for of in itertools.chain.from_iterable(found.numeric):
+        by_name.setdefault((of.attribute, of.adversary, of.probe, of.stage), []).append(of)
+    for (_, adversary, *_), turns in by_name.items():
+        if len(turns) == len(found.numeric):
+            yield pooled_numbers(turns, labels, effect=effects[adversary])
 
 
 def _copies(found: Sequence[Mapping[str, Copies]]) -> Mapping[str, Copies]:

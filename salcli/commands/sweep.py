@@ -14,7 +14,8 @@ from salcli.erasers.artifact import Artifact
 from salcli.erasers.base import Eraser
 from salcli.errors import LabelError, RankError, UsageError
 from salcli.evaluation.attack import UNCONVERGED, attack, chosen_probes
-from salcli.evaluation.attackers import names_of
+from salcli.evaluation.attack_numbers import attack_numbers, chosen_regressors
+from salcli.evaluation.attackers import REGRESSORS, names_of
 from salcli.evaluation.base import BeforeAfter, Labelled
 from salcli.evaluation.measures import recorded, run_swept
 from salcli.evaluation.not_retrained import trained_before
@@ -128,7 +129,9 @@ def sweep(
             erasure = _at(again, whole, parameter, value)
             stages = replace(again.stages, after=erasure.erased(again.stages.rows), kernel=None)
             found = _measured(again, erasure, stages, again.plan, options)
-            step = SweepStep(probes=found.probes, measures=found.measures, parameter=parameter, value=value)
+            step = SweepStep(
+                probes=found.probes, numeric=found.numeric, measures=found.measures, parameter=parameter, value=value
+            )
             if stages.after is not None and stages.after.shape[1] == stages.before.shape[1]:
                 step = replace(step, not_retrained=tuple(each.read(stages.after) for each in trained))
             steps.append(step)
@@ -214,9 +217,12 @@ def _measured(
     probes = tuple(name for name in chosen_probes(again.artifact, options) if name in names_of("vectors"))
     one_form = replace(options, forms=options.forms[:1])
     results, _ = attack(stages, again.labels, plan, probes, one_form, Silent(), "after")
+    regressors = chosen_regressors(again.artifact, again.labels, options)
+    regressors = tuple(name for name in regressors if REGRESSORS[name].reads == "vectors")
+    numeric, _ = attack_numbers(stages, again.labels, plan, regressors, options, Silent(), "after")
     labelled = Labelled(again.labels, again.plan, stages)
     rows = BeforeAfter(again.source, erasure, options, labelled, cache=again.rows.cache)
-    return Measurement(probes=results, measures=run_swept(rows))
+    return Measurement(probes=results, numeric=numeric, measures=run_swept(rows))
 
 
 def _at(again: Again, whole: Eraser, parameter: str, value: float) -> Erasure:
@@ -303,6 +309,8 @@ def _figures(found: Measurement) -> Iterator[tuple[str, float]]:
     """Yield name and value of each figure that is defined."""
     for probe in found.probes:
         yield f"{probe.attribute}, {probe.attacker}: accuracy", probe.accuracy
+    for result in found.numeric:
+        yield f"{result.attribute}, {result.probe}, {result.adversary}: R²", result.r2
     for measure, record in recorded(found):
         for figure in measure.figures(record):
             yield figure.name, figure.value

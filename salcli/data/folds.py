@@ -61,7 +61,7 @@ def _of_groups(groups: RowGroups, strata: Index, shares: NDArray[np.float64], n:
 
 
 def fold_splits(
-    labels: GuardedLabels, index: Index, n: int, seed: int, *, sample: int | None = None
+    labels: GuardedLabels, index: Index, n: int, seed: int, *, complete: Index | None = None, sample: int | None = None
 ) -> Iterator[EvaluationSplit]:
     """Yield the split of each turn: part i tests, the parts after it train the fresh attacker, the others are fitted.
 
@@ -71,6 +71,7 @@ def fold_splits(
     index : `[m]` positions of labels that have a row and a value
     n : parts, at least 3
     seed : of the division
+    complete : those of them that may be fitted, with a value of every attribute; default: all
     sample : rows that are fitted at most, stratified; None: all
 
     Raises
@@ -85,6 +86,7 @@ def fold_splits(
 
     for test in range(n):
         fitted, fresh = rows(test, IN_SAMPLE), rows(test, FRESH)
+        fitted = fitted if complete is None else np.intersect1d(fitted, complete)
         if sample is not None and sample < len(fitted):
             fitted = stratified_sample(labels, fitted, sample, seed)
         trainers = {IN_SAMPLE: fitted, FRESH: fresh, POOLED: np.union1d(fitted, fresh)}

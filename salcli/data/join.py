@@ -118,11 +118,17 @@ class Join:
             return np.zeros(0, np.int64)
         return np.flatnonzero(self.row_of_label < 0)
 
-    def matched(self, labels: GuardedLabels) -> Selection:
-        """Return the positions of those of `labels` that have a row and a value for every attribute, ascending."""
+    def matched(self, labels: GuardedLabels, *, by_any: bool = False) -> Selection:
+        """Return the positions of those labels that have a row and a value for every attribute, ascending.
+
+        Parameters
+        ----------
+        labels : of the CSV
+        by_any : a value for one of the attributes is enough
+        """
         if isinstance(self.row_of_label, range) and labels.is_complete:
             return self.row_of_label
-        is_matched = labels.is_labelled
+        is_matched = labels.has_any if by_any else labels.is_labelled
         if not isinstance(self.row_of_label, range):
             is_matched &= self.row_of_label >= 0
         return range(len(is_matched)) if is_matched.all() else np.flatnonzero(is_matched)

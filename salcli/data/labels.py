@@ -1,5 +1,6 @@
 """`GuardedLabels`: one or more guarded attributes, joined to embeddings by key or by row number."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -186,6 +187,18 @@ class GuardedLabels:
         """`[m]`, True where every attribute has a value: only such rows make a row of Z."""
         labelled: NDArray[np.bool_] = np.logical_and.reduce([a.is_labelled for a in self.attributes])
         return labelled
+
+    @property
+    def has_any(self) -> NDArray[np.bool_]:
+        """`[m]`, True where some attribute has a value: such a row is attacked for those that it has."""
+        labelled: NDArray[np.bool_] = np.logical_or.reduce([a.is_labelled for a in self.attributes])
+        return labelled
+
+    def has_all(self, names: Collection[str]) -> NDArray[np.bool_]:
+        """Return `[m]`, True where the attributes of these `names` have values; without one of them, where all have."""
+        chosen = [a.is_labelled for a in self.attributes if a.name in names]
+        labelled: NDArray[np.bool_] = np.logical_and.reduce(chosen)
+        return labelled if len(chosen) == len(names) else self.is_labelled
 
     @property
     def is_complete(self) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.groups import group_shares, hashed_shares, require_filled, require_whole
-from salcli.data.labels import GuardedLabels, Index, Selection, as_index
+from salcli.data.labels import Attribute, GuardedLabels, Index, Selection, as_index
 from salcli.errors import LabelError, ParameterError, UsageError, did_you_mean, warn
 
 TEST, DEV = "test", "dev"
@@ -77,7 +77,7 @@ class SplitRule:
             return chosen
         return stratified_sample(labels, as_index(chosen), self.sample, self.seed)
 
-    def divide(self, labels: GuardedLabels, matched: Index) -> "EvaluationSplit":
+    def divide(self, labels: GuardedLabels, matched: Index, complete: Index | None = None) -> "EvaluationSplit":
         """Return the matched labels, divided into rows that train the in-sample and the fresh attacker, and test rows.
 
         With a split column, `dev` rows (or `val`, `valid`, `validation`) train the fresh attacker; without any, a
@@ -88,14 +88,16 @@ class SplitRule:
         Parameters
         ----------
         labels : all labels of the CSV
-        matched : `[m]` positions of labels that have a row and a value
+        matched : `[m]` positions of labels that have a row and a value of any attribute
+        complete : those of them that may be fitted, with a value of every attribute; default: all
 
         Raises
         ------
         LabelError : no row is left to fit
         """
         kept = as_index(self._not_held_out(labels, matched))
-        fitted = as_index(self._sampled(labels, kept))
+        whole = kept if complete is None else np.intersect1d(kept, complete, assume_unique=True)
+        fitted = as_index(self._sampled(labels, whole))
         if self.fit_split is not None:
             test = _without(marked(labels, matched, TEST), fitted, labels)
             fresh = _without(marked(labels, matched, *DEV_NAMES), fitted, labels)
@@ -148,6 +150,8 @@ class EvaluationSplit:
     """By adversary, and for the test, the number of rows before any were left out."""
     bands: dict[str, Index] = field(default_factory=dict)
     """By name of the band, rows near the labelled ones, on which attackers are measured too."""
+    limits: tuple[int, int, int] | None = None
+    """Most rows of an adversary and of the test, by attribute, and the seed of the samples; None: all rows are used."""
 
     @classmethod
     def of(cls, fitted: Index, trainers: dict[str, Index], test: Index, *, has_held_out: bool) -> "EvaluationSplit":
@@ -184,7 +188,7 @@ class EvaluationSplit:
     def capped(
         self, labels: GuardedLabels, most_rows: int, seed: int, *, test_rows: int = TEST_ROWS
     ) -> "EvaluationSplit":
-        """Return the split with a limited number of rows for each adversary and for the test, drawn by stratum.
+        """Return the split with a limited number of rows of an attribute for each adversary and the test, by stratum.
 
         Parameters
         ----------
@@ -193,11 +197,27 @@ class EvaluationSplit:
         seed : of the samples
         test_rows : the most test rows, in units of `most_rows`
         """
-        trainers = {name: capped(labels, index, most_rows, seed) for name, index in self.trainers.items()}
-        test, *bands = (
-            capped(labels, index, test_rows * most_rows, seed) for index in (self.test, *self.bands.values())
-        )
-        return replace(self, trainers=trainers, test=test, bands=dict(zip(self.bands, bands, strict=True)))
+        limits = most_rows, test_rows * most_rows, seed
+        trainers = {name: _of_each(labels, index, most_rows, seed) for name, index in self.trainers.items()}
+        test, *bands = (_of_each(labels, index, limits[1], seed) for index in (self.test, *self.bands.values()))
+        bands_of = dict(zip(self.bands, bands, strict=True))
+        return replace(self, trainers=trainers, test=test, bands=bands_of, limits=limits)
+
+    def having(self, attribute: Attribute, name: str, labels: GuardedLabels) -> Index:
+        """Return the rows that have a value of an attribute, as a row counts for each attribute that it has.
+
+        Parameters
+        ----------
+        attribute : whose values are looked at
+        name : of an adversary, or `test`
+        labels : that the split is of
+        """
+        index = self.test if name == TEST else self.trainers[name]
+        index = index[attribute.is_labelled[index]]
+        if self.limits is None:
+            return index
+        most_rows, most_tests, seed = self.limits
+        return capped(labels, index, most_tests if name == TEST else most_rows, seed)
 
     def fitted_on(self, index: Index, labels: GuardedLabels, most_rows: int, seed: int) -> "EvaluationSplit":
         """Return the split of a fit on some of the fitted rows: they train the in-sample attacker.
@@ -274,6 +294,12 @@ def capped(labels: GuardedLabels, index: Index, most: int, seed: int) -> Index:
     return index if len(index) <= most else stratified_sample(labels, index, most, seed)
 
 
+def _of_each(labels: GuardedLabels, index: Index, most: int, seed: int) -> Index:
+    """Return at most so many labels of each attribute, all of the same ones if every attribute has all of them."""
+    samples = [capped(labels, index[a.is_labelled[index]], most, seed) for a in labels.attributes]
+    return np.unique(np.concatenate(samples))
+
+
 def _halves(labels: GuardedLabels, index: Index, seed: int) -> tuple[Index, Index]:
     in_first = seeded_shares(labels, index, seed, "fresh attacker") < 0.5
     if len(index):
@@ -295,6 +321,13 @@ def marked(labels: GuardedLabels, index: Index, *names: str) -> Index:
     found, codes = labels.split_codes
     is_wanted = np.array([name in names for name in found], np.bool_)
     return np.asarray(index[is_wanted[codes[index]]], dtype=np.int64) if len(found) else index[:0]
+
+
+def in_bands(labels: GuardedLabels) -> NDArray[np.bool_]:
+    """Return which of the `labels` are in a part that is a band: `[m]`."""
+    names, codes = labels.split_codes
+    is_band = np.array([BAND.fullmatch(name) is not None for name in names], np.bool_)
+    return is_band[codes] if len(names) else np.zeros(len(labels), np.bool_)
 
 
 def split_counts(labels: GuardedLabels, index: Index) -> dict[str, int]:

@@ -20,8 +20,9 @@ from salcli.streaming.progress import Progress
 Array = NDArray[np.float64]
 HELD_OUT = 0.25
 """Share of the rows in memory that classifiers are scored on and not trained on."""
-TRAINING_BYTES = 128 << 20
+TRAINING_BYTES = 64 << 20
 """Most memory of the training rows, as float32, where their number is not given."""
+UNIT_ROWS = 1 << 12
 Z = 1.645
 """Standard errors above chance at which a score counts as above it: the one-sided 95 % point."""
 
@@ -149,23 +150,34 @@ def held_out(labels: GuardedLabels, index: Index, share: float, seed: int) -> In
     return stratified_sample(labels, index, max(1, round(share * len(index))), seed)
 
 
-def _scaled(train: NDArray[Any], held_out: NDArray[Any], *, is_unit: bool) -> tuple[Floats, Floats]:
-    """Return both as float32, centred and scaled alike: by mean and spread of the training rows, or to unit rows."""
-    d = train.shape[1]
+def _scaled(train: NDArray[Any], others: NDArray[Any], *, is_unit: bool) -> tuple[Floats, Floats]:
+    """Return both as float32, centred and scaled alike: by mean and spread of the training rows, or to unit rows.
+
+    Their memory is used where they are float32 already.
+    """
     if is_unit:
-        return tuple(_unit(x) * np.float32(math.sqrt(d)) for x in (train, held_out))  # type: ignore[return-value]
-    kind = np.float32 if train.dtype.itemsize <= 4 else np.float64
-    mean = train.mean(axis=0, dtype=np.float64).astype(kind)
-    largest = max(kind(np.max(np.abs(train.astype(kind) - mean))), kind(np.finfo(kind).tiny))
-    found = [((x.astype(kind) - mean) / largest).astype(np.float32) for x in (train, held_out)]
-    spread = math.sqrt(float(np.mean(np.square(found[0]), dtype=np.float64))) or 1.0
+        return _unit(train), _unit(others)
+    kind: Any = np.float32 if train.dtype.itemsize <= 4 else np.float64
+    found: list[NDArray[Any]] = [x.astype(kind, copy=False) for x in (train, others)]
+    mean = found[0].mean(axis=0, dtype=np.float64).astype(kind)
     for x in found:
-        x /= np.float32(spread)
-    return found[0], found[1]
+        x -= mean
+    largest = max(found[0].max(), -found[0].min(), np.finfo(kind).tiny)
+    for x in found:
+        x /= largest
+    spread = math.sqrt(float(np.einsum("ij,ij->", found[0], found[0], dtype=np.float64)) / found[0].size) or 1.0
+    for x in found:
+        x /= kind(spread)
+    return found[0].astype(np.float32, copy=False), found[1].astype(np.float32, copy=False)
 
 
 def _unit(x: NDArray[Any]) -> Floats:
-    return normalize(x.astype(np.float64)).astype(np.float32)
+    """Return rows `x` `[n, d]` with a length of √d each, which is a mean square of 1."""
+    found = np.empty(x.shape, np.float32)
+    for start in range(0, len(x), UNIT_ROWS):
+        part = slice(start, start + UNIT_ROWS)
+        np.multiply(normalize(x[part].astype(np.float64)), math.sqrt(x.shape[1]), out=found[part], casting="same_kind")
+    return found
 
 
 def _unit_factors(x: Floats, removed: Array) -> Floats:

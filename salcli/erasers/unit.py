@@ -58,15 +58,16 @@ def _and_divided(erase: Change) -> Change:
 class UnitMap:
     """Rows divided by the lengths that they have after an erasure; by their own lengths without one."""
 
+    is_by_row: ClassVar[bool] = True
     width: int
-    eraser: UnitEraser | None = None
+    eraser: LinearEraser | None = None
 
     def __call__(self, x: NDArray[Any]) -> Array:
         """Return x / ‖Px‖ `[n, d]`, float64, of rows `x` `[n, d]`, and zero where Px is zero."""
         unit = normalize(x.astype(np.float64))
         if self.eraser is None:
             return unit
-        lengths = row_lengths(unit - (unit @ self.eraser.right) @ self.eraser.left.T)
+        lengths = row_lengths(self.eraser(unit))
         factors = np.zeros(len(unit))
         np.divide(1.0, lengths, out=factors, where=lengths > LOST)
         unit *= factors[:, None]
@@ -136,7 +137,7 @@ def fit_unit(
     RankError : the unit rows do not covary with the labels
     """
     found, eraser, gaps = None, None, list[float]()
-    best: tuple[float, Fit[LinearEraser], UnitEraser] | None = None
+    best: tuple[float, Fit[LinearEraser], LinearEraser] | None = None
     for n_rounds in range(most + 1):
         moments = moments_of(UnitMap(d, eraser))
         left = covariance(moments)
@@ -148,7 +149,7 @@ def fit_unit(
         if n_rounds == most or (best is not None and best[0] <= EQUAL):
             break
         found = fit(moments)
-        eraser = _without_mean(found.eraser)
+        eraser = LinearEraser(np.zeros(d), found.eraser.left, found.eraser.right)
     assert best is not None
     gap, found, eraser = best
     doubts = found.doubts
@@ -158,8 +159,5 @@ def fit_unit(
             f"{gap:.2g}, before erasure {gaps[0]:.2g}); more `unit_rounds` may bring them closer",
         )
     header = {**found.header, "unit": {"n_rounds": n_rounds, "gaps": gaps, "is_equal": gap <= EQUAL}}
-    return Fit(eraser, found.singular_values, found.rank, found.k_rule, True, header, doubts)
-
-
-def _without_mean(eraser: LinearEraser) -> UnitEraser:
-    return UnitEraser(np.zeros(eraser.d), eraser.left, eraser.right)
+    unit = UnitEraser(eraser.mean, eraser.left, eraser.right)
+    return Fit(unit, found.singular_values, found.rank, found.k_rule, True, header, doubts)

@@ -10,7 +10,6 @@ from salcli.data.labels import GuardedLabels, Index
 from salcli.evaluation.attackers.base import Array
 from salcli.evaluation.attackers.scores import (
     balanced_accuracy,
-    class_counts,
     errors,
     majority_rate,
     pooled_areas,
@@ -18,6 +17,7 @@ from salcli.evaluation.attackers.scores import (
     recalls,
     wilson,
 )
+from salcli.evaluation.explained import NumericResult, explained, influence_on_r2
 from salcli.evaluation.report import ProbeResult
 
 
@@ -52,8 +52,7 @@ def pooled(
     codes = np.unique(true, return_inverse=True)[1]
     residual = is_right - shares[codes]
     trained = np.unique(np.concatenate([each.classes for each in every]))
-    attribute = next(each for each in labels.attributes if each.name == first.attribute)
-    unrated = {} if len(trained) == 2 else class_counts(attribute, true[~np.isin(true, rated_classes(true))])
+    unrated = [] if len(trained) == 2 else np.unique(true[~np.isin(true, rated_classes(true))]).tolist()
     return replace(
         first,
         accuracy=n_right / n,
@@ -67,15 +66,49 @@ def pooled(
         n_classes=len(trained),
         n_left_out=sum(result.n_left_out for result in results) + n_lost,
         untrained_classes=tuple(dict.fromkeys(name for result in results for name in result.untrained_classes)),
+        rare_classes=tuple(dict.fromkeys(name for result in results for name in result.rare_classes)),
         hyperparameters=first.hyperparameters if len(results) == 1 else {},
         n_test_classes=len(counts),
         accuracy_error=error * float(np.sqrt(effect_on(residual))),
         balanced_error=balanced_error * float(np.sqrt(effect_on(residual / counts[codes]))),
         areas=pooled_areas([(each.scores, each.true, each.classes) for each in every], effect_on),
-        unrated_classes=tuple(unrated),
+        unrated_classes=tuple(every[0].names[code] for code in unrated),
         answers=None,
+        recalls={
+            every[0].names[code]: (share, int(count))
+            for code, share, count in zip(np.unique(true).tolist(), shares.tolist(), counts.tolist(), strict=True)
+        },
         n_effective=n_effective if n_effective < n else None,
         by_turn=tuple(result.accuracy for result in results) if len(results) > 1 else (),
+    )
+
+
+def pooled_numbers(results: Sequence[NumericResult], labels: GuardedLabels, *, effect: float = 1.0) -> NumericResult:
+    """Return one result for the test rows of several, of one attacker of numbers in several turns.
+
+    Parameters
+    ----------
+    results : of the same attribute, attacker, adversary and stage, at least one, with their guesses
+    labels, effect : see `pooled`
+    """
+    every = [result.guesses for result in results if result.guesses is not None]
+    index, predicted, true = (
+        np.concatenate([getattr(each, name) for each in every]) for name in ("labels", "predicted", "true")
+    )
+    groups = None if labels.groups is None else RowGroups.of(labels, index).codes
+    r2, error, freedom = explained(predicted, true)
+    wider = effect * cluster_effect(influence_on_r2(predicted, true), groups)
+    return replace(
+        results[0],
+        r2=r2,
+        log_error=error * float(np.sqrt(wider)),
+        freedom=freedom,
+        n_train=round(float(np.mean([result.n_train for result in results]))),
+        n_test=len(true),
+        converged=all(result.converged for result in results),
+        capped=any(result.capped for result in results),
+        hyperparameters=results[0].hyperparameters if len(results) == 1 else {},
+        guesses=None,
     )
 
 

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels, Index
-from salcli.data.splits import EvaluationSplit
+from salcli.data.splits import TEST, EvaluationSplit
 from salcli.erasers.artifact import Artifact
 from salcli.errors import ParameterError, UsageError
 from salcli.evaluation.answers import pooled
-from salcli.evaluation.attackers import ATTACKERS, WEIGHTED, attacker_of, base_name, names_of
+from salcli.evaluation.attackers import ATTACKERS, REGRESSORS, WEIGHTED, attacker_of, base_name, names_of
 from salcli.evaluation.attackers.base import Settings
 from salcli.evaluation.attackers.scores import (
     Answers,
@@ -23,13 +23,15 @@ from salcli.evaluation.attackers.scores import (
     errors,
     majority_rate,
     rated_classes,
+    recalls,
     silence_convergence_warnings,
     wilson,
 )
-from salcli.evaluation.attackers.tuning import WHITENED, TrainingRows, tuned
+from salcli.evaluation.attackers.tuning import tuned
 from salcli.evaluation.forms import Form, in_form, in_forms, notes_on_forms
 from salcli.evaluation.gates import Asked
-from salcli.evaluation.readings import Reading, reading_of
+from salcli.evaluation.intersections import LEAST_ROWS, Product, attacked, least_rows
+from salcli.evaluation.readings import Reading, reading_of, training_rows
 from salcli.evaluation.report import ProbeResult
 from salcli.evaluation.stages import Stages
 from salcli.evaluation.text import listed_counts
@@ -46,6 +48,7 @@ ALL = "all"
 QUICK = ("linear", "quadratic")
 """Attackers whose time does not grow with the square of their rows."""
 UNCONVERGED = "{} of {} attackers did not converge: their figures are not to be trusted"
+TOO_RARE = "{} is not attacked: fewer than two of its classes have {} test rows (`intersections=False` leaves it out)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +67,8 @@ class _Job:
     """Labels of the test rows."""
     untrained: dict[str, int]
     """Test rows that are left out, by their class, of which there are no training rows."""
+    rare: dict[str, int]
+    """Test rows that are left out, by their class of a product, of which there are fewer than `LEAST_ROWS`."""
     rows: Form
 
     def of_raw(self, stage: str) -> tuple[str, ...]:
@@ -78,16 +83,16 @@ def require_attackers(options: EvaluateOptions) -> None:
     ------
     UsageError : it names the option
     """
-    known = ", ".join(ATTACKERS)
-    is_known = options.probes in (None, (ALL,)) or (options.probes and set(options.probes or ()) <= set(ATTACKERS))
-    if not is_known:
-        raise ParameterError("probes", options.probes, f"expected some of {known}, or {ALL}")
-    for name in ("max_accuracy", "max_gain", "max_leak"):
+    every = dict.fromkeys((*ATTACKERS, *REGRESSORS))
+    if options.probes not in (None, (ALL,)) and not (options.probes and set(options.probes) <= set(every)):
+        raise ParameterError("probes", options.probes, f"expected some of {', '.join(every)}, or {ALL}")
+    for name in ("max_accuracy", "max_gain", "max_leak", "max_r2"):
         limits: tuple[Limit, ...] = getattr(options, name)
+        suited = REGRESSORS if name == "max_r2" else ATTACKERS
         for limit in limits:
-            if limit.probe is not None and limit.probe not in ATTACKERS:
+            if limit.probe is not None and limit.probe not in suited:
                 value = f"{limit.probe}={limit.limit:g}"
-                raise ParameterError(name, value, f"no probe {limit.probe!r}, expected one of {known}")
+                raise ParameterError(name, value, f"no probe {limit.probe!r}, expected one of {', '.join(suited)}")
     if (options.sweep is not None or options.repeats is not None) and not _read_vectors(options.probes):
         raise UsageError(
             f"`sweep` and `repeats` need vectors: request another probe than {','.join(options.probes or ())} alone"
@@ -101,11 +106,12 @@ def needs_vectors(options: EvaluateOptions) -> bool:
 
 
 def _read_vectors(names: Sequence[str] | None) -> bool:
-    return names in (None, (ALL,)) or not set(names or ()).isdisjoint(names_of("vectors"))
+    vectors = {name for name, each in (*ATTACKERS.items(), *REGRESSORS.items()) if each.reads == "vectors"}
+    return names in (None, (ALL,)) or not set(names or ()).isdisjoint(vectors)
 
 
 def chosen_probes(artifact: Artifact | None, options: EvaluateOptions) -> tuple[str, ...]:
-    """Return the names of the attackers: those in `options`, else all default ones that suit the eraser.
+    """Return the names of the attackers of classes: those in `options`, else all default ones that suit the eraser.
 
     Parameters
     ----------
@@ -121,9 +127,10 @@ def chosen_probes(artifact: Artifact | None, options: EvaluateOptions) -> tuple[
     if options.probes == (ALL,):
         return suited
     for name in options.probes or ():
-        if name not in suited:
+        if name not in suited and (name not in REGRESSORS or REGRESSORS[name].reads == "kernel"):
             raise UsageError(f"`probes={name}`: only an eraser that `salcli kfit` wrote has a kernel")
-    chosen = options.probes or tuple(name for name in suited if ATTACKERS[name].is_default)
+    named = tuple(name for name in options.probes or () if name in suited)
+    chosen = named or tuple(name for name in suited if ATTACKERS[name].is_default)
     if not any(readers_of(form, chosen) for form in options.attacked_forms):
         asked = ",".join(options.attacked_forms)
         raise UsageError(f"`forms={asked}`: {','.join(chosen)} reads inner products, which are raw: ask for raw")
@@ -164,18 +171,15 @@ def attack(
     ------
     NotEnoughMemory : the attackers that are trained at once would not fit into memory
     """
-    jobs = list[_Job]()
+    jobs, least = list[_Job](), least_rows(LEAST_ROWS, options)
     forms = in_forms(stages, options.attacked_forms, split.fitted)
     notes = list(notes_on_forms(options.attacked_forms, forms))
-    for attribute in labels.attributes:
-        if attribute.classes is None:
-            notes.append(f"{attribute.name} is numeric: no probe reads it")
-            continue
-        for adversary, train in split.trainers.items():
-            at_train, at_test = stages.at(train), stages.at(split.test)
+    for attribute in attacked(labels, options):
+        for adversary in split.trainers:
+            at_train, at_test = (stages.at(split.having(attribute, name, labels)) for name in (adversary, TEST))
             for form in forms:
                 readers = readers_of(form.name, probes)
-                of_form, doubts = _jobs(attribute, adversary, at_train, at_test, form, readers)
+                of_form, doubts = _jobs(attribute, adversary, at_train, at_test, form, readers, least)
                 jobs += of_form
                 notes += doubts
     _require_memory(jobs)
@@ -228,7 +232,7 @@ def attack_again(
     None where none of the rows has a class that it was trained on
     """
     attribute = next(each for each in labels.attributes if each.name == of.attribute)
-    at_train, at = stages.at(split.trainers[of.adversary]), stages.at(index)
+    at_train, at = stages.at(split.having(attribute, of.adversary, labels)), stages.at(index)
     at = at[attribute.codes(stages.labels[at]) >= 0]
     rows = Form(of.form, in_form(stages, of.form, split.fitted))
     jobs, _ = _jobs(attribute, of.adversary, at_train, at, rows, (of.probe,))
@@ -249,22 +253,22 @@ def _effort(job: _Job) -> float:
 
 
 def _tuned(job: _Job, reading: Reading, stage: str, seed: int) -> Settings:
-    cache: dict[float, Any] = {}
-
-    def view(settings: Settings) -> Any:
-        key = settings.get(WHITENED, 0.0)
-        if key not in cache:
-            cache[key] = reading.train(stage, settings)
-        return cache[key]
-
-    rows = TrainingRows(view, job.y_train, reading.d, reading.can_whiten)
-    return tuned(attacker_of(job.probe), rows, seed)
+    return tuned(attacker_of(job.probe), training_rows(reading, stage, job.y_train), seed)
 
 
 def _jobs(
-    attribute: Attribute, adversary: str, at_train: Index, at_test: Index, rows: Form, probes: tuple[str, ...]
+    attribute: Attribute,
+    adversary: str,
+    at_train: Index,
+    at_test: Index,
+    rows: Form,
+    probes: tuple[str, ...],
+    least: int = LEAST_ROWS,
 ) -> tuple[list[_Job], list[str]]:
-    """Return the jobs of the probes on the test rows of classes that are trained on, and notes on the others."""
+    """Return the jobs of the probes on the test rows of classes that are trained on, and notes on the others.
+
+    Classes of a product with fewer than `least` test rows are left out of training and test.
+    """
     y_train, y_test = (attribute.codes(rows.stages.labels[at]) for at in (at_train, at_test))
     if not len(y_test):
         return [], [f"{attribute.name}: no test row is left"]
@@ -273,17 +277,33 @@ def _jobs(
     is_known = np.isin(y_test, y_train)
     untrained = class_counts(attribute, y_test[~is_known])
     at_test, y_test = at_test[is_known], y_test[is_known]
-    index = rows.stages.labels[at_test]
+    rare = dict[str, int]()
+    if isinstance(attribute, Product):
+        found, counts = np.unique(y_test, return_counts=True)
+        is_rare = np.isin(y_test, found[counts < least])
+        is_used = np.isin(y_train, found[counts >= least])
+        rare = class_counts(attribute, y_test[is_rare])
+        at_train, y_train, at_test, y_test = at_train[is_used], y_train[is_used], at_test[~is_rare], y_test[~is_rare]
+        if len(np.unique(y_train)) < 2:
+            return [], [TOO_RARE.format(attribute.name, least)]
     if len(y_test) and UNEQUAL < max(majority_rate(y_train), majority_rate(y_test)) < 1:
         probes = tuple(
             name for probe in probes for name in (probe, *((probe + WEIGHTED,) if attacker_of(probe).twin() else ()))
         )
     sides = at_train, at_test, y_train, y_test
-    jobs = [_Job(attribute, adversary, probe, *sides, index, untrained, rows) for probe in probes]
-    return jobs if len(y_test) else [], _doubts(attribute, adversary, y_test, untrained)
+    index = rows.stages.labels[at_test]
+    jobs = [_Job(attribute, adversary, probe, *sides, index, untrained, rare, rows) for probe in probes]
+    return jobs if len(y_test) else [], _doubts(attribute, adversary, y_test, untrained, rare, least)
 
 
-def _doubts(attribute: Attribute, adversary: str, y_test: NDArray[Any], untrained: dict[str, int]) -> list[str]:
+def _doubts(
+    attribute: Attribute,
+    adversary: str,
+    y_test: NDArray[Any],
+    untrained: dict[str, int],
+    rare: dict[str, int],
+    least: int,
+) -> list[str]:
     """Return notes on what limits the meaning of the figures on these test rows."""
     notes = []
     if len(np.unique(y_test)) == 1:
@@ -292,9 +312,16 @@ def _doubts(attribute: Attribute, adversary: str, y_test: NDArray[Any], untraine
         )
     if untrained:
         n = sum(untrained.values())
+        n_all = n + sum(rare.values()) + len(y_test)
         notes.append(
-            f"{attribute.name}: {n:,} of {n + len(y_test):,} test rows are left out, of classes that the {adversary} "
+            f"{attribute.name}: {n:,} of {n_all:,} test rows are left out, of classes that the {adversary} "
             f"attacker was not trained on: {listed_counts(untrained)}"
+        )
+    if rare:
+        n = sum(rare.values())
+        notes.append(
+            f"{attribute.name}: {n:,} of {n + len(y_test):,} test rows are left out, of classes with fewer than "
+            f"{least} of them: {listed_counts(rare)}"
         )
     return notes
 
@@ -310,6 +337,8 @@ def _result(
     error, balanced_error = errors(predicted, true)
     scores = classifier.decision(new)
     area = areas(scores, true, classes)
+    shares, counts = recalls(predicted, true)
+    names = class_counts(job.attribute, true)
     unrated = {} if len(classes) == 2 else class_counts(job.attribute, true[~np.isin(true, rated_classes(true))])
     return ProbeResult(
         attribute=job.attribute.name,
@@ -325,8 +354,10 @@ def _result(
         converged=classifier.converged,
         capped=is_capped,
         n_classes=len(classes),
-        n_left_out=sum(job.untrained.values()),
+        n_left_out=sum(job.untrained.values()) + sum(job.rare.values()),
         untrained_classes=tuple(job.untrained),
+        rare_classes=tuple(job.rare),
+        factors=job.attribute.factors if isinstance(job.attribute, Product) else (),
         hyperparameters=settings,
         weighted=job.probe != base_name(job.probe),
         form=job.rows.name,
@@ -335,7 +366,10 @@ def _result(
         balanced_error=balanced_error,
         areas=area,
         unrated_classes=tuple(unrated),
-        answers=Answers(job.labels, true, predicted, scores, classes) if is_pooled else None,
+        answers=Answers(job.labels, true, predicted, scores, classes, job.attribute.classes or ())
+        if is_pooled
+        else None,
+        recalls=dict(zip(names, zip(shares.tolist(), counts.astype(int).tolist(), strict=True), strict=True)),
     )
 
 
@@ -365,9 +399,9 @@ def asked_for(
     probes : names of the attackers
     forms : of the rows that are attacked; default: raw alone, if it is among those of the options
     """
-    read = [attribute.name for attribute in labels.attributes if attribute.classes is not None]
-    unread = [attribute.name for attribute in labels.attributes if attribute.classes is None]
+    read = [attribute.name for attribute in attacked(labels, options)]
+    unjudged = [attribute.name for attribute in labels.attributes if attribute.classes is None and not options.max_r2]
     if forms is None:
         forms = (RAW,) if RAW in options.attacked_forms else options.attacked_forms
     due = {probe: tuple(form for form in forms if readers_of(form, (probe,))) for probe in probes}
-    return Asked(tuple(itertools.product(read, options.adversaries, probes)), tuple(unread), forms=due)
+    return Asked(tuple(itertools.product(read, options.adversaries, probes)), tuple(unjudged), forms=due)

@@ -23,7 +23,8 @@ def attack_bands(
 ) -> tuple[ProbeResult, ...]:
     """Measure the fresh attackers on the rows of each band, with the settings that they have on the test rows.
 
-    Rows are read in the first form alone. Where there is no fresh attacker, the first adversary takes its place.
+    Rows are read in the first form alone, products of attributes not at all. Where there is no fresh attacker, the
+    first adversary takes its place.
 
     Parameters
     ----------
@@ -39,7 +40,9 @@ def attack_bands(
     a result for each band with labelled rows and each attacker, in the order of the bands
     """
     adversary = FRESH if FRESH in split.trainers else next(iter(split.trainers), FRESH)
-    chosen = [each for each in results if each.adversary == adversary and each.form == results[0].form]
+    guarded = {each.name for each in labels.attributes}
+    first = [each for each in results if each.adversary == adversary and each.form == results[0].form]
+    chosen = [each for each in first if each.attribute in guarded]
     work = [(name, result) for name in split.bands for result in chosen]
 
     def measured(at: tuple[str, ProbeResult]) -> ProbeResult | None:

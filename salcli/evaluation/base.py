@@ -4,7 +4,7 @@ A measure is one object in one file: it computes a frozen record, whose fields a
 defines how the record is shown. It is entered in `evaluation.measures`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -50,14 +50,14 @@ class BeforeAfter:
     progress: Progress = field(default_factory=Silent)
     note: Callable[[str], None] = _ignore
     """Adds a note to the report."""
-    cache: dict[Callable[..., Any], Any] = field(default_factory=dict)
+    cache: dict[Hashable, Any] = field(default_factory=dict)
     """Results of `once`, shared by all erasures of the same file."""
 
     def once(self, read: Callable[[Source, EvaluateOptions], T]) -> T:
         """Return `read(source, options)`, computed once for each `read`, however often the rows are erased."""
         return self.shared(read, lambda: read(self.source, self.options))
 
-    def shared(self, key: Callable[..., Any], compute: Callable[[], T]) -> T:
+    def shared(self, key: Hashable, compute: Callable[[], T]) -> T:
         """Return what `compute` returns for the rows before erasure, computed once for each `key`."""
         if key not in self.cache:
             self.cache[key] = compute()

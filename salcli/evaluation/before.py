@@ -12,7 +12,7 @@ from salcli.data.source import Source
 from salcli.data.splits import EvaluationSplit, SplitRule
 from salcli.evaluation.attack import attack
 from salcli.evaluation.duplicates import Copies, notes_on_copies, without_copies
-from salcli.evaluation.forms import scale_rows
+from salcli.evaluation.forms import ALREADY, scale_rows
 from salcli.evaluation.plan import note_on_splits, notes_on
 from salcli.evaluation.report import ProbeResult
 from salcli.evaluation.stages import Array, Erasure, Stages, gather_same
@@ -58,6 +58,7 @@ class Before:
         missing = [form for form in options.attacked_forms if all(form != result.form for result in found)]
         raw = [result for result in found if result.form == RAW]  # which the missing ones equal, before erasure
         same = (replace(result, form=form) for form in missing for result in raw)
+        notes = tuple(note for note in notes if note not in ALREADY.values())  # erased rows may differ
         return replace(self, probes=(*found, *same), notes=(*self.notes, *notes))
 
     def erased(self, source: Source, erasure: Erasure, progress: Progress) -> Stages:
@@ -78,7 +79,8 @@ class Before:
             after: Array | None = gather_same(source, erasure.against, rows, self.kept, progress)
         else:
             after = erasure.erased(self.stages.rows)
-        is_mapped = erasure.eraser is not None and not erasure.eraser.keeps_space
+        eraser = erasure.eraser
+        is_mapped = eraser is not None and (eraser.normalizes or not eraser.keeps_space)
         has_features = self.stages.before is not self.stages.rows
         is_foreign = erasure.against is not None or (is_mapped and not has_features)
         return replace(self.stages, after=after, kernel=erasure.kernel, is_foreign=is_foreign)
@@ -110,7 +112,7 @@ def read_before(
     AlignmentError, LabelError : labels and rows do not meet
     """
     join = join_labels(source, labels, progress)
-    row_of_label, matched = as_index(join.row_of_label), as_index(join.matched(labels))
+    row_of_label, matched = as_index(join.row_of_label), as_index(join.matched(labels, by_any=True))
     plan, copies = without_copies(source, labels, row_of_label, split(matched), progress)
     needed = np.union1d(plan.needed, scale_rows(labels, plan, options))
     x, kept = gather_rows(source, row_of_label[needed], progress)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 
-from salcli.evaluation.neighbors import NEIGHBORS
+from salcli.evaluation.kept import KEPT as ROWS_KEPT
 from salcli.evaluation.provenance import Run
 from salcli.evaluation.report import OPTIONAL, UNWRITTEN, InputFile, ProbeResult, Report, named
 from salcli.evaluation.shares import difference
@@ -38,9 +38,10 @@ def similarity_kept(report: Report) -> float | None:
 
 
 def neighbors_kept(report: Report) -> float | None:
-    """Return the mean share of the ten nearest rows that stay."""
-    found = report.of(NEIGHBORS)
-    return None if found is None else found.mean_overlap_at_10
+    """Return the mean share of the ten nearest rows that stay, labelled or not; None where it was not measured."""
+    found = report.of(ROWS_KEPT)
+    of_all = (each.overlap_at_10 for each in (() if found is None else found.rows) if each.rows == "all")
+    return next(of_all, None)
 
 
 _KEPT: Mapping[str, Callable[[Report], float | None]] = dict(

@@ -1,7 +1,7 @@
 """Measured figures with confidence bounds: a share of rows, an estimate with its standard error."""
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, exp
 from typing import Protocol
 
 MOST_ROWS = 10**9
@@ -82,6 +82,30 @@ class Magnitude(Estimate):
     def lower(self, level: float) -> float:
         """Return the lower bound (see `Evidence`), minus what chance adds on average."""
         return super().lower(level) - self.chance
+
+
+@dataclass(frozen=True)
+class Explained:
+    """R², the share of a variance that is explained: log(1 − R²) has Student's t distribution about the truth."""
+
+    value: float
+    log_error: float
+    """Standard error of log(1 − R²)."""
+    freedom: float
+    """Degrees of freedom of that error."""
+
+    def lower(self, level: float) -> float:
+        """Return the lower bound (see `Evidence`)."""
+        return 1 - (1 - self.value) * exp(self._margin(level))
+
+    def upper(self, level: float) -> float:
+        """Return the upper bound (see `Evidence`)."""
+        return 1 - (1 - self.value) * exp(-self._margin(level))
+
+    def _margin(self, level: float) -> float:
+        from scipy.special import stdtrit
+
+        return float(stdtrit(self.freedom, 1 - level)) * self.log_error
 
 
 def rows_needed(

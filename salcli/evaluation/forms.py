@@ -140,7 +140,7 @@ def int8_scale(x: Array) -> NDArray[np.float64]:
 
 
 def to_int8(x: Array, scale: NDArray[np.float64]) -> NDArray[np.int8]:
-    """Return rows `x` `[n, d]` in units of the scale of each column `[d]`, rounded and cut off at ±127."""
+    """Return rows `x` `[n, d]` in units of the `scale` `[d]` of their columns, rounded and cut off at ±127."""
     with np.errstate(over="ignore"):
         return np.clip(np.rint(x.astype(np.float64) / scale), -LEVELS, LEVELS).astype(np.int8)
 

@@ -6,13 +6,15 @@ within the limit: all must be, so none is corrected. It fails if one bound on th
 it is undecided.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import hypot, inf, isfinite, sqrt
 
 from salcli.evaluation.attackers import base_name
 from salcli.evaluation.baseline import Baseline
-from salcli.evaluation.evidence import Estimate, Evidence, Magnitude, Share, rows_needed
+from salcli.evaluation.evidence import Estimate, Evidence, Explained, Magnitude, Share, rows_needed
+from salcli.evaluation.explained import NumericResult
+from salcli.evaluation.intersections import LEAST_ROWS
 from salcli.evaluation.main_task import Task
 from salcli.evaluation.neighbors import Neighbors
 from salcli.evaluation.report import Gate, ProbeResult, reader
@@ -33,12 +35,14 @@ class Asked:
 
     attackers: tuple[tuple[str, str, str], ...] = ()
     """Each attribute, adversary and probe."""
-    unread: tuple[str, ...] = ()
-    """Guarded attributes that no attacker reads."""
+    unjudged: tuple[str, ...] = ()
+    """Numeric attributes that no limit judges."""
     doubts: tuple[str, ...] = ()
     """Why no gate on labelled rows can pass."""
     forms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By probe, the forms of the rows that it reads; raw alone where none is named."""
+    of_numbers: tuple[tuple[str, str, str], ...] = ()
+    """Each numeric attribute, adversary and probe, which `max_r2` judges."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +176,30 @@ def leak_gate(
     return _probe_gate("max-leak", limit, probe, wanted, results, stage, _leaks, judge)
 
 
+def r2_gate(
+    limit: float, probe: str | None, wanted: Asked, results: tuple[NumericResult, ...], stage: str, judge: Judge
+) -> Gate:
+    """Judge every attacker of numeric attributes (or the one named): all must be there, of an R² of at most `limit`."""
+    name = "max-r2" + (f" {probe}" if probe else "")
+    due = [each for each in wanted.of_numbers if probe in (None, each[2])]
+    judged = [r for r in results if r.stage == stage and probe in (None, r.probe)]
+    worst = max(judged, key=lambda r: r.r2, default=None)
+    found = {(r.attribute, r.adversary, r.probe) for r in judged}
+    why = list(wanted.doubts)
+    if missing := [each for each in due if each not in found]:
+        why = [_missing_reason(missing)]
+    elif any(not r.converged for r in judged):
+        why = ["a probe did not converge"]
+    elif worst is None:
+        why = [f"the {probe} probe was not asked for" if probe and wanted.of_numbers else "no attribute is numeric"]
+    if why or worst is None:
+        return failed(name, limit, *why, value=None if worst is None else worst.r2)
+    measured = [
+        Measured(Explained(r.r2, r.log_error, r.freedom), r.r2, r.n_test, f"{r.probe}, {r.adversary}") for r in judged
+    ]
+    return replace(judge.gate(name, limit, measured), decided_by=f"{worst.attribute}, {worst.probe}, {worst.adversary}")
+
+
 def leak_increase_gate(
     limit: float, baseline: Baseline, wanted: Asked, results: tuple[ProbeResult, ...], stage: str, judge: Judge
 ) -> Gate:
@@ -192,7 +220,8 @@ def leak_increase_gate(
         mine = [r for r in judged if r.attribute == attribute]
         then = baseline.leaks.get(attribute)
         if then is None:
-            return failed(name, limit, f"{baseline.path}: no attacker of {attribute}")
+            hint = " (`intersections=False` leaves products out)" if mine[0].factors else ""
+            return failed(name, limit, f"{baseline.path}: no attacker of {attribute}{hint}")
         if missing := sorted(then.attackers - {f"{r.adversary} {r.reader}" for r in mine}):
             return failed(name, limit, f"{baseline.path}: the {listed(missing, 3)} attacker of {attribute} is not here")
         worst = max(mine, key=lambda r: r.leak)
@@ -410,16 +439,18 @@ def _why_invalid(
         return [f"the {probe} probe was not requested" if probe else "nothing to judge"]
     if missing := [each for each in due if each not in measured]:
         return [_missing_reason(missing)]
-    if wanted.unread:
-        return [f"no attacker reads {wanted.unread[0]}, which is numeric: name the others alone (`attributes`)"]
+    if wanted.unjudged:
+        how = "set `max_r2` too, or name the others alone (`attributes`)"
+        return [f"no limit judges {wanted.unjudged[0]}, which is numeric: {how}"]
     if any(not r.converged for r in judged):
         return ["a probe did not converge"]
     if one := next((r.attribute for r in judged if r.majority == 1), None):
         return [f"the test rows are all of one class of {one}"]
     if unknown := next((r for r in judged if r.usable < LEAST_USABLE), None):
         who = f"{unknown.adversary} attacker"
+        classes = (*unknown.untrained_classes, *unknown.rare_classes)
         return [
-            _untrained_reason(unknown.n_left_out, unknown.n_test, unknown.attribute, who, unknown.untrained_classes)
+            _untrained_reason(unknown.n_left_out, unknown.n_test, unknown.attribute, who, classes, unknown.rare_classes)
         ]
     return list(wanted.doubts)
 
@@ -432,8 +463,12 @@ def _missing_reason(missing: Iterable[tuple[str, str, str]]) -> str:
     return "; ".join(f"no result for {name}: {', '.join(each)}" for name, each in by_attribute.items())
 
 
-def _untrained_reason(n_left_out: int, n_test: int, column: str, who: str, classes: Iterable[str]) -> str:
+def _untrained_reason(
+    n_left_out: int, n_test: int, column: str, who: str, classes: Iterable[str], rare: Collection[str] = ()
+) -> str:
+    or_rare = f"or that have fewer than {LEAST_ROWS} of them " if rare else ""
     return (
         f"{n_left_out} of {n_left_out + n_test} test rows are of classes of {column} that the {who} was not trained on "
+        f"{or_rare}"
         f"({listed(classes, 3)}): at most {1 - LEAST_USABLE:.0%} may be"
     )

@@ -4,13 +4,14 @@ A method that changes labelled rows alone hides in an average over all rows; so 
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels, Index
-from salcli.data.splits import BAND, capped
+from salcli.data.splits import capped, in_bands
 from salcli.evaluation.attackers.scores import balanced_accuracy, errors, majority_rate, wilson, within_0_1
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.cosine import PLACES, cosines, unit_rows
@@ -117,8 +118,8 @@ class KeptMeasure(Measure[Kept]):
                 f"{', '.join(stay)}."
             )
         sentences.append(
-            f"The {VOTERS} nearest labelled rows, fitted and fresh ones, vote on the class of each test row: this is "
-            "what somebody reads who knows labels and neighbours, and no vector."
+            f"The {VOTERS} nearest labelled rows, fitted and fresh ones, vote on the class of each test row: it shows "
+            "what labels and neighbours alone give away, without any vector."
         )
         return Section(self.name, "Labelled rows and others", (" ".join(sentences),), filled([kept, _votes(record)]))
 
@@ -153,10 +154,19 @@ def _votes(record: Kept) -> Table:
 
 
 def compared(rows: BeforeAfter) -> tuple[tuple[KeptRows, ...], int]:
-    """Return what is kept of all rows, of the labelled ones and of the others, and the number of rows compared with.
+    """Return what is kept of all rows, of the labelled ones and of the others.
 
     Of a large file, neighbours are sought among a sample of its rows. All rows are the mean of the two kinds, weighted
     by their numbers.
+
+    Parameters
+    ----------
+    rows : before and after erasure, with labels and the rows of the file that they belong to
+
+    Returns
+    -------
+    the three, and the number of rows among which neighbours are sought; nothing and 0 if it is not known which rows
+    have labels
     """
     labelled = rows.labelled
     if labelled is None or labelled.row_of_label is None:
@@ -170,16 +180,18 @@ def compared(rows: BeforeAfter) -> tuple[tuple[KeptRows, ...], int]:
     sizes = {"labelled": len(known), "others": source.n_all - len(source.dropped) - len(known)}
     sampled = {"labelled": rng.permutation(known)[:SAMPLE], "others": drawn[~np.isin(drawn, known)][:SAMPLE]}
     pool = np.unique(np.concatenate([drawn, *sampled.values()]))
-    x, kept = gather_rows(source, pool, rows.progress)
+    x, kept = rows.shared((compared, "rows"), lambda: gather_rows(source, pool, rows.progress))
     before, after = rows.erasure.published(x), rows.erasure.erased(x)
     if rows.erasure.against is not None:
         after = gather_same(source, rows.erasure.against, pool, kept, rows.progress)
     assert after is not None
-    found = [
-        _kept(name, sizes[name], before, after, np.searchsorted(pool, np.sort(at)))
-        for name, at in sampled.items()
-        if len(at)
-    ]
+    found = []
+    for name, index in sampled.items():
+        if len(index):
+            at = np.searchsorted(pool, np.sort(index))
+            near = partial(nearest, before, at, OVERLAP_AT)
+            near_before = rows.shared((compared, name), near) if before is x else near()
+            found.append(_kept(name, sizes[name], before, after, at, near_before[0]))
     return (_of_all(found), *found), len(pool)
 
 
@@ -204,15 +216,13 @@ def drawn_rows(n: int, size: int, rng: np.random.Generator) -> Index:
 def _has_label(labels: GuardedLabels) -> NDArray[np.bool_]:
     """Return which labels `[m]` have a class or number of any attribute, and are in no band."""
     has_one: NDArray[np.bool_] = np.logical_or.reduce([attribute.is_labelled for attribute in labels.attributes])
-    parts, codes = labels.split_codes
-    if not parts:
-        return has_one
-    is_band = np.array([BAND.fullmatch(part) is not None for part in parts], np.bool_)
-    return np.asarray(has_one & ~is_band[codes])
+    return has_one & ~in_bands(labels)
 
 
-def _kept(name: str, n: int, before: NDArray[Any], after: NDArray[Any], at: Index) -> KeptRows:
-    pairs = zip(*(nearest(x, at, OVERLAP_AT)[0] for x in (before, after)), strict=True)
+def _kept(
+    name: str, n: int, before: NDArray[Any], after: NDArray[Any], at: Index, near_before: NDArray[np.int64]
+) -> KeptRows:
+    pairs = zip(near_before, nearest(after, at, OVERLAP_AT)[0], strict=True)
     shares = [share for share in (overlap(one, other) for one, other in pairs) if share is not None]
     error = float(np.std(shares, ddof=1) / np.sqrt(len(shares))) if len(shares) > 1 else None
     return KeptRows(
@@ -248,6 +258,15 @@ def votes_on(rows: BeforeAfter, attribute: Attribute) -> list[Vote]:
     """Return by stage how often the nearest labelled rows vote for the true class of a test row.
 
     The voters are the rows that train any attacker; where no rows are held out, a row does not vote on itself.
+
+    Parameters
+    ----------
+    rows : before and after erasure, with labels
+    attribute : whose classes are voted on
+
+    Returns
+    -------
+    nothing where voters are of one class, or no test row is of a class of theirs
     """
     plan, stages = rows.plan, rows.stages
     codes = attribute.codes(stages.labels)

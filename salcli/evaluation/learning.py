@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import GuardedLabels
-from salcli.data.splits import EvaluationSplit, stratified_parts
+from salcli.data.splits import TEST, EvaluationSplit, stratified_parts
 from salcli.evaluation.attackers import attacker_of
 from salcli.evaluation.attackers.base import Array
 from salcli.evaluation.attackers.scores import Z95, balanced_accuracy, errors, silence_convergence_warnings
@@ -47,10 +47,13 @@ def learning_curves(
 
     Returns
     -------
-    a curve for each attribute whose strongest attacker has rows enough
+    a curve for each guarded attribute (products have none) whose strongest attacker has rows enough
     """
     strongest: dict[str, ProbeResult] = {}
+    guarded = {attribute.name for attribute in labels.attributes}
     for result in results:
+        if result.attribute not in guarded:
+            continue
         if result.attribute not in strongest or result.leak > strongest[result.attribute].leak:
             strongest[result.attribute] = result
     chosen = [result for result in strongest.values() if result.n_train * SHARES[0] >= LEAST_ROWS]
@@ -69,7 +72,7 @@ def _curve(
     stages: Stages, labels: GuardedLabels, split: EvaluationSplit, result: ProbeResult, seed: int
 ) -> LearningCurve:
     attribute = next(each for each in labels.attributes if each.name == result.attribute)
-    at_train, at_test = stages.at(split.trainers[result.adversary]), stages.at(split.test)
+    at_train, at_test = (stages.at(split.having(attribute, name, labels)) for name in (result.adversary, TEST))
     y, true = (attribute.codes(stages.labels[at]) for at in (at_train, at_test))
     is_known = np.isin(true, y)
     at_test, true = at_test[is_known], true[is_known]

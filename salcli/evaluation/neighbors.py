@@ -244,14 +244,13 @@ class NearestNeighbors(Measure[Neighbors]):
         NotEnoughMemory : both stages of all rows do not fit into memory
         """
         source, erasure, options = rows.source, rows.erasure, rows.options
-        if not (options.neighbors or options.neighbors_kept) and options.min_neighbors_kept is None:
+        if not options.neighbors and options.min_neighbors_kept is None:
             return None
         if options.neighbors and not source.has_keys:
             raise AlignmentError(f"`neighbors` looks words up, but {source.path} has no keys: give `keys_file=FILE`")
         width = source.d if erasure.eraser is None else erasure.eraser.d_out
         n_bytes = source.n * (source.d * source.dtype.itemsize + 8 * width)
-        remedy = "leave them out (`overlap=False`)" if options.neighbors_kept else "evaluate a smaller file"
-        require_memory(n_bytes, f"neighbours among {source.n:,} rows", remedy)
+        require_memory(n_bytes, f"neighbours among {source.n:,} rows", "evaluate a smaller file")
         index = source.kept_rows()
         before, kept = rows.shared(gather_rows, lambda: gather_rows(source, index, rows.progress))
         after = (

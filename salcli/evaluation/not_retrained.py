@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import GuardedLabels
-from salcli.data.splits import EvaluationSplit
+from salcli.data.splits import TEST, EvaluationSplit
 from salcli.evaluation.attackers import attacker_of
 from salcli.evaluation.attackers.base import Classifier, Settings
 from salcli.evaluation.attackers.scores import silence_convergence_warnings, wilson
@@ -62,7 +62,7 @@ def trained_before(
         ):
             continue
         attribute = attributes[result.attribute]
-        at_train, at_test = stages.at(split.trainers[result.adversary]), stages.at(split.test)
+        at_train, at_test = (stages.at(split.having(attribute, name, labels)) for name in (result.adversary, TEST))
         y, true = (attribute.codes(stages.labels[at]) for at in (at_train, at_test))
         is_known = np.isin(true, y)
         reading = Vectors.of(replace(stages, after=None, kernel=None), at_train, at_test[is_known])

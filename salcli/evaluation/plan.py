@@ -33,7 +33,8 @@ def split_rows(
     Parameters
     ----------
     labels : of the CSV
-    matched : `[m]` positions of labels that have a row and a value
+    matched : `[m]` positions of labels that have a row and a value of any attribute; those that an eraser was fitted on
+        have one of each attribute that it guards
     artifact : the eraser, or None
     options : with the rule, where there is no eraser, and limits
 
@@ -42,7 +43,9 @@ def split_rows(
     AlignmentError : the labels do not lead to the rows that the eraser was fitted on
     UsageError : the options contradict the eraser's rule, or name a part that is not there
     """
-    split = rule_of(artifact, labels, options).divide(labels, matched)
+    guarded = None if artifact is None else [attribute["name"] for attribute in artifact.header["attributes"]]
+    complete = None if guarded is None else matched[labels.has_all(guarded)[matched]]
+    split = rule_of(artifact, labels, options).divide(labels, matched, complete)
     if artifact is not None:
         require_same_rows(artifact, labels, split.fitted)
         require_same_labels(artifact, labels, split.fitted)

@@ -11,7 +11,7 @@ from salcli.data.labels import Index
 from salcli.erasers.kernel import KernelEraser
 from salcli.errors import AlignmentError
 from salcli.evaluation.attackers.base import Array, Attacker, Scaling, Settings
-from salcli.evaluation.attackers.tuning import WHITENED
+from salcli.evaluation.attackers.tuning import WHITENED, TrainingRows
 from salcli.evaluation.stages import Stages
 
 FARTHEST = 1e6  # in units of the spread of the rows before erasure
@@ -71,6 +71,26 @@ def reading_of(attacker: Attacker, stages: Stages, at_train: Index, at_test: Ind
     if attacker.reads == "vectors":
         return Vectors.of(stages, at_train, at_test)
     return InnerProducts.of(stages, at_train, at_test)
+
+
+def training_rows(reading: Reading, stage: str, y: NDArray[Any]) -> TrainingRows:
+    """Return the training rows of a stage, for tuning.
+
+    Parameters
+    ----------
+    reading : of the rows
+    stage : before or after
+    y : `[n]` classes or numbers of the training rows
+    """
+    cache: dict[float, Array] = {}
+
+    def view(settings: Settings) -> Array:
+        key = settings.get(WHITENED, 0.0)
+        if key not in cache:
+            cache[key] = reading.train(stage, settings)
+        return cache[key]
+
+    return TrainingRows(view, y, reading.d, reading.can_whiten)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,11 @@ from salcli.erasers.artifact import Artifact
 from salcli.evaluation.attackers.scores import Answers, Areas, within_0_1
 from salcli.evaluation.base import Measure
 from salcli.evaluation.duplicates import Copies
+from salcli.evaluation.explained import NumericResult
 from salcli.evaluation.forms import Scale
+from salcli.evaluation.power import Detectable
 from salcli.evaluation.provenance import Run
+from salcli.evaluation.recalls import Recalls, strongest_recalls
 from salcli.evaluation.shares import difference
 from salcli.options import RAW
 
@@ -90,12 +93,17 @@ class EraserSummary:
     attributes: tuple[str, ...]
     kernel: Scalars | None = field(default=None, metadata=OPTIONAL)
     landmarks: Scalars | None = field(default=None, metadata=OPTIONAL)
+    unit_rows: bool | None = field(default=None, metadata=OPTIONAL)
+    """True if erased rows are divided by their lengths."""
+    kept_task: str | None = field(default=None, metadata=OPTIONAL)
+    """Column whose covariance with the rows is kept."""
 
     @classmethod
     def of(cls, path: str, artifact: Artifact) -> "EraserSummary":
         """Return the summary of `artifact`, which was read from `path`."""
         summary = artifact.summary()
-        return cls(path, artifact.sha256, **summary | {"attributes": tuple(summary["attributes"])})
+        more = {"unit_rows": artifact.eraser.normalizes or None, "kept_task": artifact.task}
+        return cls(path, artifact.sha256, **summary | more | {"attributes": tuple(summary["attributes"])})
 
 
 @dataclass(frozen=True)
@@ -138,9 +146,13 @@ class ProbeResult:
     """Whether the training rows were cut down to the greatest number allowed."""
     n_classes: int = field(metadata=UNWRITTEN)
     n_left_out: int = 0
-    """Test rows that are not among `n_test`, as no training row is of their class."""
+    """Test rows that are not among `n_test`, as they are of untrained or rare classes."""
     untrained_classes: tuple[str, ...] = ()
-    """Those classes."""
+    """Classes of test rows that no training row has."""
+    rare_classes: tuple[str, ...] = field(default=(), kw_only=True, metadata=OPTIONAL)
+    """Classes of a product of attributes that have too few test rows."""
+    factors: tuple[str, ...] = field(default=(), kw_only=True, metadata=OPTIONAL)
+    """Of a product of attributes, their names."""
     hyperparameters: dict[str, float] = field(default_factory=dict, hash=False)
     """C, γ and others, chosen on the attacker's own rows, before and after separately."""
     weighted: bool = False
@@ -165,6 +177,8 @@ class ProbeResult:
     """Accuracy of each turn, where rows take turns."""
     answers: Answers | None = field(default=None, compare=False, repr=False, metadata=UNWRITTEN)
     """What it was computed from, while results are pooled."""
+    recalls: Mapping[str, tuple[float, int]] = field(default_factory=dict, hash=False, kw_only=True, metadata=UNWRITTEN)
+    """By class, the share of its test rows that are named right, and their number."""
     balanced_ci95: tuple[float, float] | None = field(init=False)
     auc: float | None = field(init=False)
     """Area under the ROC curve: of two classes, of the second; of more, one against the rest, macro average."""
@@ -230,6 +244,16 @@ class ProbeResult:
     def is_flipped(self) -> bool:
         """Whether the flipped predictions have the higher accuracy."""
         return self.leakage > self.accuracy
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The attacker of the largest leak."""
+
+    attribute: str
+    probe: str
+    adversary: str
+    leak: float
 
 
 @dataclass(frozen=True)
@@ -305,6 +329,8 @@ class Measurement:
     probes: tuple[ProbeResult, ...] = ()
     measures: Mapping[str, object] = field(default_factory=dict, metadata=INLINE)
     """Records by the name of their measure; None where nothing was measured."""
+    numeric: tuple[NumericResult, ...] = field(default=(), metadata=OPTIONAL)
+    """What attackers of numeric attributes read."""
 
     def of(self, measure: Measure[R]) -> R | None:
         """Return the record of `measure`, None if there is none."""
@@ -390,6 +416,12 @@ class Report(Measurement):
     """Fresh attackers on rows near the labelled ones, which no attacker and no eraser was trained on."""
     int8: Scale | None = field(default=None, metadata=OPTIONAL)
     """What int8 codes are in units of."""
+    recalls: tuple[Recalls, ...] = field(init=False, metadata=OPTIONAL)
+    """By class, of the strongest attacker of each attribute and adversary."""
+    worst: Worst | None = field(init=False, metadata=OPTIONAL)
+    """Which attribute, or product of attributes, is read most, and by what."""
+    detectable: tuple[Detectable, ...] = field(default=(), metadata=OPTIONAL)
+    """The smallest leak that the test rows of each attribute could have shown."""
     sweep: tuple[SweepStep, ...] = ()
     repeats: Repeats | None = None
     folds: Folds | None = field(default=None, metadata=OPTIONAL)
@@ -408,6 +440,10 @@ class Report(Measurement):
         found = {gate.status for gate in self.gates}
         verdict = "fail" if "failed" in found else "undecided" if "undecided" in found else "pass" if found else "none"
         object.__setattr__(self, "verdict", verdict)
+        judged = [probe for probe in self.probes if probe.stage == self.judged_stage]
+        most = max(judged, key=lambda probe: probe.leak, default=None)
+        object.__setattr__(self, "recalls", strongest_recalls(self.probes, self.judged_stage))
+        object.__setattr__(self, "worst", most and Worst(most.attribute, most.probe, most.adversary, most.leak))
 
     @property
     def is_refused(self) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,6 +161,7 @@ class NystromMap:
     rows are the landmarks) keep their kernel values exactly (Williams & Seeger 2001).
     """
 
+    is_by_row: ClassVar[bool] = False  # products of other shapes round differently
     kernel: Kernel
     landmarks: NDArray[Any]
     """`[m, d]`"""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from salcli.evaluation.report import ErasedFile, Folds, LearningCurve, ProbeResult, Report
 from salcli.evaluation.section import Row, Section, Table, filled, names, numbers
 from salcli.evaluation.text import ABSENT, count, decimal, general, interval, listed, visible
+from salcli.render.numbers import R2_IN_WORDS, detectable_table, numeric_table, recall_table
 
 STAGES = ("before", "after")
 FRESH = "fresh"
@@ -134,6 +135,22 @@ def by_attribute(pairs: Iterable[ProbePair]) -> dict[str, list[ProbePair]]:
     return groups
 
 
+def shown_attributes(probes: Iterable[ProbeResult], stage: str) -> dict[str, list[ProbePair]]:
+    """Return pairs by the attribute they attack: each guarded one, and of their products the one that leaks most.
+
+    Parameters
+    ----------
+    probes : of both stages
+    stage : at which products are compared
+    """
+    probes = tuple(probes)
+    products = [probe for probe in probes if probe.factors and probe.stage == stage]
+    worst = max(products, key=lambda probe: probe.leak, default=None)
+    shown = (probe for probe in probes if not probe.factors or (worst and probe.attribute == worst.attribute))
+    first, most, _ = by_form(shown)
+    return by_attribute((*first, *most))
+
+
 def probe_table(pairs: Iterable[ProbePair], caption: str = READ_RIGHT, *, is_detail: bool = False) -> Table:
     """Return a table of probes, one a row, before and after.
 
@@ -201,22 +218,24 @@ def _remarks(probe: ProbeResult) -> str:
 
 def attackers_section(report: Report) -> Section | None:
     """Return the section on how well attackers read each guarded attribute; None if `report` has no attackers."""
-    if not report.probes:
+    if not (report.probes or report.numeric):
         return None
     is_unknown = isinstance(report.eraser, ErasedFile)
     adversaries = OF_AN_UNKNOWN_ERASER if is_unknown else OF_AN_ERASER if report.eraser else OF_NO_ERASER
-    lead = ATTACKER + adversaries + SAFE
+    lead = ATTACKER + adversaries + (SAFE if report.probes else "")
     is_at_edge = any(probe.accuracy in probe.ci95 for probe in report.probes)
-    edge = (AT_EDGE,) if is_at_edge else ()
+    more = ((AT_EDGE,) if is_at_edge else ()) + ((R2_IN_WORDS,) if report.numeric else ())
     folds = (_folds_in_words(report.folds),) if report.folds is not None else ()
-    learning = tuple(learning_table(curve) for curve in report.learning)
     forms = (
         (FORMS_LEAD + _scale_in_words(report),)
         if len({probe.form for probe in report.probes}) > 1 or report.int8
         else ()
     )
-    tables = (*probe_tables(report), *learning)
-    return Section("attackers", "Attackers", (lead, *folds, *edge, *forms), tables)
+    tables = [*probe_tables(report), numeric_table(report.numeric)]
+    tables += map(recall_table, report.recalls)
+    tables += filter(None, [detectable_table(report.detectable)])
+    learning = tuple(learning_table(curve) for curve in report.learning)
+    return Section("attackers", "Attackers", (lead, *folds, *more, *forms), (*filled(tables), *learning))
 
 
 def _folds_in_words(folds: Folds) -> str:
@@ -269,7 +288,7 @@ def _range(values: Sequence[float]) -> str:
 
 
 def probe_tables(report: Report) -> tuple[Table, ...]:
-    """Return the tables of attackers: on rows in the first form, in others, the rest of those, and on bands."""
+    """Return the tables of the attackers in `report`: on rows in the first form, in others (two), and on bands."""
     first, most, rest = by_form(report.probes)
     found = [probe_table(first)]
     if most:
@@ -280,7 +299,7 @@ def probe_tables(report: Report) -> tuple[Table, ...]:
 
 
 def bands_tables(report: Report) -> tuple[Table, ...]:
-    """Return a table of the attackers that read most of each band, before and after; none without bands."""
+    """Return a table of the attackers in `report` that read most of each band; none without bands."""
     pairs = probe_pairs(report.bands)
     worst: dict[tuple[str, str], ProbePair] = {}
     for pair in pairs:

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from functools import partial
 
-from salcli.evaluation.comparison import KEPT, Candidate, Comparison, worst_by_adversary, worst_of
-from salcli.evaluation.neighbors import NEIGHBORS
-from salcli.evaluation.report import ProbeResult, Report
+from salcli.evaluation.comparison import KEPT, Candidate, Comparison, neighbors_kept, worst_by_adversary, worst_of
+from salcli.evaluation.report import ProbeResult, Report, reader
 from salcli.evaluation.section import Column, Row, Section, Table, names, numbers
 from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.task import TASK
 from salcli.evaluation.text import ABSENT, count, decimal, general, interval, listed, shortened, visible
+from salcli.options import RAW
 from salcli.render import verdict
 from salcli.render.attackers import ATTACKER, OF_AN_ERASER, SAFE
 from salcli.render.front import MOST_SPOTS, Spot, front_plot
@@ -120,7 +120,7 @@ def candidates_table(comparison: Comparison, *, with_seconds: bool = False) -> T
 
 def _column(heading: str) -> Column:
     is_text = heading in ("candidate", "read most by", "front", "result")
-    return Column(heading, is_number=not is_text, is_spare=heading in ("bytes", "seconds"))
+    return Column(heading, is_number=not is_text, is_spare=heading == "bytes")
 
 
 def _cells(name: str, report: Report, stage: str) -> dict[str, str]:
@@ -136,28 +136,36 @@ def _cells(name: str, report: Report, stage: str) -> dict[str, str]:
             cells[f"TPR gap{visible(task.aside(of))}"] = ABSENT if gap is None else decimal(gap.at(stage))
     for change in report.of(SIMILARITY) or ():
         cells[visible(change.name)] = decimal(change.before if stage == "before" else change.after)
-    found = report.of(NEIGHBORS)
-    if found is not None and stage == "after":
-        cells["neighbours kept"] = decimal(found.mean_overlap_at_10)
+    if stage == "after":
+        cells["neighbours"] = decimal(neighbors_kept(report))
     return cells
 
 
 def _attacker(probe: ProbeResult, report: Report) -> str:
     several = len({each.attribute for each in report.probes}) > 1
-    return f"{probe.probe}, {probe.adversary}" + (f", of {shortened(probe.attribute, 40)}" if several else "")
+    return f"{probe.reader}, {probe.adversary}" + (f", of {shortened(probe.attribute, 40)}" if several else "")
 
 
 def attackers_table(comparison: Comparison) -> Table:
-    """Return the leak to each attacker, one a row: before erasure and after that of each candidate."""
-    found: dict[tuple[str, str, str], dict[str, float]] = {}
+    """Return the leak to each attacker, one a row: before erasure and after that of each candidate.
+
+    Of rows in other forms than the raw ones, attackers are shown to which a candidate leaks more than of raw rows.
+    """
+    found: dict[tuple[str, str, str, str], dict[str, float]] = {}
     for each in comparison.candidates:
         for probe in each.report.probes:
-            leaks = found.setdefault((visible(probe.attribute), probe.probe, probe.adversary), {})
+            attacker = (probe.attribute, probe.adversary, probe.probe, probe.form)
+            leaks = found.setdefault(attacker, {})
             leaks[NOTHING if probe.stage == "before" else each.name] = probe.leak
     headings = [NOTHING, *(each.name for each in comparison.candidates)]
-    rows = tuple((*attacker, *(decimal(leaks.get(name)) for name in headings)) for attacker, leaks in found.items())
+    rows = []
+    for (attribute, adversary, name, form), leaks in found.items():
+        raw = found.get((attribute, adversary, name, RAW), {})
+        if form == RAW or any(leak > raw.get(of, -1.0) for of, leak in leaks.items() if of != NOTHING):
+            cells = (decimal(leaks.get(of)) for of in headings)
+            rows.append((visible(attribute), reader(name, form), adversary, *cells))
     columns = (*names("attribute", "probe", "adversary"), *numbers(*map(visible, headings)))
-    return Table("Leak to each attacker, from 0 (nothing is read) to 1 (all)", columns, rows)
+    return Table("Leak to each attacker, from 0 (nothing is read) to 1 (all)", columns, tuple(rows))
 
 
 def spots(comparison: Comparison, kept: str) -> tuple[Spot, ...]:

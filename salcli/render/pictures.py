@@ -11,7 +11,7 @@ from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.task import TASK, ClassRates, class_rates, gap_name
 from salcli.evaluation.text import decimal, general, shortened, visible
 from salcli.render import plots
-from salcli.render.attackers import ProbePair, by_attribute, by_form, learning_in_words, learning_title
+from salcli.render.attackers import ProbePair, learning_in_words, learning_title, shown_attributes
 from salcli.render.sweep import Curve, swept
 from salcli.render.verdict import accuracy_limit
 
@@ -53,8 +53,7 @@ def _first(most: int, shown: Sequence[object]) -> str:
 
 
 def _accuracy_pictures(report: Report) -> Iterator[Picture]:
-    first, most, _ = by_form(report.probes)
-    for attribute, pairs in by_attribute((*first, *most)).items():
+    for attribute, pairs in shown_attributes(report.probes, report.judged_stage).items():
         title = f"Accuracy of attackers on {shortened(attribute, 60)}{_first(plots.MOST_ROWS, pairs)}"
         limits = [accuracy_limit(pair, report) for pair in pairs]
         words = [_pair_in_words(*each) for each in zip(pairs, limits, strict=True)]

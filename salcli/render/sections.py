@@ -132,8 +132,10 @@ def eraser_sentence(eraser: EraserSummary | ErasedFile) -> str:
     )
     return (
         f"The eraser ({visible(eraser.method)}, {centring}) removes {count(eraser.k)} "
-        f"of {_space(eraser)} (rank {count(eraser.rank)}{'; ' + chosen if chosen else ''}). "
+        f"of {_space(eraser)} (rank {count(eraser.rank)}{'; ' + chosen if chosen else ''})"
+        f"{' and writes rows of length 1' if eraser.unit_rows else ''}. "
         f"Guarded: {listed(eraser.attributes)}."
+        f"{'' if eraser.kept_task is None else f' Task whose covariance is kept: {visible(eraser.kept_task)}.'}"
     )
 
 

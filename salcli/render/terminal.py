@@ -12,6 +12,7 @@ from salcli.evaluation.text import beside, count, decimal, interval, visible
 from salcli.render import comparison as compared
 from salcli.render.attackers import IN_FORMS, ProbePair, bands_tables, by_form, flipped, learning_in_words
 from salcli.render.layout import table_lines, wrapped
+from salcli.render.numbers import detectable_lines, numeric_table
 from salcli.render.sections import sections
 from salcli.render.verdict import STATUSES, TONES, tone_of, verdict_sentence
 
@@ -46,16 +47,16 @@ def _lines(report: Report, width: int, *, with_notes: bool) -> Iterator[Line]:
     tone = tone_of(report)
     found = [section for section in sections(report) if section.key not in LISTED]
     yield from _wrapped(verdict_sentence(report), width, tone)
-    if report.probes:
+    first, most, _ = by_form(report.probes)
+    tables = [_probe_table([each for pair in first for each in pair.stages.values()]), _forms_table(most)]
+    for table in (*filled([*tables, numeric_table(report.numeric)]), *bands_tables(report)):
         yield "", ""
-        first, most, _ = by_form(report.probes)
-        yield from _table(_probe_table([each for pair in first for each in pair.stages.values()]), width)
-        for table in (*filled([_forms_table(most)]), *bands_tables(report)):
-            yield "", ""
-            yield from _table(table, width)
+        yield from _table(table, width)
     for section in found:
         yield from _section(section, width)
     yield "", ""
+    for line in detectable_lines(report.detectable):
+        yield from _wrapped(line, width)
     for curve in report.learning:
         yield from _wrapped(f"learning curve: {learning_in_words(curve)}", width)
     for section in found:

@@ -6,7 +6,16 @@ from salcli.evaluation.measures import recorded
 from salcli.evaluation.report import Gate, Report, Status
 from salcli.evaluation.section import Column, Fact, Row, Section, Table, names, numbers
 from salcli.evaluation.text import ABSENT, beside, decimal, general, listed, percent, shortened, visible
-from salcli.render.attackers import FRESH, ProbePair, best_attacker, by_attribute, probe_pairs, worst_leak
+from salcli.render.attackers import (
+    FRESH,
+    ProbePair,
+    best_attacker,
+    by_attribute,
+    probe_pairs,
+    shown_attributes,
+    worst_leak,
+)
+from salcli.render.numbers import best_regression, numeric_facts, numeric_findings, numeric_pairs
 
 STATUSES = {"passed": "passed", "failed": "FAILED", "undecided": "UNDECIDED"}
 VERDICTS = {"pass": "passed", "fail": "FAILED", "undecided": "UNDECIDED", "none": ""}
@@ -62,7 +71,8 @@ def verdict_sentence(report: Report) -> str:
 
 def subject(report: Report) -> str:
     """Return the subject of `report`: the guarded attributes and the file; empty if neither is known."""
-    attributes = listed((shortened(name, 60) for name in dict.fromkeys(p.attribute for p in report.probes)), 3)
+    found = [probe.attribute for probe in report.probes if not probe.factors] + [r.attribute for r in report.numeric]
+    attributes = listed((shortened(name, 60) for name in dict.fromkeys(found)), 3)
     file = report.inputs.get("embeddings")
     name = "" if file is None else shortened(file.path, 80)
     return f"{attributes} in {name}" if attributes and name else attributes or name
@@ -74,8 +84,8 @@ def tone_of(report: Report) -> str:
 
 
 def _readable(report: Report) -> str:
-    """Return the accuracy of the best fresh attacker of each attribute; empty without attackers."""
-    found = by_attribute(probe_pairs(report.probes))
+    """Return the accuracy (or R²) of the best fresh attacker of each attribute; empty without attackers."""
+    found = shown_attributes(report.probes, report.judged_stage)
     several, parts = len(found) > 1, []
     for attribute, pairs in found.items():
         if (best := best_attacker(pairs, report.judged_stage)) is None:
@@ -85,6 +95,10 @@ def _readable(report: Report) -> str:
         parts.append(
             f"{name}{best[1].reader}{in_sample} {percent(best[1].leakage)}, majority {percent(best[1].majority)}"
         )
+    for pair in best_regression(numeric_pairs(report.numeric)).values():
+        name = f"{shortened(pair.attribute, 60)}: "
+        in_sample = "" if pair.latest.adversary == FRESH else ", in-sample"
+        parts.append(f"{name}{pair.latest.probe}{in_sample} R² {decimal(pair.latest.r2)}")
     still = "Still readable" if report.judged_stage == "after" else "Readable"
     return f"{still}: {'; '.join(parts)}." if parts else ""
 
@@ -125,7 +139,7 @@ def accuracy_limit(pair: ProbePair, report: Report) -> float | None:
 def findings(report: Report) -> tuple[str, ...]:
     """Return a sentence for each attribute of `report`: the accuracy of its best attacker."""
     found = []
-    for attribute, pairs in by_attribute(probe_pairs(report.probes)).items():
+    for attribute, pairs in shown_attributes(report.probes, report.judged_stage).items():
         before, after = best_attacker(pairs, "before"), best_attacker(pairs, "after")
         best = after or before
         assert best is not None
@@ -144,6 +158,11 @@ def findings(report: Report) -> tuple[str, ...]:
             sentence += f" Trained on the fitted rows, {most.reader} reads {percent(most.leakage)}."
         sentence += _near_in_words(report, attribute)
         found.append(sentence)
+    found += numeric_findings(report)
+    worst = report.worst
+    if worst is not None and any(probe.factors for probe in report.probes):
+        by = f"leak {decimal(worst.leak)}, {worst.probe}, {worst.adversary}"
+        found.append(f"Of attributes and products of them, {shortened(worst.attribute, 60)} is read most ({by}).")
     return tuple(found)
 
 
@@ -169,7 +188,7 @@ def _leak_in_words(pairs: Sequence[ProbePair]) -> str:
 def facts(report: Report) -> tuple[Fact, ...]:
     """Return the main figures of `report`: best attacker and largest leak of each attribute, then the measures'."""
     found = []
-    for attribute, pairs in by_attribute(probe_pairs(report.probes)).items():
+    for attribute, pairs in shown_attributes(report.probes, report.judged_stage).items():
         best = {s: each[1] for s in ("before", "after") if (each := best_attacker(pairs, s)) is not None}
         shown = {stage: decimal(result.leakage) for stage, result in best.items()}
         latest = best.get("after") or best["before"]
@@ -190,6 +209,7 @@ def facts(report: Report) -> tuple[Fact, ...]:
                 "0: nothing is read, 1: all",
             )
         )
+    found += numeric_facts(report)
     return (*found, *(fact for measure, record in recorded(report) for fact in measure.facts(record)))
 
 

@@ -4,7 +4,7 @@ import itertools
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,6 +134,9 @@ class LabelledSource:
 class Features(Protocol):
     """A map of rows to features, which are added up instead; can be pickled."""
 
+    is_by_row: ClassVar[bool]
+    """Whether the features of a row are the same bits in batches of any size."""
+
     @property
     def width(self) -> int:
         """Width of the mapped rows."""
@@ -198,7 +201,10 @@ def _folded(
 
     def of_partitions(chunks: list[Chunk]) -> S:
         def read(n: int) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
-            return _labelled_batches(rows, chunks, n) if features is None else _features_of(rows, chunks, features)
+            if features is not None and not features.is_by_row:
+                return _features_of(rows, chunks, features)
+            batches = _labelled_batches(rows, chunks, n)
+            return batches if features is None else ((features(x), z) for x, z in batches)
 
         found = statistics.of_batches(read, d, c, grouping=grouping)
         if not found.is_finite:

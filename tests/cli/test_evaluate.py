@@ -60,7 +60,8 @@ def report(done: Done) -> dict[str, Any]:
 
 
 def result(report: dict[str, Any], adversary: str, stage: str) -> dict[str, Any]:
-    (found,) = [p for p in report["probes"] if (p["probe"], p["adversary"], p["stage"]) == ("linear", adversary, stage)]
+    asked = ("linear", adversary, stage, "raw")
+    (found,) = [p for p in report["probes"] if (p["probe"], p["adversary"], p["stage"], p["as"]) == asked]
     return found
 
 
@@ -122,7 +123,9 @@ def test_a_second_run_writes_the_same_bytes(folder: Path, done: Done) -> None:
 def test_without_json_a_table_and_a_verdict_are_printed(folder: Path) -> None:
     done = run("evaluate", *inputs(folder), "--max-accuracy", "0.5", "--quiet")
     assert done.code == 1
-    assert done.err == f"warning: {UNUSED}\n"
+    unused, blind = done.err.splitlines()
+    assert unused == f"warning: {UNUSED}"
+    assert blind.startswith("warning: y: 250 test rows could have shown nothing below 0.69")
     assert done.out.splitlines()[-1] == "verdict: fail"
     assert "gate max-accuracy ≤ 0.5: " in done.out
     assert sum(" linear " in line for line in done.out.splitlines()) == 4
@@ -155,6 +158,7 @@ def test_a_gate_passes_up_to_its_limit_and_no_further(folder: Path, report: dict
             "gates": [],
             "verdict": "none",
             "run": report["run"],
+            "notes": [note for note in found["notes"] if "could have shown" not in note],
         } == report  # complete, whatever the gate says
 
 
@@ -302,7 +306,7 @@ def test_the_cap_on_training_rows_is_stated_when_it_bites(folder: Path) -> None:
 def test_without_dev_rows_half_of_the_test_rows_attack(folder: Path, tmp_path: Path) -> None:
     text = (folder / "y.csv").read_text().replace(",dev", ",unused")
     (tmp_path / "y.csv").write_text(text)
-    given = [folder / "x.npy", tmp_path / "y.csv", "--eraser", folder / "e.npz"]
+    given = [folder / "x.npy", tmp_path / "y.csv", "--eraser", folder / "e.npz", "--as", "raw"]
     fresh = result(succeed("evaluate", *given, "--json").json(), "fresh", "after")
     assert fresh["n_train"] + fresh["n_test"] == 250
     assert 90 < fresh["n_train"] < 160
@@ -319,6 +323,8 @@ def test_nothing_held_out_is_said_and_no_gate_on_fresh_passes(folder: Path, tmp_
         "--quiet",
         "--probes",
         "linear",
+        "--as",
+        "raw",
     ]
     done = run("evaluate", *given, "--max-accuracy", "1")
     assert done.code == 1

@@ -193,7 +193,7 @@ def test_a_number_among_the_attributes_is_told_shortly(crossed: Path) -> None:
     args = ["evaluate", crossed / "x.npy", crossed / "y.csv", "--attribute", "y", "--numeric", "age"]
     done = run(*args, "--probes", "linear", "--as", "raw", "--max-accuracy", "1", "--json")
     assert done.code == 1
-    assert done.json()["gates"][0]["reason"].startswith("no attacker reads age, which is numeric")
+    assert done.json()["gates"][0]["reason"].startswith("no limit judges age, which is numeric")
 
 
 def test_what_the_eraser_guards_must_be_labelled_as_it_was(tmp_path: Path, crossed: Path) -> None:

@@ -15,7 +15,8 @@ from salcli.commands.fit import fit
 from salcli.erasers.ksal import KSALParameters
 from salcli.erasers.sal import SALParameters
 from salcli.errors import AlignmentError, LabelError, ParameterError, SalcliError, SalcliWarning, UsageError
-from salcli.evaluation import neighbors as neighbors_module
+from salcli.evaluation import attack, attackers
+from salcli.evaluation import kept as kept_module
 from salcli.evaluation.attackers import ATTACKERS
 from salcli.evaluation.comparison import Comparison
 from salcli.evaluation.main_task import Trained
@@ -50,7 +51,7 @@ def figures(report: Report) -> dict[str, Any]:
     """Return what a report says, probes by name: their order is another."""
     found = to_json(report)
     found["probes"] = {(p["attribute"], p["probe"], p["adversary"], p["stage"]): p for p in found["probes"]}
-    return {name: value for name, value in found.items() if name not in ("run", "neighbors")}
+    return {name: value for name, value in found.items() if name != "run"}
 
 
 @pytest.mark.filterwarnings("ignore::salcli.errors.SalcliWarning")
@@ -64,7 +65,6 @@ def test_each_candidate_is_reported_as_evaluate_reports_it(files: Files, erasers
     alone.append(evaluate(files.embeddings, files.labels, None, against))
     for candidate, report in zip(found.candidates, alone, strict=True):
         assert figures(candidate.report) == figures(report)
-        assert candidate.report.of(neighbors_module.NEIGHBORS) == report.of(neighbors_module.NEIGHBORS)
     assert [each.name for each in found.candidates] == ["sal k=1", "leace k=2", "out.npy"]
     assert [type(each.report.eraser) for each in found.candidates] == [EraserSummary, EraserSummary, ErasedFile]
     sizes = [each.n_bytes for each in found.candidates]
@@ -84,7 +84,7 @@ def test_what_is_the_same_before_erasure_is_done_once(
             calls["attacker"] += 1
             return super().fit(*given)
 
-    nearest, trained = neighbors_module.nearest, Trained.of
+    nearest, trained = kept_module.nearest, Trained.of
 
     def counted_nearest(*given: Any, **named: Any) -> Any:
         calls["nearest"] += 1
@@ -95,14 +95,14 @@ def test_what_is_the_same_before_erasure_is_done_once(
         return trained(*given)
 
     monkeypatch.setitem(ATTACKERS, "counting", Counting())
-    monkeypatch.setattr(neighbors_module, "nearest", counted_nearest)
+    monkeypatch.setattr(kept_module, "nearest", counted_nearest)
     monkeypatch.setattr(Trained, "of", counted_task)
     rows = [line.split(",") for line in Path(files.labels).read_text("utf-8").splitlines()]
     lines = [",".join((*row, "task" if i == 0 else "ab"[i // 4 % 2])) for i, row in enumerate(rows)]
     Path(files.labels).write_text("\n".join(lines) + "\n", "utf-8")
     options = EvaluateOptions(probes=("counting",), learning_curve=False, task="task")
     options = replace(options, labels=LabelOptions(("y",)))
-    evaluate(files.embeddings, files.labels, erasers[0], replace(options, min_neighbors_kept=0.0))
+    evaluate(files.embeddings, files.labels, erasers[0], options)
     alone = dict(calls)
     assert alone == {"attacker": alone["attacker"], "nearest": 2, "task": 1}
     compared(files, *erasers, evaluation=options)
@@ -147,12 +147,13 @@ def test_a_kernel_eraser_is_compared_with_the_file_as_it_is(
         kernel,
         FitOptions(method="ksal", parameters=KSALParameters(landmarks=60)),
     )
-    for name in ("poly", "rbf", "knn", "mlp", "boosting", "quadratic"):
-        monkeypatch.delitem(ATTACKERS, name)
+    few = {name: ATTACKERS[name] for name in ("linear", "means", "same-kernel") if name in ATTACKERS}
+    for module in (attackers, attack):
+        monkeypatch.setattr(module, "ATTACKERS", few)
     found = compared(files, erasers[0], kernel, evaluation=replace(MEANS, probes=("all",)))
     first, second = ({p for p in each.report.probes if p.stage == "before"} for each in found.candidates)
     assert first == second
-    assert {p.probe for each in found.candidates for p in each.report.probes} == set(ATTACKERS) - {"same-kernel"}
+    assert {p.probe for each in found.candidates for p in each.report.probes} == set(few) - {"same-kernel"}
     assert found.candidates[1].name.startswith("ksal k=")
 
 
@@ -215,7 +216,7 @@ def test_one_candidate_is_no_comparison(files: Files, erasers: tuple[str, str]) 
 
 
 def test_neighbours_can_be_left_out(files: Files, erasers: tuple[str, str]) -> None:
-    found = compared(files, *erasers, overlap=False)
+    found = compared(files, *erasers, evaluation=replace(MEANS, kept=False))
     assert found.fronts == {}
     assert {each.kept["neighbors"] for each in found.candidates} == {None}
 

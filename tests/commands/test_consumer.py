@@ -114,9 +114,10 @@ def test_a_sweep_and_repeats_attack_the_first_form(files: Files) -> None:
     found = json.loads(
         invoked(
             *("evaluate", files.embeddings, files.labels, "--eraser", files.path("e.npz"), *LINEAR, "--as", "unit,raw"),
-            *("--sweep", "k=0:1", "--repeats", "2", "--sample", "40", "--json", "--quiet"),
+            *("--sweep", "k=0:1", "--repeats", "2", "--sample", "40", "--json", "--quiet", "--max-accuracy", "1"),
         )
     )
+    assert found["gates"][0]["status"] == "passed"
     assert {p["as"] for step in found["sweep"] for p in step["probes"]} == {"unit"}
     assert {f["name"] for f in found["repeats"]["figures"] if "accuracy" in f["name"]} == {
         f"y, linear as unit, {adversary}: accuracy" for adversary in ("in-sample", "fresh")
@@ -216,6 +217,16 @@ def test_a_gate_fails_for_a_band_that_reads_more_than_the_test_rows(tmp_path: Pa
     assert max(r.accuracy for r in found.probes) < 0.8
     assert found.gates[0].status == "failed"
     assert found.gates[0].decided_by == "y, linear, fresh, band1"
+
+
+def test_bands_take_no_turn_in_folds(words_file: str, tmp_path: Path) -> None:
+    y, e = str(tmp_path / "y.csv"), str(tmp_path / "e.npz")
+    invoked("label", words_file, "--direction", "w0:w1", "--top", "60", "--bands", "30", "-o", y, "--quiet")
+    fit(words_file, y, e, FitOptions())
+    options = EvaluateOptions(probes=("linear",), forms=("raw",), folds=3, kept=False)
+    found = evaluate(words_file, y, e, options)
+    assert {r.n_test for r in found.probes} == {120}
+    assert found.bands == ()
 
 
 def test_bands_need_a_split_column_and_words(words_file: str, tmp_path: Path) -> None:

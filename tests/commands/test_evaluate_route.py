@@ -133,8 +133,8 @@ def test_the_command_line_takes_its_name_and_gates_on_it(files: Files, eraser: s
     unknown = CliRunner().invoke(app, [*arguments, "--probes", "nearest-men"])
     assert unknown.exit_code == 2
     assert (
-        "expected some of linear, poly, rbf, quadratic, knn, mlp, boosting, same-kernel, nearest-mean, or all"
-        in unknown.output
+        "expected some of linear, poly, rbf, quadratic, knn, mlp, boosting, same-kernel, nearest-mean, ridge, "
+        "kernel-ridge, or all" in unknown.output
     )
 
 
@@ -201,7 +201,7 @@ def test_test_rows_are_ten_times_the_training_rows_at_most(files: Files, eraser:
         ({"probes": ()}, r"probes = \(\): expected some of linear"),
         (
             {"probes": ("linear", "svm")},
-            r"probes = \('linear', 'svm'\): expected some of linear, poly, rbf, quadratic, .*, same-kernel, or all",
+            r"probes = \('linear', 'svm'\): expected some of linear, poly, rbf, .*, ridge, kernel-ridge, or all",
         ),
         (
             {"max_accuracy": (Limit.parse("svm=0.5"),)},

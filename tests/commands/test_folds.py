@@ -133,6 +133,37 @@ def test_groups_stay_whole_and_widen_the_intervals(small: Files) -> None:
     assert all(p["n_effective"] < N for p in found["probes"])
 
 
+def test_several_attributes_take_turns_together(small: Files) -> None:
+    """Two of classes and a number, of which the eraser was fitted for one."""
+    rows = [[*line.split(",")[:2], f"{x:.3f}"] for line, x in zip(
+        Path(small.labels).read_text().splitlines()[1:], small.x[:, 2], strict=True)]  # fmt: skip
+    write_csv(small.folder / "three.csv", ["y", "job", "age"], rows)
+    asked = EvaluateOptions(quick=True, probes=("linear",), folds=5, labels=LabelOptions(("y", "job"), ("age",)))
+    found = to_json(evaluate(small.embeddings, small.path("three.csv"), small.path("e.npz"), asked))
+    after = {p["attribute"]: p for p in found["probes"] if (p["stage"], p["adversary"]) == ("after", FRESH)}
+    assert set(after) == {"y", "job", "y × job"}
+    numbers = [p for p in found["numeric"] if (p["stage"], p["adversary"]) == ("after", FRESH)]
+    assert {(p["attribute"], p["n_test"]) for p in numbers} == {("age", N)}
+    assert max(p["r2"] for p in numbers) > 0.9
+    assert {each["attribute"] for each in found["detectable"]} == {"y", "job", "y × job", "age"}
+    assert all(p["n_test"] == N for p in after.values())
+    assert after["job"]["accuracy"] > 0.7 > after["y"]["accuracy"]
+
+
+def test_a_row_counts_for_each_attribute_that_it_has(small: Files) -> None:
+    """And is fitted if it has those that the eraser guards."""
+    lines = [line.split(",")[:2] for line in Path(small.labels).read_text().splitlines()[1:]]
+    rows = [["" if i % 5 == 1 else a, "" if i % 4 == 1 else b] for i, (a, b) in enumerate(lines)]
+    write_csv(small.folder / "gaps.csv", ["y", "job"], rows)
+    asked = EvaluateOptions(quick=True, probes=("linear",), folds=3, labels=LabelOptions(("y", "job")))
+    found = to_json(evaluate(small.embeddings, small.path("gaps.csv"), small.path("e.npz"), asked))
+    n_test = {p["attribute"]: p["n_test"] for p in found["probes"]}
+    assert n_test["y"] == sum(bool(row[0]) for row in rows)
+    assert n_test["job"] == sum(bool(row[1]) for row in rows)
+    assert n_test["y × job"] == sum(all(row) for row in rows)
+    assert sum(found["folds"]["n_fitted"]) <= n_test["y"]
+
+
 def test_gates_judge_the_pooled_figures(small: Files) -> None:
     asked = EvaluateOptions(probes=("linear",), folds=5, max_accuracy=(Limit(0.9), Limit(0.4)))
     asked = replace(asked, labels=LabelOptions(("y",)))

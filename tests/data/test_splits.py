@@ -152,3 +152,53 @@ def test_what_fits_share_is_fitted_by_none_and_held_out_by_all(rules: list[Split
     if all(rule == rules[0] for rule in rules):
         assert_array_equal(shared.test, splits[0].test)
         assert_array_equal(shared.trainers.get(FRESH, []), splits[0].trainers.get(FRESH, []))
+
+
+def partly(n: int, *, every: int, splits: tuple[str, ...] | None = None) -> GuardedLabels:
+    """Two attributes, of which the second has a value in one row of `every`."""
+    one, rng = np.arange(n) % 2, np.random.default_rng(0)
+    two = np.where(np.arange(n) % every == 0, rng.integers(0, 2, n), -1)
+    attributes = tuple(Attribute(f"g{i}", of.astype(np.int8), ("a", "b")) for i, of in enumerate((one, two)))
+    return GuardedLabels("l.csv", attributes, None, splits, "split" if splits else None)
+
+
+@pytest.mark.parametrize("rule", [SplitRule(holdout=0.5, seed=1), SplitRule(fit_split="train")])
+def test_rows_with_some_attributes_are_tested_and_attack_and_only_complete_ones_are_fitted(rule: SplitRule) -> None:
+    n = 400
+    parts = tuple(("train", "train", "dev", "test")[i // 3 % 4] for i in range(n))
+    given = partly(n, every=3, splits=parts if rule.fit_split else None)
+    every, complete = np.arange(n), np.flatnonzero(given.has_all(["g0", "g1"]))
+    split = rule.divide(given, every, complete)
+    assert_array_equal(split.fitted, rule.fitted(given, complete))
+    whole = rule.divide(given, every)
+    assert_array_equal(split.test, whole.test)
+    assert_array_equal(split.trainers[FRESH], whole.trainers[FRESH])
+    _, two = given.attributes
+    assert_array_equal(split.having(two, "test", given), split.test[split.test % 3 == 0])
+    assert_array_equal(split.having(given.attributes[0], "test", given), split.test)
+
+
+def test_labels_without_all_named_attributes_are_complete_by_those_that_are_there() -> None:
+    given = partly(12, every=3)
+    assert_array_equal(given.has_all(["g0"]), np.ones(12, bool))
+    assert_array_equal(given.has_all(["g0", "g1"]), given.is_labelled)
+    assert_array_equal(given.has_all(["g0", "elsewhere"]), given.is_labelled)
+    assert given.has_any.all()
+
+
+def test_each_attribute_has_as_many_rows_as_are_allowed_however_few_have_the_other() -> None:
+    given, rule = partly(6_000, every=10), SplitRule(holdout=0.5)
+    whole = rule.divide(given, np.arange(6_000))
+    split = whole.capped(given, 200, 0, test_rows=1)
+    one, two = given.attributes
+    for name in (FRESH, "test"):
+        for attribute in (one, two):
+            index = split.having(attribute, name, given)
+            n_there = int(attribute.is_labelled[whole.test if name == "test" else whole.trainers[FRESH]].sum())
+            assert len(index) == min(200, n_there)
+            assert attribute.is_labelled[index].all()
+            assert np.isin(index, split.needed).all()
+    complete = labels(np.arange(3_000) % 2)
+    capped = rule.divide(complete, np.arange(3_000)).capped(complete, 200, 0)
+    assert len(capped.trainers[FRESH]) == 200
+    assert_array_equal(capped.having(complete.attributes[0], FRESH, complete), capped.trainers[FRESH])

@@ -125,7 +125,7 @@ def keys_of(value: Any) -> set[str]:
 def test_every_key_of_a_report_and_of_an_artifact_is_documented(tmp_path: Path) -> None:
     session, bios = Session(tmp_path), "sample_data/bios-sample.npy sample_data/bios-sample.csv --attribute gender"
     words = "sample_data/glove-sample.txt sample_data/glove-sample-labels.csv"
-    kept = "--similarity simlex999 --neighbors king"
+    kept = "--similarity simlex999 --neighbors king --bias rnd,weat6 --as raw,int8"
     asked = "--task profession --sweep k=0:1 --repeats 2 --sample 100 --max-accuracy 0.1"
     for command in (
         f"salcli fit {bios} -o e.npz",
@@ -135,10 +135,12 @@ def test_every_key_of_a_report_and_of_an_artifact_is_documented(tmp_path: Path) 
         f"salcli fit {words} -o w.npz",
         f"salcli evaluate {words} --probes linear --eraser w.npz {kept} --report 3.json",
         f"salcli compare {bios} --probes linear --quick --eraser e.npz --eraser k.npz --report 4.json",
+        f"salcli evaluate {bios} --probes linear --eraser e.npz --folds 4 --task profession --quick --report f.json",
+        f"salcli evaluate {bios} --probes linear --eraser e.npz --sweep strength=0:1:1 --quick --report s.json",
     ):
         session.run(next(steps(f"```console\n$ {command}\n```")))
     assert not session.failures
-    reports = [json.loads((tmp_path / f"{i}.json").read_bytes()) for i in (1, 2, 3)]
+    reports = [json.loads((tmp_path / f"{i}.json").read_bytes()) for i in (1, 2, 3, "f", "s")]
     comparison = json.loads((tmp_path / "4.json").read_bytes())
     reports += [each.pop("report") for each in comparison["candidates"]]
     reports.append(comparison)

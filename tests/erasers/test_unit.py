@@ -24,6 +24,7 @@ from salcli.erasers.sal import SALParameters
 from salcli.erasers.splince import SPLINCEParameters
 from salcli.erasers.unit import EQUAL, UnitEraser
 from salcli.errors import FormatError, ShapeError, UsageError
+from salcli.evaluation.report import to_json
 from salcli.formats.artifact import write_file
 from salcli.linalg.unit import normalize, row_lengths
 from salcli.options import ApplyOptions, EvaluateOptions, FitOptions, InspectOptions, LabelOptions, ReadOptions, Sweep
@@ -281,3 +282,25 @@ def test_a_damaged_artifact_is_refused(paths: tuple[str, str, Path]) -> None:
     with pytest.raises((FormatError, UsageError), match="gaps"):
         write_file(write_path, damaged, arrays)
     assert inspect(str(folder / "e.npz"), InspectOptions())["unit"] == header["unit"]
+
+
+@pytest.mark.parametrize("method", OPTIONS)
+def test_the_artifact_is_the_same_for_any_batches(method: str, paths: tuple[str, str, Path]) -> None:
+    x, y, folder = paths
+    for name, rows in (("one", None), ("other", 7)):
+        read, labels = ReadOptions(batch_rows=rows), LabelOptions(("g",))
+        options = FitOptions(method=method, parameters=OPTIONS[method], labels=labels, read=read)
+        fit(x, y, str(folder / f"{name}.npz"), options)
+    assert (folder / "one.npz").read_bytes() == (folder / "other.npz").read_bytes()
+
+
+def test_the_report_says_that_rows_of_length_1_are_written_and_which_task_is_kept(paths: tuple[str, str, Path]) -> None:
+    x, y, folder = paths
+    options = FitOptions(method="splince", parameters=OPTIONS["splince"], labels=LabelOptions(("g",)))
+    fit(x, y, str(folder / "e.npz"), options)
+    report = str(folder / "r.md")
+    found = evaluate(x, y, str(folder / "e.npz"), EvaluateOptions(probes=("linear",), reports=(report,)))
+    text = Path(report).read_text()
+    assert "and writes rows of length 1. Guarded: g. Task whose covariance is kept: job." in text.replace("\n", " ")
+    about = to_json(found)["eraser"]
+    assert (about["unit_rows"], about["kept_task"]) == (True, "job")

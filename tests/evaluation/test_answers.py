@@ -1,16 +1,19 @@
 """Pooled answers: figures of all test rows together, and intervals of rows that go together."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import accuracy_score, balanced_accuracy_score, roc_auc_score
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, r2_score, roc_auc_score
 
+from benchmarks import fold_intervals
 from salcli.data.labels import Attribute, GuardedLabels
-from salcli.evaluation.answers import cluster_effect, pooled
+from salcli.evaluation.answers import cluster_effect, pooled, pooled_numbers
 from salcli.evaluation.attackers.scores import Answers, areas, errors, wilson
+from salcli.evaluation.explained import Guesses, NumericResult, explained
 from salcli.evaluation.report import ProbeResult
 
 from .results import result
@@ -31,7 +34,7 @@ def turn(of: GuardedLabels, index: np.ndarray, rng: np.random.Generator, scale: 
     scores = rng.normal(size=(len(index), n_classes)) + 1.2 * np.eye(n_classes)[true]
     predicted = scores[:, np.unique(true)].argmax(axis=1)  # classes come first to last
     decision = scale * (scores[:, 1] - scores[:, 0]) + scale if n_classes == 2 else scale * scores
-    answers = Answers(index, true, predicted, decision, np.arange(n_classes))
+    answers = Answers(index, true, predicted, decision, np.arange(n_classes), tuple("abc"[:n_classes]))
     error, balanced = errors(predicted, true)
     return ProbeResult(
         "g", "linear", "fresh", "after", float(np.mean(predicted == true)),
@@ -50,7 +53,9 @@ def _answers(turns: Sequence[ProbeResult]) -> list[Answers]:
 def test_one_turn_alone_is_what_it_was(n_classes: int) -> None:
     of = labels(n_classes=n_classes)
     alone = turn(of, np.arange(N), np.random.default_rng(0))
-    assert pooled([alone], of) == alone
+    again = pooled([alone], of)
+    assert replace(again, recalls={}) == alone
+    assert sum(n for _, n in again.recalls.values()) == N
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -88,7 +93,9 @@ def test_a_class_that_one_turn_lacks_has_the_pairs_of_the_others() -> None:
     turns = [turn(of, part, rng) for part in parts]
     first = turns[0].answers
     assert first is not None
-    two = Answers(first.labels, first.true, first.predicted, first.scores[:, 1] - first.scores[:, 0], np.arange(2))
+    two = Answers(
+        first.labels, first.true, first.predicted, first.scores[:, 1] - first.scores[:, 0], np.arange(2), first.names
+    )
     object.__setattr__(turns[0], "answers", two)
     found = pooled(turns, of)
     every = [
@@ -109,6 +116,35 @@ def test_rows_that_are_lost_or_left_out_are_counted() -> None:
     found = pooled([turn(of, np.arange(100), np.random.default_rng(0))], of, n_lost=40)
     assert found.n_left_out == 40
     assert found.usable == pytest.approx(100 / 140)
+
+
+def test_numbers_are_pooled_too() -> None:
+    rng = np.random.default_rng(5)
+    true, groups = rng.normal(size=N), np.repeat(np.arange(N // 8), 8)
+    predicted = 0.5 * true + 0.3 * rng.normal(size=N)
+    parts = np.array_split(rng.permutation(N), 4)
+    turns = [
+        NumericResult(
+            "age",
+            "ridge",
+            "fresh",
+            "after",
+            *explained(predicted[at], true[at]),
+            50,
+            len(at),
+            True,
+            False,
+            {"a": 1.0},
+            Guesses(at, predicted[at], true[at]),
+        )
+        for at in parts
+    ]
+    found = pooled_numbers(turns, labels())
+    assert found.r2 == pytest.approx(r2_score(true, predicted))
+    assert found.n_test == N
+    assert found.log_error == pytest.approx(explained(predicted, true)[1])
+    assert pooled_numbers(turns, labels(), effect=4.0).log_error == pytest.approx(2 * found.log_error)
+    assert pooled_numbers(turns, labels(groups.tolist())).log_error >= found.log_error
 
 
 def test_an_effect_widens_every_interval() -> None:
@@ -151,6 +187,18 @@ def test_intervals_of_grouped_rows_hold_the_truth_as_often_as_stated() -> None:
         naive += low <= 0.6 <= high
     assert hits / 600 >= 0.93
     assert naive / 600 < 0.85
+
+
+@pytest.mark.slow
+def test_the_simulation_of_folds_runs() -> None:
+    for kind in fold_intervals.KINDS:
+        for (adversary, probe), drawn in fold_intervals.figures(kind, 60, 5, 0):
+            assert (adversary in fold_intervals.ADVERSARIES, probe.split("-")[0] in fold_intervals.PROBES) == (
+                True,
+                True,
+            )
+            assert 0 <= drawn.low <= drawn.accuracy <= drawn.high <= 1
+            assert 0.2 < drawn.unseen < 1
 
 
 @given(st.lists(st.integers(0, 5), min_size=12, max_size=60), st.integers(0, 9))

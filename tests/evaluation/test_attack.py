@@ -100,7 +100,7 @@ def test_a_foreign_stage_may_be_in_any_units_and_one_of_our_own_may_not_fly_away
 def test_what_cannot_be_attacked_or_says_little_is_noted() -> None:
     x, y = rows()
     numeric = GuardedLabels("l.csv", (Attribute("n", x[:, 0], None),), None)
-    assert measured(stages(x), numeric, "linear") == ((), ("n is numeric: no probe reads it",))
+    assert measured(stages(x), numeric, "linear") == ((), ())
     one_class = np.where(np.arange(N) < N // 2, 0, y).astype(np.int32)
     _, notes = measured(stages(x), labels(one_class), "linear")
     assert notes == tuple(f"g0: the {a} attacker's training rows are all of one class" for a in ("in-sample", "fresh"))
@@ -173,7 +173,7 @@ def test_all_that_a_gate_expects_is_named() -> None:
     mixed = GuardedLabels("l.csv", (*labels(y).attributes, Attribute("n", y.astype(float), None)), None)
     asked = asked_for(mixed, EvaluateOptions(adversaries=("fresh",)), ("linear", "rbf"))
     assert asked.attackers == (("g0", "fresh", "linear"), ("g0", "fresh", "rbf"))
-    assert asked.unread == ("n",)
+    assert asked.unjudged == ("n",)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from salcli.evaluation.comparison import (
     worst_by_adversary,
     worst_of,
 )
-from salcli.evaluation.neighbors import Neighbors
+from salcli.evaluation.kept import Kept, KeptRows
 from salcli.evaluation.report import Gate, Report, Status, to_json
 from tests.render.reports import full_report
 
@@ -56,7 +56,18 @@ def test_shares_that_are_kept_are_those_of_the_report() -> None:
     undefined = replace(task, undefined={"before": "why"})  # type: ignore[type-var]
     assert task_kept(replace(report, measures={"task": undefined})) is None
     assert neighbors_kept(Report()) is None
-    assert neighbors_kept(Report(measures={"neighbors": Neighbors((), 0.75, 9)})) == 0.75
+    assert (
+        neighbors_kept(
+            Report(
+                measures={
+                    "kept": Kept(
+                        (KeptRows("others", 2, 2, 0.5, None, None), KeptRows("all", 9, 9, 0.75, None, None)), 9, ()
+                    )
+                }
+            )
+        )
+        == 0.75
+    )
 
 
 def test_the_worst_attacker_is_that_of_the_largest_leak_at_its_stage() -> None:

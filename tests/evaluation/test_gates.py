@@ -170,10 +170,10 @@ def test_a_gate_without_a_value_cannot_have_passed() -> None:
         Gate("max-accuracy", 0.5, None, "passed")
 
 
-def test_an_attribute_that_no_attacker_reads_passes_no_gate() -> None:
+def test_a_numeric_attribute_that_no_limit_judges_passes_no_gate() -> None:
     gate = accuracy_gate(1.0, None, Asked(LINEAR.attackers, ("age",)), (result(0.5),), "after")
     assert not gate.passed
-    assert "no attacker reads age, which is numeric" in gate.reason
+    assert "no limit judges age, which is numeric" in gate.reason
 
 
 def test_what_is_missing_is_told_attribute_by_attribute() -> None:

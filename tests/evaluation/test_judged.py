@@ -57,6 +57,18 @@ def test_the_worst_repeat_decides_and_is_named(worst: float, status: str) -> Non
     assert kept.decided_by is None
 
 
+def test_other_forms_of_the_rows_than_those_of_the_repeats_are_judged_with_them() -> None:
+    unit = result(0.55, n_test=4_000, form="unit")
+    asked = Asked(ASKED.attackers, forms={"linear": ("raw", "unit")})
+
+    def gates_of(report: Report, n: int) -> list[Gate]:
+        return [accuracy_gate(0.6, None, asked, report.probes, "after", Judge(n_settings=n))]
+
+    found = report(measured(0.5))
+    (gate,) = worst_gates(replace(found, probes=(*found.probes, unit)), gates_of)
+    assert (gate.status, gate.decided_by) == ("passed", "g, linear as unit, fresh")
+
+
 def test_what_repeats_keep_is_judged_too() -> None:
     accuracy, kept, _ = worst_gates(report(measured(0.5), measured(0.5, 0.7)), gates_of)
     assert (accuracy.status, kept.status, kept.decided_by) == ("passed", "failed", "repeat 2 of 2")

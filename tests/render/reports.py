@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from salcli.data.hashes import HASH_ALGORITHMS, FileHash
 from salcli.evaluation.bias import BiasChange, BiasFigure
 from salcli.evaluation.deviation import Deviation
+from salcli.evaluation.explained import NumericResult
 from salcli.evaluation.forms import Scale
 from salcli.evaluation.geometry import Change, ClassPair, Cluster, Geometry
 from salcli.evaluation.group_rates import Cell, FalseRate, Gap, GroupRates, Rate, Ratio
 from salcli.evaluation.kept import Kept, KeptRows, Vote
 from salcli.evaluation.main_task import Accuracy, Task
 from salcli.evaluation.neighbors import Neighbor, Neighbors, WordNeighbors
+from salcli.evaluation.power import Detectable
 from salcli.evaluation.report import (
     ErasedFile,
     EraserSummary,
@@ -113,7 +115,34 @@ def probes(*stages: str) -> st.SearchStrategy[ProbeResult]:
         n_left_out=counts(),
         untrained_classes=many(strings(), 2),
         hyperparameters=st.dictionaries(st.sampled_from(["C", "gamma"]), numbers(), max_size=2),
+        factors=many(strings(), 2),
+        recalls=st.dictionaries(strings(), st.tuples(st.floats(0, 1), counts()), max_size=3),
     )
+
+
+def numerics(*stages: str) -> st.SearchStrategy[NumericResult]:
+    """Results of attackers of numbers."""
+    return st.builds(
+        NumericResult,
+        attribute=strings(),
+        probe=st.sampled_from(["ridge", "boosting"]),
+        adversary=st.sampled_from(["in-sample", "fresh"]),
+        stage=st.sampled_from(stages or ("before", "after")),
+        r2=st.floats(-9, 1),
+        log_error=st.floats(0, 2),
+        freedom=st.floats(2, 1e6),
+        n_train=counts(),
+        n_test=counts(),
+        converged=st.booleans(),
+        capped=st.booleans(),
+        hyperparameters=st.dictionaries(st.sampled_from(["alpha", "gamma"]), numbers(), max_size=2),
+    )
+
+
+def detectables() -> st.SearchStrategy[Detectable]:
+    """The smallest figures that test rows could have shown."""
+    share = perhaps(st.floats(0, 1))
+    return st.builds(Detectable, strings(), counts(), st.floats(0.5, 1), st.booleans(), share, share, share, share)
 
 
 def similarities() -> st.SearchStrategy[tuple[SimilarityChange, ...]]:
@@ -226,6 +255,8 @@ def reports() -> st.SearchStrategy[Report]:
     return st.builds(
         Report,
         probes=many(probes()),
+        numeric=many(numerics()),
+        detectable=many(detectables()),
         measures=measures(),
         inputs=st.fixed_dictionaries({"embeddings": file}, optional={"labels": file}),
         eraser=perhaps(erasers()),
@@ -274,6 +305,11 @@ def full_report(n_steps: int = 31) -> Report:
         },
         eraser=ERASER,
         probes=(*probes, *(_as_unit(of) for of in probes)),
+        numeric=tuple(
+            NumericResult("age", "ridge", "fresh", stage, r2, 0.02, 800.0, 3_964, 11_893, True, False, {"alpha": 0.1})
+            for stage, r2 in (("before", 0.41), ("after", 0.03))
+        ),
+        detectable=(Detectable("gender", 11_893, 0.95, accuracy=0.55, gain=0.01, leak=0.026),),
         bands=tuple(replace(of, band="band1") for of in _probes(random.Random(4), 1.0) if of.adversary == "fresh"),
         int8=Scale(23_785, (0.0021, 0.0034, 0.0087)),
         measures={

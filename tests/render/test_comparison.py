@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from salcli.evaluation.comparison import Candidate, Comparison
-from salcli.evaluation.neighbors import Neighbors
+from salcli.evaluation.kept import Kept, KeptRows
 from salcli.evaluation.report import Gate, Report, Status
 from salcli.evaluation.text import visible
-from salcli.render.comparison import candidates_table, pictures, sections, verdict_sentence
+from salcli.render.comparison import attackers_table, candidates_table, pictures, sections, verdict_sentence
 from salcli.render.front import Spot, front_plot
 from salcli.render.html import html
 from salcli.render.junit import junit
 from salcli.render.markdown import markdown
 from salcli.render.terminal import terminal
-from tests.render.reports import HOSTILE, full_report, reports, strings
+from tests.render.reports import HOSTILE, full_report, reports, result, strings
 from tests.render.test_html import check_page
 from tests.render.test_junit import suite_of
 from tests.render.test_markdown import check
@@ -35,7 +35,7 @@ def comparisons(draw: st.DrawFn) -> Comparison:
 def candidate(name: str, status: Status | None, kept: float = 0.5) -> Candidate:
     gates = () if status is None else (Gate("max-leak", 0.1, 0.25, status),)
     report = full_report()
-    measures = {**report.measures, "neighbors": Neighbors((), kept, 1000)}
+    measures = {**report.measures, "kept": Kept((KeptRows("all", 900, 500, kept, 0.01, 0.9),), 900, ())}
     return Candidate(name, replace(report, gates=gates, measures=measures), 1234, 0.125, 900)
 
 
@@ -107,15 +107,13 @@ def test_one_table_has_the_figures_of_all() -> None:
     table = candidates_table(two("passed", "failed"), with_seconds=True)
     headings = [column.name for column in table.columns]
     assert headings[:1] == ["candidate"]
-    assert {"leak fresh", "leak in-sample", "read most by", "task accuracy", "neighbours kept", "bytes"} <= set(
-        headings
-    )
+    assert {"leak fresh", "leak in-sample", "read most by", "task accuracy", "neighbours", "bytes"} <= set(headings)
     assert "seconds" in headings
     assert table.caption.endswith("(seconds: erasing 900 rows)")
     rows = [dict(zip(headings, row, strict=True)) for row in table.rows]
     assert [row["candidate"] for row in rows] == ["nothing erased", "sal k=2", "leace k=1"]
     assert [row["result"] for row in rows] == ["–", "passed", "FAILED"]
-    assert [row["neighbours kept"] for row in rows] == ["–", "0.500", "0.600"]
+    assert [row["neighbours"] for row in rows] == ["–", "0.500", "0.600"]
     assert [row["seconds"] for row in rows] == ["–", "0.12", "0.12"]
     assert ["neighbours" in row["front"] for row in rows] == [False, False, True]
     assert table.tones == ("", "pass", "fail")
@@ -123,6 +121,19 @@ def test_one_table_has_the_figures_of_all() -> None:
     task = report.measures["task"]
     assert rows[0]["task accuracy"] == f"{task.accuracy.before:.3f}"  # type: ignore[attr-defined]
     assert rows[1]["task accuracy"] == f"{task.accuracy.after:.3f}"  # type: ignore[attr-defined]
+
+
+def test_rows_in_other_forms_are_shown_where_they_leak_more() -> None:
+    def report(unit: float, binary: float) -> Report:
+        leaks = (("raw", 0.6), ("unit", unit), ("binary", binary))
+        return Report(probes=tuple(result("g", "after", a, form=form, majority=0.5) for form, a in leaks))
+
+    found = Comparison(candidates=(Candidate("a", report(0.6, 0.55)), Candidate("b", report(0.7, 0.5))))
+    table = attackers_table(found)
+    assert [row[1] for row in table.rows] == ["linear", "linear as unit"]
+    cells = dict(zip([column.name for column in table.columns], table.rows[1], strict=True))
+    assert (cells["a"], cells["b"], cells["nothing erased"]) == ("0.200", "0.400", "–")
+    assert "linear as unit, fresh" in candidates_table(found).rows[2]
 
 
 def test_reports_have_no_times() -> None:
@@ -168,4 +179,5 @@ def test_a_front_of_any_number_of_candidates_is_drawn(n: int) -> None:
 def test_no_figure_is_cut_on_a_narrow_terminal(width: int) -> None:
     text = printed(two("passed", "failed"), width)
     assert "0.600" in text
+    assert len(re.findall(r"(?<!\d)0\.12(?!\d)", text)) == 2  # seconds, which reports do not have
     assert "gate" in text

@@ -97,7 +97,7 @@ def test_verdict_and_gates_come_first() -> None:
     text = markdown(full_report())
     headings = re.findall(r"^### (.*)$", text, re.MULTILINE)
     assert text.startswith(
-        "## salcli evaluation: gender, dialect in data/bios-minilm.npy\n\n❌ **Failed: 2 of 5 limits are broken"
+        "## salcli evaluation: gender, dialect, age in data/bios-minilm.npy\n\n❌ **Failed: 2 of 5 limits are broken"
     )
     assert " ".join(headings) == SECTIONS
 

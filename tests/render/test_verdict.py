@@ -82,13 +82,14 @@ def test_the_attacker_that_is_named_is_the_fresh_one() -> None:
 
 
 def test_findings_name_the_best_attacker_of_each_attribute() -> None:
-    first, second = findings(full_report(0))
+    first, second, third = findings(full_report(0))
     assert first == (
         "gender, after erasure: the best attacker (rbf, fresh) reads it right in 66.4% of the test rows "
         "(before: 98.4%); guessing the most frequent class gives 54.0%. "
         "The largest leak is 0.270 (before: 0.965), by rbf, fresh. Near the labelled rows, in band1, rbf reads 67.1%."
     )
     assert second.startswith("dialect, after erasure: ")
+    assert third.startswith("age, after erasure: ")
 
 
 def test_a_file_without_eraser_is_judged_as_it_is() -> None:

@@ -1,15 +1,18 @@
 """Attackers: classifiers that try to read a guarded attribute, each a file here and an entry of `ATTACKERS`.
 
-A new attacker is one object that is an `Attacker`, registered as `ATTACKERS[name] = attacker`.
+A new attacker is one object that is an `Attacker`, registered as `ATTACKERS[name] = attacker`, or in `REGRESSORS` if it
+reads numbers.
 """
 
 from salcli.evaluation.attackers.base import Attacker, Reads
-from salcli.evaluation.attackers.boosting import Boosting
+from salcli.evaluation.attackers.boosting import Boosting, BoostingRegression
+from salcli.evaluation.attackers.kernel_ridge import GramRidge, KernelRidge
 from salcli.evaluation.attackers.kernel_svm import GramSVM, KernelSVM
 from salcli.evaluation.attackers.knn import NearestNeighbours
 from salcli.evaluation.attackers.linear import LinearSVM
 from salcli.evaluation.attackers.mlp import Perceptron
 from salcli.evaluation.attackers.quadratic import Quadratic
+from salcli.evaluation.attackers.ridge import Ridge
 
 ATTACKERS: dict[str, Attacker] = {
     "linear": LinearSVM(),
@@ -22,6 +25,13 @@ ATTACKERS: dict[str, Attacker] = {
     "same-kernel": GramSVM(),
 }
 """By the name in `--probes`. By default, all with `is_default` that suit the eraser are trained."""
+REGRESSORS: dict[str, Attacker] = {
+    "ridge": Ridge(),
+    "kernel-ridge": KernelRidge(),
+    "boosting": BoostingRegression(),
+    "same-kernel": GramRidge(),
+}
+"""The same of numeric attributes. By default, all that suit the eraser are trained."""
 WEIGHTED = "-weighted"
 """Suffix of the name of an attacker's twin with balanced class weights."""
 

@@ -14,6 +14,7 @@ from salcli.errors import RangeError
 Array = NDArray[np.float64]
 Settings = dict[str, float]
 Reads = Literal["vectors", "kernel"]
+Predicts = Literal["classes", "numbers"]
 TIE = 1e-4
 """Scores whose difference is smaller are equal: float32 rounding of erased rows changes scores by less."""
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
@@ -66,7 +67,7 @@ class Axis:
 
 
 class Classifier(Protocol):
-    """A trained attacker."""
+    """A trained attacker; one of numbers returns the predicted numbers `[m]` as its decision too."""
 
     @property
     def converged(self) -> bool:
@@ -89,10 +90,12 @@ class Classifier(Protocol):
 
 
 class Attacker(ABC):
-    """A kind of classifier that tries to read a guarded attribute; one object serves many threads."""
+    """A kind of classifier or regression that tries to read a guarded attribute; one object serves many threads."""
 
     reads: Reads = "vectors"
     """What rows are represented by: scaled vectors, or inner products of the eraser's own kernel."""
+    predicts: Predicts = "classes"
+    """What attributes it reads: classes, or numbers."""
     is_default: bool = True
     """Whether it is trained where `probes` is not set."""
     whitens: bool = True
@@ -111,7 +114,7 @@ class Attacker(ABC):
         Parameters
         ----------
         x : `[n, d]` scaled rows, or `[n, n]` inner products of the training rows, as `reads` says
-        y : `[n]` classes, at least two
+        y : `[n]` classes, at least two; or numbers that are not all the same, as `predicts` says
         settings : a value for each of `axes(d)`
         seed : of the random number generator
         """

@@ -106,6 +106,8 @@ class Answers:
     """`[m]` for two classes, or `[m, c]`, as `Classifier.decision` returns them."""
     classes: Classes
     """`[c]` the classes that were trained on, ascending."""
+    names: tuple[str, ...]
+    """Of all classes, by their codes."""
 
 
 def areas(scores: Array, true: Classes, classes: Classes) -> Areas | None:
@@ -200,6 +202,12 @@ def _area(scores: Array, is_of: NDArray[np.bool_]) -> tuple[float, Array]:
     influence[is_of] = (below(outside, scores[is_of]) - area) / len(inside)
     influence[~is_of] = (1 - below(inside, scores[~is_of]) - area) / len(outside)
     return area, influence
+
+
+def r_squared(predicted: Array, true: Array) -> float:
+    """Return 1 − mean squared error / variance of numbers `[n]`; 0 where they are all the same."""
+    spread = float(np.sum((true - true.mean()) ** 2))
+    return 1 - float(np.sum((true - predicted) ** 2)) / spread if spread > 0 else 0.0
 
 
 def majority_rate(true: Classes) -> float:

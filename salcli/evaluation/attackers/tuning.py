@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from salcli.data.splits import stratified_parts
 from salcli.evaluation.attackers.base import Array, Attacker, Axis, Settings
-from salcli.evaluation.attackers.scores import areas, balanced_accuracy
+from salcli.evaluation.attackers.scores import areas, balanced_accuracy, r_squared
 
 WHITENED = "whitened"
 """Setting: 1 if the rows are whitened, else 0."""
@@ -28,6 +28,8 @@ AUC_WEIGHT = 0.25
 """Weight of the AUC beside the balanced accuracy: it decides where all predictions are of one class."""
 LEVEL = 1e-3
 """Spread of class means, as a share of that expected by chance, below which erasure has made them equal."""
+N_PARTS = 5
+"""Strata of a numeric attribute, by size."""
 View = Callable[[Settings], Array]
 
 
@@ -43,12 +45,12 @@ class TrainingRows:
 
 
 def tuned(attacker: Attacker, rows: TrainingRows, seed: int) -> Settings:
-    """Return the settings with the best mean score over folds: balanced accuracy + `AUC_WEIGHT` · AUC.
+    """Return the settings with the best mean score over folds: balanced accuracy + `AUC_WEIGHT` · AUC; of numbers R².
 
     All are tried on `ROUGH_ROWS` rows and the best of them on `FINE_ROWS`. Where erasure has made class means equal, as
     on the rows that an eraser was fitted on, the class means of the training and the test part of a fold differ in
     opposite directions, and cross-validation would score below chance: there the means of each fold are made equal
-    first.
+    first. Covariances with a number are treated alike.
 
     Parameters
     ----------
@@ -116,7 +118,7 @@ class _Trial:
     @classmethod
     def of(cls, attacker: Attacker, rows: TrainingRows, most_rows: int, seed: int) -> "_Trial | None":
         """Return folds of at most `most_rows` rows; None if the training rows of a fold would be of one class."""
-        strata = np.unique(rows.y, return_inverse=True)[1].astype(np.int64)
+        strata = _strata(rows.y)
         n = min(most_rows, len(rows.y))
         sizes = [len(part) for part in np.array_split(np.arange(n), FOLDS)]
         parts = [
@@ -145,38 +147,42 @@ class _Trial:
                 if self.is_level:
                     among, across = _levelled(among, across, y, of_products=self.attacker.reads == "kernel")
                 for decision in self.attacker.decisions(among, y, across, of, self.seed):
-                    found[i, place] = _score(decision, self.rows.y[held], np.unique(y))
+                    found[i, place] = self._score(decision, self.rows.y[held], y)
                     place += 1
         mean: Array = found.mean(axis=0)
         return mean
 
+    def _score(self, decision: Array, true: NDArray[Any], trained: NDArray[Any]) -> float:
+        if self.attacker.predicts == "numbers":
+            return r_squared(decision, true)
+        classes = np.unique(trained)
+        predicted = classes[(decision > 0).astype(int) if decision.ndim == 1 else np.argmax(decision, axis=1)]
+        found = areas(decision, true, classes)
+        return balanced_accuracy(predicted, true) + AUC_WEIGHT * (0.5 if found is None else found.mean)
 
-def _score(decision: Array, true: NDArray[Any], classes: NDArray[Any]) -> float:
-    predicted = classes[(decision > 0).astype(int) if decision.ndim == 1 else np.argmax(decision, axis=1)]
-    found = areas(decision, true, classes)
-    return balanced_accuracy(predicted, true) + AUC_WEIGHT * (0.5 if found is None else found.mean)
+
+def _strata(y: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the number of each class, or of each of `N_PARTS` equal parts of the numbers by size."""
+    if np.issubdtype(y.dtype, np.floating):
+        return np.argsort(np.argsort(y, kind="stable")) * N_PARTS // len(y)
+    return np.unique(y, return_inverse=True)[1].astype(np.int64)
 
 
 def _are_level(attacker: Attacker, rows: TrainingRows) -> bool:
-    """Return whether class means are more equal than chance would make them."""
-    x, z = rows.view({}), _indicators(rows.y)
-    counts = z.sum(axis=0)
+    """Return whether class means (or a number and the columns) are more alike (uncorrelated) than by chance."""
+    x, q = rows.view({}), _contrasts(rows.y)
     if attacker.reads == "vectors":
-        means = (z.T @ x) / counts[:, None]
-        mean = x.mean(axis=0)
-        between = float(np.sum(counts[:, None] * (means - mean) ** 2))
-        total = float(np.sum((x - mean) ** 2)) / len(x)
+        away = x - x.mean(axis=0)
+        between, total = float(np.sum((q.T @ away) ** 2)), float(np.sum(away**2)) / len(x)
     else:
-        sums = z.T @ (x @ z)
-        between = float(np.sum(np.diag(sums) / counts) - sums.sum() / len(x))
-        total = float(np.trace(x) - sums.sum() / len(x)) / len(x)
-    return between <= LEVEL * total * (len(counts) - 1)
+        between = float(np.sum(q * (x @ q)))
+        total = float(np.trace(x) - x.sum() / len(x)) / len(x)
+    return bool(between <= LEVEL * total * q.shape[1])
 
 
 def _levelled(among: Array, across: Array, y: NDArray[Any], *, of_products: bool) -> tuple[Array, Array]:
-    """Remove the differences of the class means of the training rows from all rows."""
-    z = _indicators(y)
-    z = (z - z.mean(axis=0)) / np.sqrt(len(y))
+    """Remove the differences of the class means of the training rows (or their covariance with y) from all rows."""
+    z = _contrasts(y)
     if not of_products:
         left, sizes, _ = np.linalg.svd(among.T @ z, full_matrices=False)
         v = left[:, sizes > 1e-10 * max(float(np.max(sizes, initial=0.0)), 1e-300)]  # rows may have no dimensions
@@ -186,7 +192,13 @@ def _levelled(among: Array, across: Array, y: NDArray[Any], *, of_products: bool
     return among - t @ inverse @ t.T, across - new @ inverse @ t.T
 
 
-def _indicators(y: NDArray[Any]) -> Array:
-    classes, codes = np.unique(y, return_inverse=True)
-    found: Array = np.eye(len(classes))[codes]
+def _contrasts(y: NDArray[Any]) -> Array:
+    """Return an orthonormal basis `[n, r]` of what is linear in the classes, or in the numbers, without a constant."""
+    if np.issubdtype(y.dtype, np.floating):
+        z = y[:, None].astype(np.float64)
+    else:
+        classes, codes = np.unique(y, return_inverse=True)
+        z = np.eye(len(classes))[codes]
+    left, sizes, _ = np.linalg.svd(z - z.mean(axis=0), full_matrices=False)
+    found: Array = left[:, sizes > 1e-10 * sizes.max()]
     return found
