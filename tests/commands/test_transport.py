@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import salcli
+from salcli.cli.fitted import found_fields
 from salcli.commands.apply import apply
 from salcli.commands.evaluate import evaluate
 from salcli.commands.fit import fit
@@ -15,6 +16,7 @@ from salcli.commands.inspect import inspect
 from salcli.erasers.artifact import read_artifact
 from salcli.erasers.transport.choice import CANDIDATES
 from salcli.erasers.transport.method import TransportParameters
+from salcli.erasers.transport.readers import READERS
 from salcli.errors import FormatError, LabelError, SalcliWarning, UsageError
 from salcli.options import (
     ApplyOptions,
@@ -95,6 +97,13 @@ def test_what_was_tried_is_recorded_and_shown(folder: Path) -> None:
     assert worst[header["shrinkage"], header["towards"]] == min(worst.values())
     assert header["n_held_out"] == N // 2 // 3
     assert inspect(str(folder / "e.npz"), InspectOptions())["transport"] == header
+    shown = found_fields({"transport": header, "attributes": []})
+    assert shown["transport"].endswith("chosen on held-out rows of the fit")
+    assert f"shrunk by {header['shrinkage']:g} towards {header['towards']}" in shown["transport"]
+    assert f"{N // 2 // 3:,} held-out rows" in shown["trials"]
+    means = header["tried"][0]
+    assert shown["means alone"] == ", ".join(f"{name} {means[name]:.3f}" for name in means if name in READERS)
+    assert "uncertain class hardly move" in shown["limits"]
     with pytest.raises(UsageError, match="has a map for each class, so it has no d×d matrix"):
         inspect(str(folder / "e.npz"), InspectOptions(projection=str(folder / "p.npy")))
 
@@ -168,6 +177,22 @@ def test_labels_that_make_no_covariances_are_refused_and_nothing_is_written(
     assert "y.csv: column" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_held_out_rows_are_of_other_groups_and_have_every_class(folder: Path, tmp_path: Path) -> None:
+    x = np.load(folder / "x.npy")[:400]
+    np.save(tmp_path / "x.npy", x)
+    for name, groups in (("many", 40), ("few", 1)):
+        write_csv(
+            tmp_path / f"{name}.csv", ["y", "author"], [("ab"[int(x[i, 0] > 6)], f"g{i % groups}") for i in range(400)]
+        )
+    options = FitOptions(
+        LabelOptions(("y",), groups="author"), method="transport", parameters=TransportParameters(shrinkage=0.1)
+    )
+    fit(str(tmp_path / "x.npy"), str(tmp_path / "many.csv"), str(tmp_path / "e.npz"), options)
+    with pytest.raises(LabelError, match="is in too few groups"):
+        fit(str(tmp_path / "x.npy"), str(tmp_path / "few.csv"), str(tmp_path / "f.npz"), options)
+    assert not (tmp_path / "f.npz").exists()
 
 
 def test_few_rows_are_warned_of_once(folder: Path, tmp_path: Path) -> None:
