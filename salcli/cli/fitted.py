@@ -82,7 +82,5 @@ def _transport(found: dict[str, Any]) -> dict[str, str]:
             fields["means alone"] = scores
     if found["noise"]:
         fields["noise"] = f"{found['noise']:g}; apply needs --noise-key FILE"
-    limits = (
-        "rows unlike the labelled ones hardly move; nearest neighbours still predict a class (evaluate --probes knn)"
-    )
+    limits = "rows of an uncertain class hardly move; nearest neighbours still predict classes (evaluate --probes knn)"
     return {**fields, "limits": limits}
