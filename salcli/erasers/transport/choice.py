@@ -63,7 +63,7 @@ def try_all(
     with progress.stage("choose shrinkage", len(candidates), "maps") as advance:
 
         def tried(shrinkage: Shrinkage) -> Trial:
-            return Trial(shrinkage, readings(fit(shrinkage)(x, dtype=np.float64), codes, n_classes))
+            return Trial(shrinkage, readings(fit(shrinkage)(x, dtype=np.float32), codes, n_classes))
 
         trials = []
         for trial in map_in_threads(tried, candidates):
