@@ -165,9 +165,7 @@ def table_rows(given: list[str], n_rows: int) -> Iterator[str]:
         has_split = "split" in next(csv.reader(handle))
     columns = LabelOptions(attributes=(attribute,), by_row=not keys)
     read = ReadOptions(keys_file=keys[0] if keys else None)
-    options = EvaluateOptions(
-        read=read, labels=columns, attacker_rows=n_rows, forms=("raw",), learning_curve=False, kept=False
-    )
+    options = EvaluateOptions(read=read, labels=columns, attacker_rows=n_rows, learning_curve=False, kept=False)
     with tempfile.TemporaryDirectory() as scratch:
         eraser = str(Path(scratch) / "eraser.npz")
         fit(embeddings, labels, eraser, FitOptions(labels=columns, read=read, holdout=0.0 if has_split else 0.5))
@@ -180,7 +178,8 @@ def table_rows(given: list[str], n_rows: int) -> Iterator[str]:
             best = max(own, key=lambda each: own[each])
             of_kinds = [max(own[each] for each in own if each.startswith(starts)) for starts in KINDS.values()]
             shown = " | ".join(f"{value:.3f}".removeprefix("0") for value in (*of_kinds, own[best]))
-            read_most = f"`{worst.probe}` {worst.accuracy:.3f}".replace(" 0.", " .")
+            form = "" if worst.form == "raw" else f" ({worst.form})"
+            read_most = f"`{worst.probe}`{form} {worst.accuracy:.3f}".replace(" 0.", " .")
             yield f"| {name}, {adversary} ({len(y):,}) | {read_most} | {shown}, {best} |"
 
 

@@ -17,9 +17,11 @@ from salcli.data.labels import GuardedLabels, Index
 from salcli.data.source import Source
 from salcli.data.splits import EvaluationSplit, SplitRule
 from salcli.erasers.artifact import Artifact, read_artifact
+from salcli.erasers.base import find_method
 from salcli.errors import AlignmentError, UsageError, located, warn
-from salcli.evaluation.attack import chosen_probes, require_attackers
-from salcli.evaluation.attackers import names_of
+from salcli.evaluation.attack import ALL, chosen_probes, require_attackers
+from salcli.evaluation.attack_numbers import chosen_regressors
+from salcli.evaluation.attackers import REGRESSORS, names_of
 from salcli.evaluation.baseline import Baseline
 from salcli.evaluation.before import Before, read_before
 from salcli.evaluation.comparison import Candidate, Comparison
@@ -154,12 +156,15 @@ def _of_each(options: CompareOptions) -> EvaluateOptions:
     found = options.evaluation
     require_attackers(found)
     found.require_inputs(has_labels=True, has_eraser=True)
-    if alone := set(found.probes or ()) & set(names_of("kernel")):
+    kernels = {*names_of("kernel"), *(name for name, each in REGRESSORS.items() if each.reads == "kernel")}
+    if alone := kernels.intersection(found.probes or ()):
         raise UsageError(
             f"`probes={alone.pop()}` reads the kernel of one eraser, and a comparison has the same attackers for all: "
             "`salcli evaluate` has it"
         )
-    return replace(found, probes=chosen_probes(None, found))
+    regressors = [name for name, each in REGRESSORS.items() if each.reads == "vectors"]
+    named = [name for name in regressors if found.probes == (ALL,) or name in (found.probes or ())]
+    return replace(found, probes=(*chosen_probes(None, found), *named))
 
 
 def _fitted(
@@ -175,10 +180,13 @@ def _fitted(
     Raises
     ------
     ParameterError : there is no such method
-    UsageError : the embeddings come from a pipe, which is read once
+    UsageError : the embeddings come from a pipe, which is read once, or the method keeps a main task and none is named
     """
     if embeddings == atomic.STDOUT:
         raise UsageError("`methods` reads the embeddings again for each fit: give a file, not stdin")
+    parameters = find_method(method).Parameters()
+    if hasattr(parameters, "task"):
+        parameters = replace(parameters, task=options.task)
     columns = replace(options.labels, task=options.task)
     rule = SplitRule(options.fit_split, options.holdout, None, options.seed)
     if (leading := _leading(artifacts)) is not None:
@@ -192,6 +200,7 @@ def _fitted(
             rule.holdout,
             rule.sample,
             method,
+            parameters,
             read=options.read,
             hash_algorithm=_algorithm(artifacts),
             seed=rule.seed,
@@ -278,7 +287,8 @@ def _before(
     fitted = len(before.plan.fitted)
     if any(artifact.header["rows"]["n_fitted"] < fitted for artifact in artifacts.values()):
         before = replace(before, notes=(DIFFERENT_FITS.format(fitted), *before.notes))
-    return before.attacked(options.probes or (), options, progress)
+    probes, regressors = chosen_probes(None, options), chosen_regressors(None, table, options)
+    return before.attacked(probes, regressors, options, progress)
 
 
 def _timed(artifact: Artifact | None, source: Source, before: Before) -> tuple[float | None, int]:

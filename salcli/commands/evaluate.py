@@ -264,9 +264,10 @@ def assess(
         notes += [*before.notes, *dissimilar]
         if subject.against is not None:
             notes.append(UNKNOWN_FIT.format(subject.against.path))
-        results, found = attack(stages, labels, plan, probes, options, progress, "after" if before.probes else None)
+        only = "after" if before.is_attacked else None
+        results, found = attack(stages, labels, plan, probes, options, progress, only)
         notes += found
-        numeric, found = attack_numbers(stages, labels, plan, regressors, options, progress)
+        numeric, found = attack_numbers(stages, labels, plan, regressors, options, progress, only)
         notes += found
         could_show = detectable(stages, labels, plan, options)
         notes += blind_spots(could_show, options)
@@ -276,14 +277,14 @@ def assess(
         results = (*(result for result in before.probes if result.form in forms), *results)
         asked = replace(
             asked_for(labels, options, probes, forms),
-            of_numbers=asked_of_numbers(labels, options, regressors),
+            of_numbers=asked_of_numbers(labels, options, regressors, forms),
             doubts=(*doubts_of_copies(before.copies), *dissimilar, *untuned),
         )
         report = replace(
             report,
             duplicates=before.copies,
             probes=results,
-            numeric=numeric,
+            numeric=(*before.numeric, *numeric),
             detectable=could_show,
             measures=measures | run_measures(rows, needs_labels=True),
         )
@@ -343,8 +344,8 @@ def _in_folds(
         measures=measures,
     )
     untuned = (UNTUNED,) if options.quick else ()
-    forms = dict.fromkeys(result.form for result in found.probes)
-    numbers = asked_of_numbers(labels, options, chosen_regressors(artifact, labels, options))
+    forms = dict.fromkeys([*(of.form for of in found.probes), *(of.form for of in found.numeric)])
+    numbers = asked_of_numbers(labels, options, chosen_regressors(artifact, labels, options), forms)
     asked = replace(asked_for(labels, options, probes, forms), of_numbers=numbers, doubts=(*found.doubts, *untuned))
     return report, asked, (*found.notes, *untuned)
 

@@ -15,7 +15,7 @@ from salcli.data.labels import GuardedLabels, Selection
 from salcli.data.source import Source
 from salcli.data.splits import SplitRule
 from salcli.erasers.artifact import Artifact, write_artifact
-from salcli.erasers.base import Eraser, Fit, find_method, warn_of_doubts
+from salcli.erasers.base import Eraser, Fit, Method, find_method, warn_of_doubts
 from salcli.errors import UsageError, located
 from salcli.formats import atomic
 from salcli.formats.label_table import file_name
@@ -61,7 +61,7 @@ def fit(
     if output == atomic.STDOUT:
         raise UsageError("`output=-`: an eraser is binary and goes into a file: give its name")
     method, engine = find_method(options.method), current_engine()
-    parameters = method.Parameters() if options.parameters is None else options.parameters
+    parameters = _parameters(method, options)
     atomic.check_output(output, [embeddings, labels, options.read.keys_file])
     keep_freed_memory()
     algorithm = options.hash_algorithm
@@ -89,6 +89,14 @@ def fit(
     artifact = Artifact(result.eraser, result.singular_values, header)
     write_artifact(output, artifact)
     return artifact
+
+
+def _parameters(method: Method, options: FitOptions) -> Any:
+    """Return the parameters of `options`, or the method's defaults with the task of the labels."""
+    if options.parameters is not None:
+        return options.parameters
+    parameters = method.Parameters()
+    return replace(parameters, task=options.labels.task) if hasattr(parameters, "task") else parameters
 
 
 def task_of(parameters: Any) -> str | None:

@@ -224,7 +224,7 @@ def _pooled_numbers(found: _Found, labels: GuardedLabels, effects: Mapping[str, 
     """Yield the results of attackers of numbers that all turns have."""
     by_name: dict[tuple[str, ...], list[NumericResult]] = {}
     for of in itertools.chain.from_iterable(found.numeric):
-        by_name.setdefault((of.attribute, of.adversary, of.probe, of.stage), []).append(of)
+        by_name.setdefault((of.attribute, of.adversary, of.form, of.probe, of.stage), []).append(of)
     for (_, adversary, *_), turns in by_name.items():
         if len(turns) == len(found.numeric):
             yield pooled_numbers(turns, labels, effect=effects[adversary])

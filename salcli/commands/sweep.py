@@ -219,7 +219,7 @@ def _measured(
     results, _ = attack(stages, again.labels, plan, probes, one_form, Silent(), "after")
     regressors = chosen_regressors(again.artifact, again.labels, options)
     regressors = tuple(name for name in regressors if REGRESSORS[name].reads == "vectors")
-    numeric, _ = attack_numbers(stages, again.labels, plan, regressors, options, Silent(), "after")
+    numeric, _ = attack_numbers(stages, again.labels, plan, regressors, one_form, Silent(), "after")
     labelled = Labelled(again.labels, again.plan, stages)
     rows = BeforeAfter(again.source, erasure, options, labelled, cache=again.rows.cache)
     return Measurement(probes=results, numeric=numeric, measures=run_swept(rows))

@@ -276,9 +276,9 @@ def shared_by(splits: Sequence[EvaluationSplit], labels: GuardedLabels, seed: in
             f"{labels.path}: no labelled row is left to test on that all candidates held out: fit them with the same "
             "`holdout`, or with labels that have a split column"
         )
-    return EvaluationSplit.of(
-        fitted, {IN_SAMPLE: fitted, FRESH: fresh, POOLED: np.union1d(fitted, fresh)}, test, has_held_out=True
-    )
+    trainers = {IN_SAMPLE: fitted, FRESH: fresh, POOLED: np.union1d(fitted, fresh)}
+    bands = {name: _without(index, fitted, labels) for split in splits for name, index in split.bands.items()}
+    return replace(EvaluationSplit.of(fitted, trainers, test, has_held_out=True), bands=bands)
 
 
 def capped(labels: GuardedLabels, index: Index, most: int, seed: int) -> Index:

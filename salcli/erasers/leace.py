@@ -51,10 +51,10 @@ class LEACEMethod:
         progress: Progress,
     ) -> Fit[LinearEraser]:
         """Fit LEACE to labelled rows (see `Method.fit`, and `fit_leace` for what is raised)."""
-        moments_of = partial(fold, rows.standardized(is_centred=True), SecondMoments, engine, progress)
+        moments_of = partial(fold, rows.standardized(is_centred=True), SecondMoments, engine)
         if parameters.unit:
-            return fit_unit(moments_of, fit_leace, _covariance, rows.source.d, parameters.unit_rounds)
-        return fit_leace(moments_of(), parameters.k, alpha=parameters.alpha)
+            return fit_unit(moments_of, fit_leace, _covariance, rows.source.d, parameters.unit_rounds, progress)
+        return fit_leace(moments_of(progress), parameters.k, alpha=parameters.alpha)
 
 
 METHOD = LEACEMethod()

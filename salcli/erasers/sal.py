@@ -67,11 +67,13 @@ class SALMethod:
     ) -> Fit[LinearEraser]:
         """Fit SAL to labelled rows (see `Method.fit`, and `fit_sal` for what is raised)."""
         rows = rows.standardized(is_centred=parameters.center)
-        moments_of = partial(fold, rows, CrossMoments, engine, progress)
+        moments_of = partial(fold, rows, CrossMoments, engine)
         if parameters.unit:
-            return fit_unit(moments_of, fit_sal, CrossMoments.cross_covariance, rows.source.d, parameters.unit_rounds)
+            return fit_unit(
+                moments_of, fit_sal, CrossMoments.cross_covariance, rows.source.d, parameters.unit_rounds, progress
+            )
         trial = _trial(rows, parameters, seed, engine, progress) if parameters.k == AUTO else None
-        moments = moments_of(is_centred=parameters.center)
+        moments = moments_of(progress, is_centred=parameters.center)
         k = parameters.k if trial is None else trial.k
         assert not isinstance(k, str)
         fit = fit_sal(moments, k, alpha=parameters.alpha, is_centred=parameters.center, keep_mean=parameters.keep_mean)

@@ -94,7 +94,7 @@ class SPLINCEMethod:
             raise UsageError("method splince keeps a main task: name its column by `task=COL`")
         rows = with_task(rows.standardized(is_centred=True), task)
         n_guarded = rows.labels.n_columns - len(rows.labels.attributes[-1].classes or ())
-        moments_of = partial(fold, rows, SecondMoments, engine, progress)
+        moments_of = partial(fold, rows, SecondMoments, engine)
 
         def fitted(moments: SecondMoments) -> Fit[LinearEraser]:
             return fit_splince(
@@ -111,10 +111,10 @@ class SPLINCEMethod:
 
         fit: Fit[LinearEraser]
         if parameters.unit:
-            fit = fit_unit(moments_of, fitted, covariance, rows.source.d, parameters.unit_rounds)
+            fit = fit_unit(moments_of, fitted, covariance, rows.source.d, parameters.unit_rounds, progress)
             fit.header["projection"]["norm"] = projection_norm(fit.eraser.left, fit.eraser.right)
         else:
-            fit = fitted(moments_of())
+            fit = fitted(moments_of(progress))
         fit.header["kept_task"] |= {"name": task.name, "classes": list(task.classes or ())}
         if fit.header["kept_task"]["rank"] == 0:
             fit = replace(fit, doubts=(NOTHING_KEPT.format(task.name),))

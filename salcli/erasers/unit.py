@@ -18,6 +18,7 @@ from salcli.errors import ShapeError, UsageError
 from salcli.linalg.decompositions import singular_values
 from salcli.linalg.unit import normalize, row_lengths
 from salcli.options import option
+from salcli.streaming.progress import Progress, Silent
 
 Array = NDArray[np.float64]
 M = TypeVar("M")
@@ -111,21 +112,23 @@ def require_unit(parameters: Any, *, keeps_mean: bool = False) -> None:
 
 
 def fit_unit(
-    moments_of: Callable[[UnitMap], M],
+    moments_of: Callable[[Progress, UnitMap], M],
     fit: Callable[[M], Fit[LinearEraser]],
     covariance: Callable[[M], Array],
     d: int,
     most: int,
+    progress: Progress,
 ) -> Fit[UnitEraser]:
     """Fit a linear method so that class means are equal after erased rows are divided by their lengths.
 
     Parameters
     ----------
-    moments_of : returns the moments of mapped rows, from one pass
+    moments_of : returns the moments of mapped rows, from one pass, whose progress it shows
     fit : fits the method to moments; a mean of its eraser is not used
     covariance : returns Cov(x, z) `[d, c]` of moments, z guarded
     d : dimensions
     most : largest number of fits
+    progress : shows the fits as a stage
 
     Returns
     -------
@@ -138,18 +141,20 @@ def fit_unit(
     """
     found, eraser, gaps = None, None, list[float]()
     best: tuple[float, Fit[LinearEraser], LinearEraser] | None = None
-    for n_rounds in range(most + 1):
-        moments = moments_of(UnitMap(d, eraser))
-        left = covariance(moments)
-        if eraser is not None:
-            left = left - eraser.left @ (eraser.right.T @ left)
-        gaps.append(float(singular_values(left)[0]))
-        if found is not None and eraser is not None and (best is None or gaps[-1] < best[0]):
-            best = gaps[-1], found, eraser
-        if n_rounds == most or (best is not None and best[0] <= EQUAL):
-            break
-        found = fit(moments)
-        eraser = LinearEraser(np.zeros(d), found.eraser.left, found.eraser.right)
+    with progress.stage("unit rows", most, "fits") as advance:
+        for n_rounds in range(most + 1):
+            moments = moments_of(Silent(), UnitMap(d, eraser))
+            left = covariance(moments)
+            if eraser is not None:
+                left = left - eraser.left @ (eraser.right.T @ left)
+            gaps.append(float(singular_values(left)[0]))
+            if found is not None and eraser is not None and (best is None or gaps[-1] < best[0]):
+                best = gaps[-1], found, eraser
+            if n_rounds == most or (best is not None and best[0] <= EQUAL):
+                break
+            found = fit(moments)
+            eraser = LinearEraser(np.zeros(d), found.eraser.left, found.eraser.right)
+            advance(1)
     assert best is not None
     gap, found, eraser = best
     doubts = found.doubts

@@ -173,7 +173,7 @@ def attack(
     """
     jobs, least = list[_Job](), least_rows(LEAST_ROWS, options)
     forms = in_forms(stages, options.attacked_forms, split.fitted)
-    notes = list(notes_on_forms(options.attacked_forms, forms))
+    notes = [] if only == "before" else list(notes_on_forms(options.attacked_forms, forms))  # rows after may differ
     for attribute in attacked(labels, options):
         for adversary in split.trainers:
             at_train, at_test = (stages.at(split.having(attribute, name, labels)) for name in (adversary, TEST))

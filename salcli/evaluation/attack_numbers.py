@@ -1,8 +1,8 @@
 """Attackers of numeric attributes at work: trained on their own rows, measured by R², before and after erasure."""
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,12 @@ from salcli.evaluation.attackers import ATTACKERS, REGRESSORS
 from salcli.evaluation.attackers.base import Attacker
 from salcli.evaluation.attackers.tuning import tuned
 from salcli.evaluation.explained import Guesses, NumericResult, explained
+from salcli.evaluation.forms import Form, in_forms
 from salcli.evaluation.intersections import least_rows
 from salcli.evaluation.readings import reading_of, training_rows
+from salcli.evaluation.report import reader
 from salcli.evaluation.stages import Stages
-from salcli.options import EvaluateOptions
+from salcli.options import RAW, EvaluateOptions
 from salcli.streaming.engine import LOCAL, map_in_threads
 from salcli.streaming.memory import require_memory
 from salcli.streaming.progress import Progress
@@ -36,6 +38,7 @@ class _Job:
     adversary: str
     probe: str
     stage: str
+    rows: Form
     at_train: Index
     """Positions among the rows of the stages."""
     at_test: Index
@@ -45,6 +48,11 @@ class _Job:
     @property
     def attacker(self) -> Attacker:
         return REGRESSORS[self.probe]
+
+    @property
+    def of_raw(self) -> tuple[str, str, str, str]:
+        """What is the same in every form."""
+        return self.attribute, self.adversary, self.probe, self.stage
 
 
 def chosen_regressors(artifact: Artifact | None, labels: GuardedLabels, options: EvaluateOptions) -> tuple[str, ...]:
@@ -91,44 +99,71 @@ def attack_numbers(
 
     Returns
     -------
-    results in the order of the attributes, adversaries and probes, and notes
+    results in the order of the attributes, adversaries, forms and probes, and notes
 
     Raises
     ------
     NotEnoughMemory : the attackers that are trained at once would not fit into memory
     """
-    jobs, notes = _jobs(stages, labels, split, probes, only, least_rows(LEAST_ROWS, options))
+    jobs, notes = _jobs(stages, labels, split, probes, options, only)
     if not jobs:
         return (), notes
-    sizes = sorted(_bytes(job, stages) for job in jobs)
+    sizes = sorted(map(_bytes, jobs))
     require_memory(sum(sizes[-LOCAL.n_workers :]), "training the attackers", "lower `attacker_rows`")
-    order = sorted(range(len(jobs)), key=lambda i: -len(jobs[i].at_train))
+    raw = {job.of_raw: at for at, job in enumerate(jobs) if job.rows.name == RAW}
+    shared = {at: raw[job.of_raw] for at, job in enumerate(jobs) if job.stage in job.rows.equal}
+    order = [at for at in range(len(jobs)) if at not in shared]
+    order.sort(key=lambda at: -len(jobs[at].at_train))
 
     def run(at: int) -> NumericResult:
-        found = _result(jobs[at], stages, options, is_capped=split.is_capped(jobs[at].adversary))
+        found = _result(jobs[at], options, is_capped=split.is_capped(jobs[at].adversary))
         return pooled_numbers([found], labels) if labels.groups is not None and options.folds is None else found
 
     results: dict[int, NumericResult] = {}
-    with progress.stage("attack numbers", len(jobs), "probes") as advance:
+    with progress.stage("attack numbers", len(order), "probes") as advance:
         for at, found in zip(order, map_in_threads(run, order), strict=True):
             results[at] = found
             advance(1)
+    for at, same in shared.items():
+        results[at] = replace(results[same], form=jobs[at].rows.name)
     return tuple(results[at] for at in range(len(jobs))), notes
 
 
 def asked_of_numbers(
-    labels: GuardedLabels, options: EvaluateOptions, probes: tuple[str, ...]
+    labels: GuardedLabels, options: EvaluateOptions, probes: tuple[str, ...], forms: Iterable[str]
 ) -> tuple[tuple[str, str, str], ...]:
-    """Return each numeric attribute, adversary and probe (of `probes`) whose figure a gate may expect."""
+    """Return each numeric attribute, adversary and reader whose figure a gate may expect.
+
+    Parameters
+    ----------
+    labels : with the guarded attributes
+    options : with the adversaries
+    probes : names in `REGRESSORS`
+    forms : of the rows that are attacked
+    """
     names = [attribute.name for attribute in labels.attributes if attribute.classes is None]
-    return tuple(itertools.product(names, options.adversaries, probes))
+    readers = [reader(probe, form) for form in forms for probe in _suited(probes, form)]
+    return tuple(itertools.product(names, options.adversaries, readers))
+
+
+def _suited(probes: Sequence[str], form: str) -> Sequence[str]:
+    """Return those of the probes that read rows in a form: inner products of a kernel are raw."""
+    return [name for name in probes if form == RAW or REGRESSORS[name].reads == "vectors"]
 
 
 def _jobs(
-    stages: Stages, labels: GuardedLabels, split: EvaluationSplit, probes: Sequence[str], only: str | None, least: int
+    stages: Stages,
+    labels: GuardedLabels,
+    split: EvaluationSplit,
+    probes: Sequence[str],
+    options: EvaluateOptions,
+    only: str | None,
 ) -> tuple[list[_Job], tuple[str, ...]]:
     """Return what is trained on at least some test rows, and notes on what cannot be."""
     jobs, notes = list[_Job](), list[str]()
+    if not probes:
+        return jobs, ()
+    forms, least = in_forms(stages, options.attacked_forms, split.fitted), least_rows(LEAST_ROWS, options)
     for attribute in labels.attributes:
         if attribute.classes is not None:
             continue
@@ -142,9 +177,10 @@ def _jobs(
                 notes.append(f"{attribute.name}: the {adversary} attacker's training rows are all of one value")
             else:
                 jobs += [
-                    _Job(attribute.name, adversary, probe, stage, at_train, at_test, y_train, y_test)
-                    for probe in probes
-                    for stage in _stages(probe, stages, only)
+                    _Job(attribute.name, adversary, probe, stage, form, at_train, at_test, y_train, y_test)
+                    for form in forms
+                    for probe in _suited(probes, form.name)
+                    for stage in _stages(probe, form.stages, only)
                 ]
     return jobs, tuple(dict.fromkeys(notes))
 
@@ -154,8 +190,8 @@ def _stages(probe: str, stages: Stages, only: str | None) -> Sequence[str]:
     return [name for name in names if only in (None, name)]
 
 
-def _result(job: _Job, stages: Stages, options: EvaluateOptions, *, is_capped: bool) -> NumericResult:
-    reading = reading_of(job.attacker, stages, job.at_train, job.at_test)
+def _result(job: _Job, options: EvaluateOptions, *, is_capped: bool) -> NumericResult:
+    reading = reading_of(job.attacker, job.rows.stages, job.at_train, job.at_test)
     usual = job.attacker.usual(reading.d)
     rows = training_rows(reading, job.stage, job.y_train)
     settings = usual if options.quick else tuned(job.attacker, rows, options.seed)
@@ -172,12 +208,13 @@ def _result(job: _Job, stages: Stages, options: EvaluateOptions, *, is_capped: b
         fitted.converged,
         is_capped,
         settings,
-        Guesses(stages.labels[job.at_test], predicted, job.y_test),
+        form=job.rows.name,
+        guesses=Guesses(job.rows.stages.labels[job.at_test], predicted, job.y_test),
     )
 
 
-def _bytes(job: _Job, stages: Stages) -> int:
+def _bytes(job: _Job) -> int:
     """Bound the memory of one job: what its attacker reads, and what the attacker takes beside it."""
-    n, m, d = len(job.at_train), len(job.at_test), stages.before.shape[1]
+    n, m, d = len(job.at_train), len(job.at_test), job.rows.stages.before.shape[1]
     read = 8 * n * (n + 2 * m) if job.attacker.reads == "kernel" else 8 * 4 * (n + m) * d
     return read + job.attacker.memory_bytes(n, m, d)

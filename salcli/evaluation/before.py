@@ -11,7 +11,10 @@ from salcli.data.labels import GuardedLabels, Index, as_index
 from salcli.data.source import Source
 from salcli.data.splits import EvaluationSplit, SplitRule
 from salcli.evaluation.attack import attack
+from salcli.evaluation.attack_numbers import attack_numbers
+from salcli.evaluation.attackers import base_name, names_of
 from salcli.evaluation.duplicates import Copies, notes_on_copies, without_copies
+from salcli.evaluation.explained import NumericResult
 from salcli.evaluation.forms import ALREADY, scale_rows
 from salcli.evaluation.plan import note_on_splits, notes_on
 from salcli.evaluation.report import ProbeResult
@@ -39,14 +42,24 @@ class Before:
     """Positions, among those, of the labels whose rows were read: NaN and Inf may be dropped."""
     notes: tuple[str, ...]
     probes: tuple[ProbeResult, ...] = ()
-    """What attackers read; empty where they are trained on both stages at once."""
+    """What attackers read."""
+    numeric: tuple[NumericResult, ...] = ()
+    """What attackers of numbers read."""
 
-    def attacked(self, probes: tuple[str, ...], options: EvaluateOptions, progress: Progress) -> "Before":
+    @property
+    def is_attacked(self) -> bool:
+        """Whether attackers were trained on these rows alone; else they are trained on both stages at once."""
+        return bool(self.probes or self.numeric)
+
+    def attacked(
+        self, probes: tuple[str, ...], regressors: tuple[str, ...], options: EvaluateOptions, progress: Progress
+    ) -> "Before":
         """Return the same with attackers trained and measured on these rows.
 
         Parameters
         ----------
         probes : names in `ATTACKERS`
+        regressors : names in `REGRESSORS`
         options : of the evaluation
         progress : shows the stage
 
@@ -56,10 +69,12 @@ class Before:
         """
         found, notes = attack(self.stages, self.labels, self.plan, probes, options, progress, "before")
         missing = [form for form in options.attacked_forms if all(form != result.form for result in found)]
-        raw = [result for result in found if result.form == RAW]  # which the missing ones equal, before erasure
+        # those of raw rows, which the missing ones equal before erasure; inner products have no other form
+        raw = [result for result in found if result.form == RAW and base_name(result.probe) in names_of("vectors")]
         same = (replace(result, form=form) for form in missing for result in raw)
         notes = tuple(note for note in notes if note not in ALREADY.values())  # erased rows may differ
-        return replace(self, probes=(*found, *same), notes=(*self.notes, *notes))
+        numeric, doubts = attack_numbers(self.stages, self.labels, self.plan, regressors, options, progress, "before")
+        return replace(self, probes=(*found, *same), numeric=numeric, notes=(*self.notes, *notes, *doubts))
 
     def erased(self, source: Source, erasure: Erasure, progress: Progress) -> Stages:
         """Return the rows before and after an erasure.

@@ -1,15 +1,17 @@
 """`Comparison`: what several erasers leave and keep, of the same rows by the same attackers and measures."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 
+from salcli.evaluation.attackers.scores import Z95
 from salcli.evaluation.kept import KEPT as ROWS_KEPT
 from salcli.evaluation.provenance import Run
 from salcli.evaluation.report import OPTIONAL, UNWRITTEN, InputFile, ProbeResult, Report, named
 from salcli.evaluation.shares import difference
 from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.task import TASK
+from salcli.options import RAW
 
 SCHEMA = "salcli.comparison/1"
 KEPT = ("task", "similarity", "neighbors")
@@ -49,17 +51,51 @@ _KEPT: Mapping[str, Callable[[Report], float | None]] = dict(
 )
 
 
-def worst_of(probes: Iterable[ProbeResult], stage: str) -> ProbeResult | None:
-    """Return the attacker of the largest leak at a stage: before or after; None if none was measured."""
-    return max((probe for probe in probes if probe.stage == stage), key=lambda probe: probe.leak, default=None)
+@dataclass(frozen=True)
+class Reading:
+    """What one attacker reads at one stage, whether of classes or of numbers."""
+
+    attribute: str
+    probe: str
+    form: str
+    """Of the rows."""
+    adversary: str
+    leak: float
+    """Of numbers R², or 0 where it is negative."""
+    ci95: tuple[float, float]
+    of_numbers: bool = False
 
 
-def worst_by_adversary(probes: Iterable[ProbeResult], stage: str) -> dict[str, float]:
-    """Return the largest leak at a stage by adversary, in the order of the probes."""
+def readings(report: Report, stage: str) -> tuple[Reading, ...]:
+    """Return what every attacker of `report` reads at a `stage`: before or after erasure."""
+    of_classes = (
+        Reading(each.attribute, each.probe, each.form, each.adversary, each.leak, _ci95(each))
+        for each in report.probes
+        if each.stage == stage
+    )
+    of_numbers = (
+        Reading(each.attribute, each.probe, RAW, each.adversary, max(0.0, each.r2), each.ci95, of_numbers=True)
+        for each in report.numeric
+        if each.stage == stage
+    )
+    return (*of_classes, *of_numbers)
+
+
+def _ci95(of: ProbeResult) -> tuple[float, float]:
+    margin = Z95 * (of.leak_error or 0.0)
+    return max(0.0, of.leak - margin), min(1.0, of.leak + margin)
+
+
+def worst_of(report: Report, stage: str) -> Reading | None:
+    """Return the reading of the largest leak in `report` at a `stage`; None if none was measured."""
+    return max(readings(report, stage), key=lambda each: each.leak, default=None)
+
+
+def worst_by_adversary(report: Report, stage: str) -> dict[str, float]:
+    """Return the largest leak in `report` at a `stage` by adversary, in the order of the attackers."""
     found: dict[str, float] = {}
-    for probe in probes:
-        if probe.stage == stage:
-            found[probe.adversary] = max(found.get(probe.adversary, 0.0), probe.leak)
+    for each in readings(report, stage):
+        found[each.adversary] = max(found.get(each.adversary, 0.0), each.leak)
     return found
 
 
@@ -85,9 +121,9 @@ class Candidate:
     """Shares that are kept; None where that was not measured or is undefined."""
 
     def __post_init__(self) -> None:
-        worst = worst_of(self.report.probes, "after")
+        worst = worst_of(self.report, "after")
         object.__setattr__(self, "leak", None if worst is None else worst.leak)
-        object.__setattr__(self, "leaks", worst_by_adversary(self.report.probes, "after"))
+        object.__setattr__(self, "leaks", worst_by_adversary(self.report, "after"))
         shares = {name: share(self.report) for name, share in _KEPT.items()}
         kept = {name: share if share is None or isfinite(share) else None for name, share in shares.items()}
         object.__setattr__(self, "kept", kept)

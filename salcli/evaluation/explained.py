@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from salcli.evaluation.attackers.scores import r_squared
 from salcli.evaluation.evidence import Explained
+from salcli.options import RAW
 
 Numbers = NDArray[np.float64]
 CI95 = 0.025
@@ -47,6 +48,8 @@ class NumericResult:
     """Whether the training rows were cut down to the greatest number allowed."""
     hyperparameters: dict[str, float] = field(default_factory=dict, hash=False)
     """Chosen on the attacker's own rows, before and after separately."""
+    form: str = field(default=RAW, metadata={"key": "as"})
+    """In which the rows are attacked."""
     ci95: tuple[float, float] = field(init=False)
     guesses: Guesses | None = field(default=None, compare=False, repr=False, metadata={"unwritten": True})
     """What it was computed from, while results are pooled."""

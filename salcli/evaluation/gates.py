@@ -181,10 +181,10 @@ def r2_gate(
 ) -> Gate:
     """Judge every attacker of numeric attributes (or the one named): all must be there, of an R² of at most `limit`."""
     name = "max-r2" + (f" {probe}" if probe else "")
-    due = [each for each in wanted.of_numbers if probe in (None, each[2])]
+    due = [each for each in wanted.of_numbers if probe in (None, each[2].partition(" as ")[0])]
     judged = [r for r in results if r.stage == stage and probe in (None, r.probe)]
     worst = max(judged, key=lambda r: r.r2, default=None)
-    found = {(r.attribute, r.adversary, r.probe) for r in judged}
+    found = {(r.attribute, r.adversary, reader(r.probe, r.form)) for r in judged}
     why = list(wanted.doubts)
     if missing := [each for each in due if each not in found]:
         why = [_missing_reason(missing)]
@@ -195,9 +195,11 @@ def r2_gate(
     if why or worst is None:
         return failed(name, limit, *why, value=None if worst is None else worst.r2)
     measured = [
-        Measured(Explained(r.r2, r.log_error, r.freedom), r.r2, r.n_test, f"{r.probe}, {r.adversary}") for r in judged
+        Measured(Explained(r.r2, r.log_error, r.freedom), r.r2, r.n_test, f"{reader(r.probe, r.form)}, {r.adversary}")
+        for r in judged
     ]
-    return replace(judge.gate(name, limit, measured), decided_by=f"{worst.attribute}, {worst.probe}, {worst.adversary}")
+    decided_by = f"{worst.attribute}, {reader(worst.probe, worst.form)}, {worst.adversary}"
+    return replace(judge.gate(name, limit, measured), decided_by=decided_by)
 
 
 def leak_increase_gate(

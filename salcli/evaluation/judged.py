@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import inf
 
-from salcli.evaluation.attackers import base_name, names_of
+from salcli.evaluation.attackers import REGRESSORS, base_name, names_of
 from salcli.evaluation.report import EraserSummary, Gate, Measurement, Report
 from salcli.evaluation.text import general
 
@@ -57,7 +57,13 @@ def _as_report(report: Report, found: Measurement) -> Report:
     """
     first = report.probes[0].form if report.probes else ""
     others = (each for each in report.probes if each.form != first or base_name(each.probe) in names_of("kernel"))
-    return replace(report, probes=(*found.probes, *others), measures={**report.measures, **found.measures})
+    products = (each for each in report.numeric if REGRESSORS[each.probe].reads == "kernel")
+    return replace(
+        report,
+        probes=(*found.probes, *others),
+        numeric=(*found.numeric, *products),
+        measures={**report.measures, **found.measures},
+    )
 
 
 def _badness(gate: Gate) -> tuple[int, float]:

@@ -43,13 +43,21 @@ def split_rows(
     AlignmentError : the labels do not lead to the rows that the eraser was fitted on
     UsageError : the options contradict the eraser's rule, or name a part that is not there
     """
+    split = _divided(labels, matched, artifact, options)
+    return split.only(options.adversaries).capped(labels, options.attacker_rows, options.seed)
+
+
+def _divided(
+    labels: GuardedLabels, matched: Index, artifact: Artifact | None, options: EvaluateOptions
+) -> EvaluationSplit:
+    """Return all of the matched labels divided, after checking that they lead to the rows of the fit."""
     guarded = None if artifact is None else [attribute["name"] for attribute in artifact.header["attributes"]]
     complete = None if guarded is None else matched[labels.has_all(guarded)[matched]]
     split = rule_of(artifact, labels, options).divide(labels, matched, complete)
     if artifact is not None:
         require_same_rows(artifact, labels, split.fitted)
         require_same_labels(artifact, labels, split.fitted)
-    return split.only(options.adversaries).capped(labels, options.attacker_rows, options.seed)
+    return split
 
 
 def shared_split(
@@ -72,17 +80,12 @@ def shared_split(
     """
     splits, seed = [], options.seed
     for path, artifact in artifacts.items():
-        split = rule_of(artifact, labels, options).divide(labels, matched)
         try:
-            require_same_rows(artifact, labels, split.fitted)
-            require_same_labels(artifact, labels, split.fitted)
+            splits.append(_divided(labels, matched, artifact, options))
         except AlignmentError as error:
             raise AlignmentError(f"{path}: {error}") from error
-        splits.append(split)
         seed = artifact.rule.seed
-    if not splits:
-        splits.append(rule_of(None, labels, options).divide(labels, matched))
-    shared = shared_by(splits, labels, seed)
+    shared = shared_by(splits or [_divided(labels, matched, None, options)], labels, seed)
     return shared.only(options.adversaries).capped(labels, options.attacker_rows, options.seed)
 
 

@@ -3,8 +3,17 @@
 from collections.abc import Iterator
 from functools import partial
 
-from salcli.evaluation.comparison import KEPT, Candidate, Comparison, neighbors_kept, worst_by_adversary, worst_of
-from salcli.evaluation.report import ProbeResult, Report, reader
+from salcli.evaluation.comparison import (
+    KEPT,
+    Candidate,
+    Comparison,
+    Reading,
+    neighbors_kept,
+    readings,
+    worst_by_adversary,
+    worst_of,
+)
+from salcli.evaluation.report import Report, reader
 from salcli.evaluation.section import Column, Row, Section, Table, names, numbers
 from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.task import TASK
@@ -20,7 +29,6 @@ NOTHING = "nothing erased"
 TITLES = {"task": "task accuracy above the majority", "similarity": "word similarity", "neighbors": "neighbours"}
 SHORT = {"task": "task", "similarity": "similarity", "neighbors": "neighbours"}
 MOST_NAMED = 3
-Z95 = 1.96
 
 
 def subject(comparison: Comparison) -> str:
@@ -56,7 +64,7 @@ def verdict_sentence(comparison: Comparison) -> str:
 
 def _least(comparison: Comparison) -> str:
     """Return which candidate leaks least; empty without attackers."""
-    measured = [(worst, each) for each in comparison.candidates if (worst := worst_of(each.report.probes, "after"))]
+    measured = [(worst, each) for each in comparison.candidates if (worst := worst_of(each.report, "after"))]
     if not measured:
         return ""
     worst, least = min(measured, key=lambda pair: pair[0].leak)
@@ -120,17 +128,18 @@ def candidates_table(comparison: Comparison, *, with_seconds: bool = False) -> T
 
 def _column(heading: str) -> Column:
     is_text = heading in ("candidate", "read most by", "front", "result")
-    return Column(heading, is_number=not is_text, is_spare=heading == "bytes")
+    return Column(heading, is_number=not is_text, is_spare=heading in ("bytes", "not retrained"))
 
 
 def _cells(name: str, report: Report, stage: str) -> dict[str, str]:
     """Return the cells of a row by their headings: what is read at a stage, and what is there of the rest."""
     cells = {"candidate": name}
-    cells |= {f"leak {who}": decimal(leak) for who, leak in worst_by_adversary(report.probes, stage).items()}
-    worst = worst_of(report.probes, stage)
+    cells |= {f"leak {who}": decimal(leak) for who, leak in worst_by_adversary(report, stage).items()}
+    worst = worst_of(report, stage)
     cells["read most by"] = ABSENT if worst is None else _attacker(worst, report)
     if (task := report.of(TASK)) is not None:
         cells["task accuracy"] = decimal(task.accuracy.at(stage))
+        cells["not retrained"] = decimal(task.accuracy.not_retrained if stage == "after" else None)
         for of in task.every:
             gap = of.tpr_gap or of.tpr_gap_rms
             cells[f"TPR gap{visible(task.aside(of))}"] = ABSENT if gap is None else decimal(gap.at(stage))
@@ -141,9 +150,13 @@ def _cells(name: str, report: Report, stage: str) -> dict[str, str]:
     return cells
 
 
-def _attacker(probe: ProbeResult, report: Report) -> str:
-    several = len({each.attribute for each in report.probes}) > 1
-    return f"{probe.reader}, {probe.adversary}" + (f", of {shortened(probe.attribute, 40)}" if several else "")
+def _attacker(of: Reading, report: Report) -> str:
+    several = len({each.attribute for each in report.probes} | {each.attribute for each in report.numeric}) > 1
+    return f"{_reader(of)}, {of.adversary}" + (f", of {shortened(of.attribute, 40)}" if several else "")
+
+
+def _reader(of: Reading) -> str:
+    return reader(of.probe, of.form) + (" (R²)" if of.of_numbers else "")
 
 
 def attackers_table(comparison: Comparison) -> Table:
@@ -151,19 +164,21 @@ def attackers_table(comparison: Comparison) -> Table:
 
     Of rows in other forms than the raw ones, attackers are shown to which a candidate leaks more than of raw rows.
     """
-    found: dict[tuple[str, str, str, str], dict[str, float]] = {}
+    found: dict[tuple[str, ...], dict[str, float]] = {}
+    shown: dict[tuple[str, ...], Reading] = {}
     for each in comparison.candidates:
-        for probe in each.report.probes:
-            attacker = (probe.attribute, probe.adversary, probe.probe, probe.form)
-            leaks = found.setdefault(attacker, {})
-            leaks[NOTHING if probe.stage == "before" else each.name] = probe.leak
+        for name, stage in ((NOTHING, "before"), (each.name, "after")):
+            for reading in readings(each.report, stage):
+                attacker = (reading.attribute, reading.adversary, _reader(reading))
+                shown[attacker] = reading
+                found.setdefault(attacker, {})[name] = reading.leak
     headings = [NOTHING, *(each.name for each in comparison.candidates)]
     rows = []
-    for (attribute, adversary, name, form), leaks in found.items():
-        raw = found.get((attribute, adversary, name, RAW), {})
-        if form == RAW or any(leak > raw.get(of, -1.0) for of, leak in leaks.items() if of != NOTHING):
-            cells = (decimal(leaks.get(of)) for of in headings)
-            rows.append((visible(attribute), reader(name, form), adversary, *cells))
+    for key, of in shown.items():
+        leaks, raw = found[key], found.get((of.attribute, of.adversary, of.probe), {})
+        if of.form == RAW or any(leak > raw.get(name, -1.0) for name, leak in leaks.items() if name != NOTHING):
+            cells = (decimal(leaks.get(name)) for name in headings)
+            rows.append((visible(of.attribute), _reader(of), of.adversary, *cells))
     columns = (*names("attribute", "probe", "adversary"), *numbers(*map(visible, headings)))
     return Table("Leak to each attacker, from 0 (nothing is read) to 1 (all)", columns, tuple(rows))
 
@@ -178,9 +193,9 @@ def spots(comparison: Comparison, kept: str) -> tuple[Spot, ...]:
     """
     front, found = comparison.fronts.get(kept, ()), []
     for each in comparison.candidates:
-        point, worst = each.point(kept), worst_of(each.report.probes, "after")
+        point, worst = each.point(kept), worst_of(each.report, "after")
         if point is not None and worst is not None:
-            found.append(Spot(visible(each.name), point[0], _leak_ci95(worst), point[1], each.name in front))
+            found.append(Spot(visible(each.name), point[0], worst.ci95, point[1], each.name in front))
     return tuple(found)
 
 
@@ -189,18 +204,13 @@ def _spots_table(comparison: Comparison) -> Table:
     measured = [kept for kept in KEPT if any(each.kept[kept] is not None for each in comparison.candidates)]
 
     def cells(each: Candidate) -> Row:
-        worst = worst_of(each.report.probes, "after")
-        bounds = ABSENT if worst is None else interval(_leak_ci95(worst))
+        worst = worst_of(each.report, "after")
+        bounds = ABSENT if worst is None else interval(worst.ci95)
         return visible(each.name), decimal(each.leak), bounds, *(decimal(each.kept[kept]) for kept in measured)
 
     columns = *names("candidate"), *numbers("leak", "95% interval", *(f"{TITLES[kept]} kept" for kept in measured))
     rows = tuple(map(cells, comparison.candidates))
     return Table("The largest leak, and the shares that are kept", columns, rows, is_of_picture=True)
-
-
-def _leak_ci95(of: ProbeResult) -> tuple[float, float]:
-    margin = Z95 * (of.leak_error or 0.0)
-    return max(0.0, of.leak - margin), min(1.0, of.leak + margin)
 
 
 def _candidates_section(comparison: Comparison) -> Section:
@@ -214,7 +224,7 @@ def _candidates_section(comparison: Comparison) -> Section:
 
 def pictures(comparison: Comparison) -> dict[str, tuple[Picture, ...]]:
     """Return a picture of leak against each quantity that is kept."""
-    worst = worst_of(comparison.reports[0].probes, "before")
+    worst = worst_of(comparison.reports[0], "before")
     start = None if worst is None else worst.leak
     found = []
     for kept in comparison.fronts:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from salcli.evaluation.explained import NumericResult
 from salcli.evaluation.power import Detectable
 from salcli.evaluation.recalls import Recalls
-from salcli.evaluation.report import Report
+from salcli.evaluation.report import Report, reader
 from salcli.evaluation.section import Fact, Row, Table, names, numbers
 from salcli.evaluation.text import ABSENT, count, decimal, general, interval, percent, shortened, visible
 
@@ -32,12 +32,17 @@ class NumericPair:
         """The result that is judged: after erasure, or before it when there is no after."""
         return self.stages.get("after") or self.stages["before"]
 
+    @property
+    def reader(self) -> str:
+        """The probe, and the form of the rows unless they are raw."""
+        return reader(self.latest.probe, self.latest.form)
+
 
 def numeric_pairs(results: Iterable[NumericResult]) -> tuple[NumericPair, ...]:
     """Return each attacker's results at both stages as a pair, in the order of the `results`."""
     pairs: dict[tuple[str, str, str], NumericPair] = {}
     for result in results:
-        name = (result.attribute, result.probe, result.adversary)
+        name = (result.attribute, reader(result.probe, result.form), result.adversary)
         pairs.setdefault(name, NumericPair(visible(result.attribute), {})).stages[result.stage] = result
     return tuple(pairs.values())
 
@@ -60,7 +65,7 @@ def _numeric_row(pair: NumericPair) -> Row:
     remarks += ["rows capped"] if latest.capped else []
     remarks += [f"{name}={general(value, 3)}" for name, value in sorted(latest.hyperparameters.items())]
     return (
-        *(pair.attribute, latest.probe, latest.adversary),
+        *(pair.attribute, pair.reader, latest.adversary),
         *(decimal(pair.stages[stage].r2) if stage in pair.stages else ABSENT for stage in STAGES),
         *(interval(latest.ci95), count(latest.n_train), count(latest.n_test), ", ".join(remarks)),
     )
@@ -86,7 +91,7 @@ def numeric_findings(report: Report) -> Iterator[str]:
         when = "after erasure" if "after" in pair.stages else "as the file is"
         before = f" (before: {percent(_share(pair.stages['before']))})" if len(pair.stages) > 1 else ""
         yield (
-            f"{shortened(name, 60)}, {when}: the best attacker ({pair.latest.probe}, {pair.latest.adversary}) explains "
+            f"{shortened(name, 60)}, {when}: the best attacker ({pair.reader}, {pair.latest.adversary}) explains "
             f"{percent(_share(pair.latest))} of its variance{before}."
         )
 
@@ -99,7 +104,7 @@ def numeric_facts(report: Report) -> Iterator[Fact]:
     """Yield the largest R² of each numeric attribute."""
     for name, pair in best_regression(numeric_pairs(report.numeric)).items():
         before, after = (decimal(pair.stages[stage].r2) if stage in pair.stages else ABSENT for stage in STAGES)
-        title = f"R² of {shortened(name, 40)} ({pair.latest.probe}, {pair.latest.adversary})"
+        title = f"R² of {shortened(name, 40)} ({pair.reader}, {pair.latest.adversary})"
         yield Fact(title, before, after, "0: nothing is read, 1: all")
 
 

@@ -98,7 +98,7 @@ def _readable(report: Report) -> str:
     for pair in best_regression(numeric_pairs(report.numeric)).values():
         name = f"{shortened(pair.attribute, 60)}: "
         in_sample = "" if pair.latest.adversary == FRESH else ", in-sample"
-        parts.append(f"{name}{pair.latest.probe}{in_sample} R² {decimal(pair.latest.r2)}")
+        parts.append(f"{name}{pair.reader}{in_sample} R² {decimal(pair.latest.r2)}")
     still = "Still readable" if report.judged_stage == "after" else "Readable"
     return f"{still}: {'; '.join(parts)}." if parts else ""
 

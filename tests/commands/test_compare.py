@@ -23,6 +23,7 @@ from salcli.evaluation.main_task import Trained
 from salcli.evaluation.report import ErasedFile, EraserSummary, Report, to_json
 from salcli.options import ApplyOptions, CompareOptions, EvaluateOptions, FitOptions, LabelOptions, Limit
 
+from ..cli.helpers import write_csv
 from .conftest import Files
 from .test_evaluate_route import NearestMean
 
@@ -50,7 +51,9 @@ def compared(files: Files, *erasers: str, evaluation: EvaluateOptions = MEANS, *
 def figures(report: Report) -> dict[str, Any]:
     """Return what a report says, probes by name: their order is another."""
     found = to_json(report)
-    found["probes"] = {(p["attribute"], p["probe"], p["adversary"], p["stage"]): p for p in found["probes"]}
+    for kind in ("probes", "numeric"):
+        each = found.get(kind, ())
+        found[kind] = {(p["attribute"], p["probe"], p.get("as"), p["adversary"], p["stage"]): p for p in each}
     return {name: value for name, value in found.items() if name != "run"}
 
 
@@ -230,6 +233,19 @@ def test_methods_are_fitted_on_the_rows_of_the_eraser(files: Files, erasers: tup
     assert found.candidates[1].n_bytes == Path(erasers[1]).stat().st_size
 
 
+@pytest.mark.filterwarnings("ignore::salcli.errors.SalcliWarning")
+def test_a_method_that_keeps_the_main_task_gets_it(files: Files) -> None:
+    tasks = ("ab"[i // 4 % 2] for i in range(240))
+    rows = zip(files.y, tasks, files.parts, strict=True)
+    labels = str(write_csv(files.folder / "task.csv", ["y", "task", "split"], rows))
+    options = CompareOptions(methods=("sal", "splince"), evaluation=replace(MEANS, labels=LabelOptions(("y",))))
+    with pytest.raises(UsageError, match="keeps a main task"):
+        compare(files.embeddings, labels, options)
+    options = replace(options, evaluation=replace(options.evaluation, task="task"))
+    found = compare(files.embeddings, labels, options)
+    assert found.candidates[1].name.startswith("splince k=")
+
+
 def test_methods_alone_are_fitted_by_the_split_or_a_holdout(files: Files) -> None:
     by_split = compared(files, methods=("sal", "leace")).candidates[0].report.probes
     assert {(p.adversary, p.n_train, p.n_test) for p in by_split} == {("in-sample", 120, 60), ("fresh", 60, 60)}
@@ -240,6 +256,29 @@ def test_methods_alone_are_fitted_by_the_split_or_a_holdout(files: Files) -> Non
     assert n_train["in-sample"] != 120 or n_train["fresh"] != 60
     with pytest.raises(ParameterError, match="method = 'svd'"):
         compared(files, methods=("sal", "svd"))
+
+
+def with_ages(files: Files) -> str:
+    """Write labels with an age that the rows show, missing in every ninth row, and return their path."""
+    ages = (files.x[:, 0] * 10).round(2).tolist()
+    rows = (
+        (y, "" if i % 9 == 0 else ages[i], part) for i, (y, part) in enumerate(zip(files.y, files.parts, strict=True))
+    )
+    return str(write_csv(files.folder / "ages.csv", ["y", "age", "split"], rows))
+
+
+@pytest.mark.filterwarnings("ignore::salcli.errors.SalcliWarning")
+def test_numbers_and_rows_that_lack_an_attribute_are_evaluated_as_alone(files: Files) -> None:
+    labels, columns = with_ages(files), LabelOptions(("y",), ("age",))
+    paths = [files.path(name) for name in ("s.npz", "l.npz")]
+    for path, method in zip(paths, ("sal", "leace"), strict=True):
+        fit(files.embeddings, labels, path, FitOptions(columns, method=method))
+    options = replace(MEANS, probes=("means", "ridge"))
+    found = compare(files.embeddings, labels, CompareOptions(tuple(paths), evaluation=options))
+    for candidate, path in zip(found.candidates, paths, strict=True):
+        assert figures(candidate.report) == figures(evaluate(files.embeddings, labels, path, options))
+        assert {r.probe for r in candidate.report.numeric} == {"ridge"}
+        assert {r.stage for r in candidate.report.numeric} == {"before", "after"}
 
 
 def test_hashes_of_another_algorithm_are_not_taken_for_another_file(files: Files, erasers: tuple[str, str]) -> None:

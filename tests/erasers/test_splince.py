@@ -264,6 +264,16 @@ def test_arrays_are_fitted_as_files_are(paths: tuple[str, str, Path]) -> None:
         salcli.fit(np.load(x), table[:, 0].astype(str), method="splince")
 
 
+def test_the_task_of_the_labels_is_that_of_the_method_where_no_parameters_are_given(
+    paths: tuple[str, str, Path],
+) -> None:
+    x, y, folder = paths
+    artifact = fit(x, y, str(folder / "e.npz"), FitOptions(LabelOptions(("g",), task="job"), method="splince"))
+    assert artifact.parameters == SPLINCEParameters(task="job")
+    sal = fit(x, y, str(folder / "s.npz"), FitOptions(LabelOptions(("g",), task="job")))
+    assert "kept_task" not in sal.header
+
+
 def test_a_task_with_one_class_is_refused_and_one_that_carries_nothing_is_warned_of(
     paths: tuple[str, str, Path],
 ) -> None:

@@ -21,6 +21,7 @@ from salcli.streaming.progress import Silent
 
 N = 400  # the first half trains, the second is the test
 PROBES = ("ridge", "kernel-ridge", "boosting")
+STAGES = ("before", "after")
 
 
 class Known(Attacker):
@@ -55,6 +56,7 @@ def rows() -> tuple[NDArray[np.float64], GuardedLabels]:
 
 def measured(x: NDArray[Any], labels: GuardedLabels, *probes: str, **more: Any) -> Any:
     after, only = more.pop("after", None), more.pop("only", None)
+    more.setdefault("forms", ("raw",))
     train, test = np.arange(N // 2), np.arange(N // 2, N)
     split = EvaluationSplit.of(train, {"in-sample": train, "fresh": train[::2]}, test, has_held_out=True)
     stages = Stages(np.arange(N), x, x, after)
@@ -80,6 +82,24 @@ def test_an_attacker_that_is_registered_takes_part_in_the_order_asked_for(monkey
     assert found[0].r2 == pytest.approx(expected)
     only, _ = measured(x, labels, "known", "ridge", after=x * 0, only="after")
     assert only == found[1::2]
+
+
+def test_numbers_are_attacked_in_every_form_of_the_rows_and_gates_expect_them_all() -> None:
+    x, labels = rows()
+    found, _ = measured(x, labels, "ridge", forms=("raw", "unit"))
+    raw, _ = measured(x, labels, "ridge")
+    unit, _ = measured(x / np.linalg.norm(x, axis=1, keepdims=True), labels, "ridge")
+    assert [r for r in found if r.form == "raw"] == list(raw)
+    assert [r.r2 for r in found if r.form == "unit"] == pytest.approx([r.r2 for r in unit])
+    same, _ = measured(x, labels, "ridge", forms=("raw", "float16", "unit"), after=x.astype(np.float16))
+    assert [(r.form, r.stage) for r in same[:6]] == [(f, s) for f in ("raw", "float16", "unit") for s in STAGES]
+    assert (same[3].r2, same[3].form) == (same[1].r2, "float16")  # after, the rows are float16 already
+    asked = asked_of_numbers(labels, EvaluateOptions(), ("ridge", "same-kernel"), ("raw", "unit"))
+    assert [name for _, adversary, name in asked if adversary == "fresh"] == ["ridge", "same-kernel", "ridge as unit"]
+    wanted = Asked(of_numbers=asked_of_numbers(labels, EvaluateOptions(), ("ridge",), ("raw", "unit")))
+    gate = r2_gate(1.0, "ridge", wanted, raw, "before", Judge())
+    assert gate.reason == "no result for age: in-sample ridge as unit, fresh ridge as unit"
+    assert r2_gate(1.0, "ridge", wanted, found, "before", Judge()).status == "passed"
 
 
 @pytest.mark.slow
@@ -137,7 +157,7 @@ def test_the_gate_judges_every_attacker_and_lets_nothing_pass_that_was_not_measu
     x, labels = rows()
     results, _ = measured(x, labels, "ridge")
     options = EvaluateOptions(probes=("ridge",))
-    asked = Asked(of_numbers=asked_of_numbers(labels, options, ("ridge",)))
+    asked = Asked(of_numbers=asked_of_numbers(labels, options, ("ridge",), ("raw",)))
 
     def gate(limit: float, of: Any = results, wanted: Asked = asked, probe: str | None = None) -> Any:
         return r2_gate(limit, probe, wanted, of, "before", Judge())

@@ -55,7 +55,7 @@ def test_attackers_before_are_those_of_both_stages_together(source: Source) -> N
     before = before_of(source)
     stages = before.erased(source, first_removed(), Silent())
     together, _ = attack(stages, before.labels, before.plan, ("linear",), OPTIONS, Silent())
-    alone = before.attacked(("linear",), OPTIONS, Silent()).probes
+    alone = before.attacked(("linear",), (), OPTIONS, Silent()).probes
     assert alone == tuple(probe for probe in together if probe.stage == "before")
     after, _ = attack(stages, before.labels, before.plan, ("linear",), OPTIONS, Silent(), "after")
     assert after == tuple(probe for probe in together if probe.stage == "after")

@@ -16,6 +16,7 @@ from salcli.evaluation.comparison import (
     worst_by_adversary,
     worst_of,
 )
+from salcli.evaluation.explained import NumericResult
 from salcli.evaluation.kept import Kept, KeptRows
 from salcli.evaluation.report import Gate, Report, Status, to_json
 from tests.render.reports import full_report
@@ -71,14 +72,28 @@ def test_shares_that_are_kept_are_those_of_the_report() -> None:
 
 
 def test_the_worst_attacker_is_that_of_the_largest_leak_at_its_stage() -> None:
-    probes = full_report().probes
-    worst = worst_of(probes, "after")
+    report = full_report()
+    of_classes = [probe for probe in report.probes if probe.stage == "after"]
+    report = replace(report, numeric=())
+    worst = worst_of(report, "after")
     assert worst is not None
-    assert worst.leak == max(probe.leak for probe in probes if probe.stage == "after")
-    by_adversary = worst_by_adversary(probes, "after")
+    assert worst.leak == max(probe.leak for probe in of_classes)
+    by_adversary = worst_by_adversary(report, "after")
     assert max(by_adversary.values()) == worst.leak
-    assert set(by_adversary) == {probe.adversary for probe in probes if probe.stage == "after"}
-    assert worst_of((), "after") is None
+    assert set(by_adversary) == {probe.adversary for probe in of_classes}
+    assert worst_of(Report(), "after") is None
+
+
+def test_numbers_leak_what_is_explained_of_them() -> None:
+    def number(r2: float, stage: str = "after") -> NumericResult:
+        return NumericResult("age", "ridge", "fresh", stage, r2, 0.1, 50, 100, 100, converged=True, capped=False)
+
+    report = Report(numeric=(number(0.9, "before"), number(0.25), number(-0.5)))
+    worst = worst_of(report, "after")
+    assert worst is not None
+    assert (worst.leak, worst.of_numbers, worst.ci95) == (0.25, True, report.numeric[1].ci95)
+    assert Candidate("a", report).leaks == {"fresh": 0.25}
+    assert worst_by_adversary(Report(numeric=(number(-0.5),)), "after") == {"fresh": 0.0}
 
 
 @pytest.mark.parametrize(

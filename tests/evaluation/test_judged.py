@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from salcli.evaluation.gates import Asked, Judge, accuracy_gate, neighbors_gate, similarity_gate
+from salcli.evaluation.explained import NumericResult
+from salcli.evaluation.gates import Asked, Judge, accuracy_gate, neighbors_gate, r2_gate, similarity_gate
 from salcli.evaluation.judged import worst_gates
 from salcli.evaluation.report import EraserSummary, Gate, Measurement, Repeats, Report, SweepStep
 from salcli.evaluation.similarity import SIMILARITY
@@ -119,3 +120,17 @@ def test_forms_that_are_not_attacked_again_are_those_of_the_report() -> None:
         found, lambda each, n: [accuracy_gate(0.6, None, asked, each.probes, "after", Judge(n_settings=n))]
     )
     assert (gate.status, gate.decided_by) == ("passed", "g, linear, fresh, repeat 2 of 2")
+
+
+def test_attackers_of_numbers_are_judged_in_every_repeat() -> None:
+    def numeric(r2: float) -> NumericResult:
+        return NumericResult("age", "ridge", "fresh", "after", r2, 0.01, 99.0, 10, 4_000, converged=True, capped=False)
+
+    runs = tuple(Measurement(numeric=(numeric(r2),)) for r2 in (0.02, 0.4))
+    found = Report(eraser=ERASER, numeric=(numeric(0.01),), repeats=Repeats(2, 9, (), runs))
+    asked = Asked(of_numbers=(("age", "fresh", "ridge"),))
+    (gate,) = worst_gates(
+        found, lambda each, n: [r2_gate(0.2, None, asked, each.numeric, "after", Judge(n_settings=n))]
+    )
+    assert (gate.status, gate.value) == ("failed", 0.4)
+    assert str(gate.decided_by).endswith("repeat 2 of 2")

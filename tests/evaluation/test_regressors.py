@@ -15,7 +15,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from salcli.erasers.sal import fit_sal
 from salcli.evaluation.attackers import REGRESSORS
-from salcli.evaluation.attackers.base import Attacker, Scaling, Settings
+from salcli.evaluation.attackers.base import Attacker, Axis, Scaling, Settings
 from salcli.evaluation.attackers.boosting import BoostingRegression
 from salcli.evaluation.attackers.kernel_ridge import GramRidge, KernelRidge
 from salcli.evaluation.attackers.ridge import Ridge
@@ -123,9 +123,26 @@ def test_on_fitted_rows_whose_covariance_is_erased_tuning_still_finds_what_is_no
     assert r2_score(true, fitted.predict(Scaling.of(x)(eraser(new)))) > 0.25
 
 
+class Choice(Ridge):
+    """Least squares, or always the mean."""
+
+    def axes(self, d: int) -> dict[str, Axis]:
+        return {"alpha": Axis((1e-9, 1e9), 1e-9)}
+
+
+def test_where_a_covariance_is_erased_folds_do_not_read_less_than_nothing() -> None:
+    rng = np.random.default_rng(0)
+    number = rng.normal(size=700)
+    x, centred = rng.normal(size=(700, 1)), number - number.mean()
+    x -= x.mean(axis=0)
+    erased = x - np.outer(centred, centred @ x) / (centred @ centred)
+    assert choice(Choice(), erased, number) == {"alpha": 1e-9}  # as good as the mean: else it would read less
+    assert choice(Choice(), x, np.sign(x[:, 0]) + number) == {"alpha": 1e-9}
+
+
 @pytest.mark.parametrize("name", ["ridge", "kernel-ridge"])
 def test_grids_go_on_beyond_their_ends(name: str, monkeypatch: Any) -> None:
     x, y = drawn(700, seed=3)
-    narrow = REGRESSORS[name].axes(5) | {"alpha": type(REGRESSORS[name].axes(5)["alpha"])((1e3, 1e4), 1e3, grows=True)}
+    narrow = REGRESSORS[name].axes(5) | {"alpha": Axis((1e3, 1e4), 1e3, grows=True)}
     monkeypatch.setattr(type(REGRESSORS[name]), "axes", lambda self, d: narrow)
     assert choice(REGRESSORS[name], x, y)["alpha"] < 1e3

@@ -4,6 +4,7 @@ from xml.dom import minidom
 
 import pytest
 
+from salcli.evaluation.geometry import Change, ClassPair, Cluster, Geometry
 from salcli.evaluation.group_rates import GroupRates, Rate
 from salcli.evaluation.main_task import Accuracy, Task
 from salcli.evaluation.report import Gate, Report
@@ -187,3 +188,15 @@ def test_every_colour_follows_the_page() -> None:
     style = STYLE.split("@media")
     for name in VARIABLES.values():
         assert all(f"--plot-{name}: #" in style[place] for place in (0, 1, -1))
+
+
+def test_clusters_are_drawn_with_each_pair_of_classes_and_its_task_class() -> None:
+    pair = ClassPair(("m", "f"), 90, 0.25, -0.03, {"before": (0.2, 0.3)})
+    change = Change(0.25, -0.03)
+    found = (Cluster("g", None, change, change, (pair,)), Cluster("g", "nurse", change, change, (pair,)))
+    (picture,) = pictures(Report(measures={"geometry": Geometry((*found, Cluster("h", None, change, change)), 0.1)}))[
+        "geometry"
+    ]
+    assert picture.title == "Mean cosine ρ of pairs of rows, by g"
+    assert picture.description == "m × f: 0.250 before, −0.030 after; nurse: m × f: 0.250 before, −0.030 after."
+    assert {"m × f", "nurse: m × f", "before", "after"} <= set(texts(picture.draw("a")))

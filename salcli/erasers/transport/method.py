@@ -56,6 +56,7 @@ class TransportParameters(Record):
     )
     keep_mean: bool = option(
         False,
+        off="--no-keep-mean",
         help="Set the coordinates that are removed first to their mean instead of 0, for models that stay as they are.",
     )
 
