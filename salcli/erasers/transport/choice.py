@@ -60,6 +60,8 @@ def try_all(
     progress : shows the stage
     candidates : shrinkages, gentle ones first
     """
+    import scipy.linalg  # noqa: F401 (its BLAS, loaded on a thread, would not be limited to one of its own)
+
     with progress.stage("choose shrinkage", len(candidates), "maps") as advance:
 
         def tried(shrinkage: Shrinkage) -> Trial:
