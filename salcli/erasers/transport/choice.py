@@ -60,10 +60,12 @@ def try_all(
     progress : shows the stage
     candidates : shrinkages, gentle ones first
     """
+    import scipy.linalg  # noqa: F401 (its BLAS, loaded on a thread, would not be limited to one of its own)
+
     with progress.stage("choose shrinkage", len(candidates), "maps") as advance:
 
         def tried(shrinkage: Shrinkage) -> Trial:
-            return Trial(shrinkage, readings(fit(shrinkage)(x, dtype=np.float64), codes, n_classes))
+            return Trial(shrinkage, readings(fit(shrinkage)(x, dtype=np.float32), codes, n_classes))
 
         trials = []
         for trial in map_in_threads(tried, candidates):
