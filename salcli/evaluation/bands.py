@@ -50,6 +50,8 @@ def attack_bands(
         found = attack_again(stages, labels, split, result, split.bands[name], seed)
         return None if found is None else replace(found, band=name)
 
+    if not work:
+        return ()
     found = []
     with silence_convergence_warnings(), progress.stage("attack bands", len(work), "probes") as advance:
         for result in map_in_threads(measured, work):
