@@ -305,6 +305,9 @@ def learning_plot(of: LearningCurve, *, salt: str = "learning") -> str:
         axes.plot([of.n_extrapolated] * 2, of.extrapolated_ci95, "-", color=CONTROL, linewidth=2, alpha=0.7)
         handles += axes.plot(of.n_extrapolated, of.extrapolated, "o", color=CONTROL, markerfacecolor="white")
         axes.set_xscale("log")
+        ticks = [*sizes, of.n_extrapolated]
+        axes.set_xticks(ticks, [f"{n:,}" for n in ticks])  # matplotlib's own are powers in TeX, which SVG text shows raw
+        axes.minorticks_off()
         axes.set_xlabel("training rows")
         axes.set_ylabel("balanced accuracy")
         axes.margins(y=0.08)

@@ -64,7 +64,7 @@ tbody th { font-weight: 600 }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
 thead .number { white-space: normal; min-width: 4.5rem }
 .middling { min-width: 9rem; overflow-wrap: anywhere }
-.long { min-width: 14rem; overflow-wrap: anywhere }
+.long { min-width: 24rem; overflow-wrap: anywhere }
 tr.pass .result, tr.fail .result, tr.undecided .result { color: var(--tone); font-weight: 650 }
 tr.fail { background: var(--tone-ground) }
 details { margin: .75rem 0 }
