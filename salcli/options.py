@@ -859,7 +859,7 @@ class CompareOptions(Record):
     """What is compared, and how each candidate is evaluated."""
 
     erasers: tuple[str, ...] = option(
-        (), "--eraser", help="Artifact that `fit` or `kfit` wrote (repeatable).", metavar="ERASER", repeatable=True
+        (), "--eraser", help="Artifact that fit or kfit wrote (repeatable).", metavar="ERASER", repeatable=True
     )
     against: tuple[str, ...] = option(
         (), help="A file with the same rows that another tool erased (repeatable).", metavar="OUT", repeatable=True

@@ -306,7 +306,7 @@ def learning_plot(of: LearningCurve, *, salt: str = "learning") -> str:
         handles += axes.plot(of.n_extrapolated, of.extrapolated, "o", color=CONTROL, markerfacecolor="white")
         axes.set_xscale("log")
         ticks = [*sizes, of.n_extrapolated]
-        axes.set_xticks(ticks, [f"{n:,}" for n in ticks])  # matplotlib's own are powers in TeX, which SVG text shows raw
+        axes.set_xticks(ticks, [f"{n:,}" for n in ticks])  # not powers in TeX, which text in an SVG shows as it is
         axes.minorticks_off()
         axes.set_xlabel("training rows")
         axes.set_ylabel("balanced accuracy")

@@ -135,7 +135,7 @@ def test_numbers_are_pooled_too() -> None:
             True,
             False,
             {"a": 1.0},
-            Guesses(at, predicted[at], true[at]),
+            guesses=Guesses(at, predicted[at], true[at]),
         )
         for at in parts
     ]

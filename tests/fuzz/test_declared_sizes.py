@@ -50,7 +50,7 @@ LYING: dict[str, tuple[str, Make, str]] = {
     "a header of 4 GB": (
         "x.npy",
         lambda p: p.write_bytes(raw_npy(b"{", version=(2, 0), length=2**32 - 1)),
-        "announces",
+        "expected 4294967295 bytes",
     ),
     "text of 2^31 by 2^31": ("x.txt", lambda p: p.write_bytes(b"2147483648 2147483648\na 1 2\n"), "dimensions"),
     "text of 2^31 rows": ("x.txt", lambda p: p.write_bytes(b"2147483648 2\na 1 2\n"), "announces 2,147,483,648 rows"),

@@ -7,7 +7,7 @@ import pytest
 from salcli.evaluation.geometry import Change, ClassPair, Cluster, Geometry
 from salcli.evaluation.group_rates import GroupRates, Rate
 from salcli.evaluation.main_task import Accuracy, Task
-from salcli.evaluation.report import Gate, Report
+from salcli.evaluation.report import Gate, LearningCurve, LearningPoint, Report
 from salcli.evaluation.scatter import SCATTER, Classes
 from salcli.evaluation.task import class_rates
 from salcli.render import plots
@@ -200,3 +200,10 @@ def test_clusters_are_drawn_with_each_pair_of_classes_and_its_task_class() -> No
     assert picture.title == "Mean cosine ρ of pairs of rows, by g"
     assert picture.description == "m × f: 0.250 before, −0.030 after; nurse: m × f: 0.250 before, −0.030 after."
     assert {"m × f", "nurse: m × f", "before", "after"} <= set(texts(picture.draw("a")))
+
+
+def test_the_rows_of_a_learning_curve_are_numbers_not_powers_in_tex() -> None:
+    points = (LearningPoint(100, (0.6, 0.7)), LearningPoint(800, (0.75,)))
+    svg = plots.learning_plot(LearningCurve("g", "rbf", "fresh", "after", points, 8_000, 0.8, (0.77, 0.83)))
+    assert {"100", "800", "8,000"} <= set(texts(svg))
+    assert not any("$" in text for text in texts(svg))

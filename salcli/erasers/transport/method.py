@@ -50,8 +50,8 @@ class TransportParameters(Record):
     noise: float = option(
         0.0,
         metavar="ν",
-        help="Share of the variance of moved rows that becomes noise by a secret (`noise_key` of apply), half of it in "
-        "all but 25 leading components; dear: it costs neighbours and the main task.",
+        help="Share of the variance of moved rows that becomes noise by a secret, which apply reads from a file; half "
+        "of it in all but 25 leading components; dear: it costs neighbours and the main task.",
         bounds=(0, 1),
     )
     keep_mean: bool = option(
