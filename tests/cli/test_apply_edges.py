@@ -182,7 +182,7 @@ def test_no_output_takes_the_place_of_any_input(folder: Path, tmp_path: Path) ->
         assert "--in-place" not in done.err
     assert (tmp_path / "k.txt").read_bytes() == (tmp_path / "k.md").read_bytes() == text
     assert (tmp_path / "gold.md").read_bytes() == gold
-    refuse(2, "apply", eraser, x, "-o", x, says="or say --in-place")
+    refuse(2, "apply", eraser, x, "-o", x, says="or use --in-place")
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".kv", ".csv", ".PT", ".csv.gz"])
