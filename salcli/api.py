@@ -1,5 +1,6 @@
 """The Python interface: functions of arrays, with the same moments and methods as the command line."""
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,9 @@ def fit(
     of_task = None if task is None else _task(np.asarray(task, object), is_labelled)
     if of_task is not None and not hasattr(found.Parameters(), "task"):
         raise UsageError(f"`task`: method {method} keeps no main task")
+    names = {each.name for each in fields(found.Parameters)}
+    if unknown := sorted(set(parameters) - names):
+        raise UsageError(f"method {method} has no `{unknown[0]}`, expected some of {', '.join(sorted(names))}")
     known = found.Parameters(**parameters, **({} if of_task is None else {"task": of_task.name}))
     with one_blas_thread():
         result = found.fit(rows, known, task=of_task, seed=seed, engine=current_engine(), progress=Silent())

@@ -187,7 +187,8 @@ def print_fit(output: str, header: dict[str, Any], singular_values: list[float])
     singular_values : in descending order
     """
     how = rule_of_k(header["k_rule"])
-    kept = ", mean kept" if header["parameters"].get("keep_mean") else ""
+    chosen = header["parameters"]
+    kept = ", mean kept" if chosen.get("keep_mean") and not chosen.get("unit") else ""
     fields = {
         "eraser": output,
         "method": f"{header['method']}, {'centred' if header['is_centred'] else 'not centred'}{kept}",

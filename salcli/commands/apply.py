@@ -78,6 +78,8 @@ def apply(
     replaced = embeddings if options.in_place else None
     atomic.check_output(target, [eraser, options.read.keys_file, options.noise_key], may_replace=replaced)
     atomic.check_output(target, [embeddings], may_replace=replaced, remedy="name another output, or use `in_place`")
+    if options.noise_key is not None and os.path.realpath(options.noise_key) == os.path.realpath(target):
+        raise UsageError(f"`noise_key={options.noise_key}`: is the output too: name another file for the secret")
     artifact = read_artifact(eraser)
     _require_suited(eraser, artifact, options)
     if options.strength < 1:
@@ -88,8 +90,6 @@ def apply(
     if options.writes_kernel:
         return _write_kernel(eraser, artifact, embeddings, target, options, progress or Silent())
     change = artifact.eraser.to_features()
-    if options.noise_key is not None:
-        change = change.keyed(read_secret(options.noise_key))
     requested = options.output_dtype
     widened = 0 if change.keeps_space else 8 * change.d_out
     read = replace(options.read, widened_bytes=widened, streamed_bytes=APPLIED_CHUNK_BYTES)
@@ -98,6 +98,8 @@ def apply(
         artifact.require_width(eraser, source)
         if options.in_place and len(source.shards) > 1:
             raise UsageError(f"`in_place`: {embeddings} names several files: give `output=OUT`")
+        if options.noise_key is not None:  # a new secret is made only where the inputs can be read
+            change = change.keyed(read_secret(options.noise_key))
         name = output_format(target, source, source.format if options.in_place else options.output_format)
         d = change.d_out - (change.k if options.reduces else 0)
         others = {each: open_beside(source, each, read) for each in resolve(source, options.erase_also, "erase_also")}

@@ -189,7 +189,7 @@ def warn_of_doubts(fit: Fit[Eraser]) -> None:
     if fit.eraser.k == fit.eraser.d_out:
         warn(
             f"all {fit.eraser.k} directions are removed, so erased rows are all equal and no main task can be learnt: "
-            "choose a smaller `k`"
+            "remove fewer"
         )
 
 

@@ -126,17 +126,33 @@ class LinearEraser(Eraser):
         if not 0 <= strength <= 1:
             raise ParameterError("strength", strength, "outside 0…1")
         require_rows(x, self.d)
-        return in_blocks(x, self._changed(x, strength), result_for(x, self.d, dtype, out))
+        result = result_for(x, self.d, dtype, out)
+        return in_blocks(x, self._changed(x, strength, result.dtype), result)
 
-    def _changed(self, x: NDArray[Any], strength: float) -> Change:
-        """Return what erases a block of rows such as `x`, in place."""
+    def _changed(self, x: NDArray[Any], strength: float, dtype: np.dtype[Any]) -> Change:
+        """Return what erases a block of rows such as `x`, in place.
+
+        If float64 is written, coordinates are corrected by what a trial leaves of them: uᵀu differs from 1 by rounding,
+        so that one subtraction leaves a multiple of the coordinate, by which classes can be predicted, however small.
+        """
+        if self.k == self.d:  # nothing is left but the mean, not what rounding leaves of the row
+            return lambda block, _: np.add(block * (1 - strength), strength * self.mean)
+        is_exact = strength == 1 and dtype.itemsize > 4
         right, left_t, of_mean = self._factors
         is_narrow = x.dtype.itemsize <= 4  # float64 has digits to spare: μ may be subtracted afterwards
 
-        def change(block: Array, spare: Array) -> Array:
-            coordinates = tiled_product(block if is_narrow else np.subtract(block, self.mean, out=spare), right)
+        def coordinates_of(block: Array, spare: Array) -> Array:
+            found = tiled_product(block if is_narrow else np.subtract(block, self.mean, out=spare), right)
             if is_narrow:
-                coordinates -= of_mean
+                found -= of_mean
+            return found
+
+        def change(block: Array, spare: Array) -> Array:
+            coordinates = coordinates_of(block, spare)
+            if is_exact:
+                trial = block.copy()
+                subtract_product(trial, coordinates, left_t)
+                coordinates += coordinates_of(trial, spare)
             subtract_product(block, coordinates, left_t, times=strength)
             return block
 

@@ -20,6 +20,8 @@ from salcli.streaming.progress import Progress
 Array = NDArray[np.float64]
 HELD_OUT = 0.25
 """Share of the rows in memory that classifiers are scored on and not trained on."""
+LEAST_HELD_OUT = 10
+"""Held-out rows for each class, below which hardly any accuracy would be above chance."""
 TRAINING_BYTES = 64 << 20
 """Most memory of the training rows, as float32, where their number is not given."""
 UNIT_ROWS = 1 << 12
@@ -81,9 +83,12 @@ class ProbeRows:
         held = held_out(rows.labels, chosen, HELD_OUT, seed + 1)
         parts = (np.setdiff1d(chosen, held), held)
         for attribute in attributes:
-            if min(len(np.unique(attribute.values[part])) for part in parts) < 2:
+            n_classes, n_held = len(np.unique(attribute.values[parts[0]])), len(held)
+            if n_held < LEAST_HELD_OUT * n_classes or len(np.unique(attribute.values[held])) < 2:
                 raise LabelError(
-                    f"{path}: column {attribute.name!r}: too few rows of a class to hold any out of the fit"
+                    f"{path}: column {attribute.name!r}: {method} holds {n_held:,} of {len(chosen):,} rows out of the "
+                    f"fit to see whether a linear classifier is at chance: expected at least {LEAST_HELD_OUT} for each "
+                    f"of {n_classes} classes"
                 )
         found = [gather_rows(rows.source, rows.row_of_label[part], progress) for part in parts]
         (train, kept), (others, kept_out) = found

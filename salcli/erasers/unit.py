@@ -25,6 +25,7 @@ M = TypeVar("M")
 LOST = 1e-9
 """Erased rows shorter than this share of their former length are rounding errors, and are set to zero."""
 EQUAL = 2.0**-20
+UNIT_ROUNDS = 20
 """Largest singular value of Cov(x', z) of unit rows at which class means count as equal: 8 eps of float32."""
 
 
@@ -40,8 +41,8 @@ class UnitEraser(LinearEraser):
         if self.mean.any():
             raise ShapeError("an eraser of unit rows subtracts no mean")
 
-    def _changed(self, x: NDArray[Any], strength: float) -> Change:
-        return _and_divided(super()._changed(x, strength))
+    def _changed(self, x: NDArray[Any], strength: float, dtype: np.dtype[Any]) -> Change:
+        return _and_divided(super()._changed(x, strength, dtype))
 
     def _reduced(self) -> Change:
         return _and_divided(super()._reduced())
@@ -86,7 +87,7 @@ def unit_option() -> Any:
 
 def unit_rounds_option() -> Any:
     """Return the field `unit_rounds` of a method's parameters."""
-    return option(20, help="With `unit`: most fits, each a pass over the rows.", metavar="N", bounds=(1, None))
+    return option(UNIT_ROUNDS, help="With `unit`: most fits, each a pass over the rows.", metavar="N", bounds=(1, None))
 
 
 def require_unit(parameters: Any, *, keeps_mean: bool = False) -> None:
@@ -102,6 +103,8 @@ def require_unit(parameters: Any, *, keeps_mean: bool = False) -> None:
     UsageError : they do
     """
     if not parameters.unit:
+        if getattr(parameters, "unit_rounds", UNIT_ROUNDS) != UNIT_ROUNDS:
+            raise UsageError("`unit_rounds` is about rows of length 1: give `unit` too")
         return
     if getattr(parameters, "k", None) is not None or getattr(parameters, "alpha", None) is not None:
         raise UsageError("`unit` makes class means equal, which needs all directions: it cannot go with `k` or `alpha`")

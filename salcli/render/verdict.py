@@ -86,10 +86,11 @@ def tone_of(report: Report) -> str:
 def _readable(report: Report) -> str:
     """Return the accuracy (or R²) of the best fresh attacker of each attribute; empty without attackers."""
     found = shown_attributes(report.probes, report.judged_stage)
-    several, parts = len(found) > 1, []
+    several, parts, is_read = len(found) > 1, [], bool(report.numeric)
     for attribute, pairs in found.items():
         if (best := best_attacker(pairs, report.judged_stage)) is None:
             continue
+        is_read |= best[1].leakage > best[1].majority or best[1].leak > 0
         name = f"{shortened(attribute, 60)}: " if several else ""
         in_sample = "" if best[1].adversary == FRESH else ", in-sample"
         parts.append(
@@ -100,6 +101,7 @@ def _readable(report: Report) -> str:
         in_sample = "" if pair.latest.adversary == FRESH else ", in-sample"
         parts.append(f"{name}{pair.reader}{in_sample} R² {decimal(pair.latest.r2)}")
     still = "Still readable" if report.judged_stage == "after" else "Readable"
+    still = still if is_read else "No better than a guess"
     return f"{still}: {'; '.join(parts)}." if parts else ""
 
 

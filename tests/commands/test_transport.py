@@ -17,7 +17,7 @@ from salcli.erasers.artifact import read_artifact
 from salcli.erasers.transport.choice import CANDIDATES
 from salcli.erasers.transport.method import TransportParameters
 from salcli.erasers.transport.readers import READERS
-from salcli.errors import FormatError, LabelError, SalcliWarning, UsageError
+from salcli.errors import FormatError, LabelError, SalcliError, SalcliWarning, UsageError
 from salcli.options import (
     ApplyOptions,
     EvaluateOptions,
@@ -246,3 +246,9 @@ def test_noise_is_the_same_for_the_same_row_and_the_secret_is_nowhere_else(folde
         apply(plain, str(folder / "x.npy"), str(tmp_path / "d.npy"), ApplyOptions(noise_key=str(key)))
     with pytest.raises(UsageError, match="input"):
         apply(eraser, str(folder / "x.npy"), str(key), ApplyOptions(noise_key=str(key)))
+    new = tmp_path / "new.npy"
+    with pytest.raises(UsageError, match="is the output too"):
+        apply(eraser, str(folder / "x.npy"), str(new), ApplyOptions(noise_key=str(new)))
+    with pytest.raises(SalcliError):
+        apply(eraser, str(tmp_path / "absent.npy"), str(tmp_path / "e.npy"), ApplyOptions(noise_key=str(new)))
+    assert not new.exists()

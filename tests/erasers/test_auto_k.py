@@ -125,3 +125,9 @@ def test_numbers_and_contradictions_are_refused(paths: tuple[str, str, Path]) ->
     with pytest.raises(UsageError, match="`unit`"):
         SALParameters(k="auto", unit=True)
     assert (parse_k("auto"), parse_k("3")) == ("auto", 3)
+
+
+def test_a_handful_of_held_out_rows_decides_nothing() -> None:
+    x, codes = drawn(n=90, c=3)
+    with pytest.raises(LabelError, match=r"holds .* rows out of the fit .* expected at least 10 for each of 3"):
+        salcli.fit(x, codes.astype(str), k="auto")

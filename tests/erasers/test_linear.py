@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.linear_model import LogisticRegression
 
 from salcli.erasers.linear import MOST_ELEMENTS, WIDE_ELEMENTS, LinearEraser
 from salcli.errors import RangeError, ShapeError, UsageError
@@ -179,3 +180,26 @@ def test_rounding_of_any_coordinate_counts_however_small_the_removed_one_is() ->
     step = 2.0**-8  # of float32 at such values
     assert eraser.residue(x, np.float32) > step / 8
     assert eraser.residue(x, np.float64) < 1e-8 * 32768
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_where_all_directions_are_removed_nothing_is_left_of_a_row_not_even_rounding(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(5, 1, (50, 7)).astype(dtype)
+    left = rng.normal(size=(7, 7))
+    for eraser in (eraser_of(7, 7), LinearEraser(rng.normal(size=7), left, np.linalg.inv(left).T)):
+        assert_array_equal(eraser(x), np.tile(eraser.mean.astype(dtype), (50, 1)))
+        assert_allclose(eraser(x, strength=0.5), (x + eraser.mean) / 2, rtol=5e-3)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rounding_leaves_nothing_of_float64_rows_along_the_removed_directions(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    y = np.arange(2000) % 2
+    x = rng.normal(5, 1, (2000, 50))
+    u = np.linalg.qr(rng.normal(size=(50, 1)))[0]
+    x += np.outer(6 * y, u)
+    along = LinearEraser(np.zeros(50), u, u)(x) @ u
+    along /= along.std()
+    found = LogisticRegression(C=100).fit(along[:1000], y[:1000]).score(along[1000:], y[1000:])
+    assert found < 0.58  # after a single subtraction up to 1.0
