@@ -39,7 +39,7 @@ GROUPS: dict[str, tuple[Group, ...]] = {
     ),
     "compare": (
         (MAIN, ("erasers", "against", "methods", "require", "attributes", "reports", "report_format")),
-        ("Attackers", ("probes", "adversaries", "attacker_rows", "intersections", "learning_curve", "quick")),
+        ("Attackers", ("probes", "adversaries", "forms", "attacker_rows", "intersections", "learning_curve", "quick")),
         ("What is kept", ("task", "similarity", "bias", "neighbors", "kept")),
         ("Gates", ("max_accuracy", "max_gain", "max_leak", "max_r2", "max_leak_increase", "baseline", "max_tpr_gap")),
     ),
@@ -112,7 +112,7 @@ def grouped(command: str, names: list[str]) -> Iterator[Group]:
 
 def _with_separators(record: tuple[str, str] | None) -> tuple[str, str] | None:
     """Return a parameter's line of help with commas in its default and bounds, as everywhere else."""
-    return record and (record[0], re.sub(r"\b\d{4,}(?=])", lambda found: f"{int(found[0]):,}", record[1]))
+    return record and (record[0], re.sub(r"(?<![\d.])\d{4,}(?=])", lambda found: f"{int(found[0]):,}", record[1]))
 
 
 class GroupedCommand(TyperCommand):

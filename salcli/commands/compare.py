@@ -90,7 +90,7 @@ def compare(
     paths = (embeddings, labels, *options.erasers, *options.against)
     for path in evaluation.reports:
         sets = (column_of(name)[0] for name in evaluation.similarity)
-        atomic.check_output(path, (*paths, evaluation.baseline, evaluation.read.keys_file, *sets))
+        atomic.check_output(path, (*paths, evaluation.baseline, evaluation.read.keys_file, *sets, *evaluation.bias))
     baseline = None if evaluation.baseline is None else Baseline.read(evaluation.baseline)
     artifacts = {path: read_artifact(path) for path in options.erasers}
     n_bytes = {path: os.path.getsize(path) for path in artifacts}

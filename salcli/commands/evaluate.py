@@ -387,7 +387,7 @@ def _gates(
     gates += [leak_gate(g.limit, g.probe, asked, attackers, stage, judge) for g in options.max_leak]
     gates += [r2_gate(g.limit, g.probe, asked, report.numeric, stage, judge) for g in options.max_r2]
     if options.max_leak_increase is not None and baseline is not None:
-        gates.append(leak_increase_gate(options.max_leak_increase, baseline, asked, report.probes, stage, judge))
+        gates.append(leak_increase_gate(options.max_leak_increase, baseline, asked, attackers, stage, judge))
     if options.max_tpr_gap is not None:
         gates.append(tpr_gap_gate(options.max_tpr_gap, task, stage, judge, asked))
     if options.min_task_accuracy is not None:

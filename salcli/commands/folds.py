@@ -41,7 +41,7 @@ OF_THE_METHOD = (
     "`folds={}`: figures of attackers{} are of the method, fitted anew in each turn to about half of the other rows, "
     "not of the eraser that was given"
 )
-SPLIT_UNUSED = "column {!r} is not used: `folds` divides all labelled rows"
+SPLIT_UNUSED = "column {!r} is not used: `folds` divides all labelled rows but bands, which take no turn"
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,7 +44,8 @@ class Baseline:
         except OSError as error:
             raise FormatError(f"`baseline={path}`: {error.strerror}") from error
         try:
-            return cls(path, _leaks(json.loads(text)["probes"]))
+            record = json.loads(text)
+            return cls(path, _leaks([*record["probes"], *record.get("bands", ())]))
         except (ValueError, KeyError, TypeError) as error:
             raise FormatError(
                 f"`baseline={path}`: expected a JSON report of `evaluate`, of 0.2 or later, whose probes have a leak"
@@ -58,10 +59,15 @@ def _leaks(probes: list[dict[str, Any]]) -> dict[str, WorstLeak]:
         if probe["stage"] != stage:
             continue
         leak, error = float(probe["leak"]), float(probe["leak_error"] or 0.0)
-        if not isfinite(leak + error):
+        if not isfinite(leak + error) or not 0 <= leak <= 1:
             raise ValueError("no number")
         known = found.get(str(probe["attribute"]), WorstLeak(-1.0, 0.0, frozenset()))
-        names = known.attackers | {f"{probe['adversary']} {reader(probe['probe'], probe.get('as', RAW))}"}
+        names = known.attackers | {_name(probe)}
         worst = (leak, error) if leak > known.leak else (known.leak, known.error)
         found[str(probe["attribute"])] = WorstLeak(*worst, names)
     return found
+
+
+def _name(probe: dict[str, Any]) -> str:
+    band = f" on {probe['band']}" if probe.get("band") else ""
+    return f"{probe['adversary']} {reader(probe['probe'], probe.get('as', RAW))}{band}"

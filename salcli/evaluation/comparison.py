@@ -70,7 +70,7 @@ def readings(report: Report, stage: str) -> tuple[Reading, ...]:
     """Return what every attacker of `report` reads at a `stage`: before or after erasure."""
     of_classes = (
         Reading(each.attribute, each.probe, each.form, each.adversary, each.leak, _ci95(each))
-        for each in report.probes
+        for each in (*report.probes, *report.bands)
         if each.stage == stage
     )
     of_numbers = (

@@ -224,13 +224,17 @@ def leak_increase_gate(
         if then is None:
             hint = " (`intersections=False` leaves products out)" if mine[0].factors else ""
             return failed(name, limit, f"{baseline.path}: no attacker of {attribute}{hint}")
-        if missing := sorted(then.attackers - {f"{r.adversary} {r.reader}" for r in mine}):
+        if missing := sorted(
+            then.attackers - {f"{r.adversary} {r.reader}{f' on {r.band}' if r.band else ''}" for r in mine}
+        ):
             return failed(name, limit, f"{baseline.path}: the {listed(missing, 3)} attacker of {attribute} is not here")
         worst = max(mine, key=lambda r: r.leak)
         error = inf if worst.leak_error is None else hypot(worst.leak_error, then.error)
         value = worst.leak - then.leak
         reason = f"{attribute}: {worst.leak:.3g} ({worst.adversary} {worst.reader}), {then.leak:.3g} in {baseline.path}"
         measured.append(Measured(Estimate(value, error), value, worst.n_test, reason))
+    if gone := [name for name in baseline.leaks if all(r.attribute != name for r in judged)]:
+        return failed(name, limit, f"{baseline.path}: {listed(gone, 3)} is attacked there, and not here")
     return judge.gate(name, limit, measured)
 
 

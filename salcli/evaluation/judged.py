@@ -56,8 +56,11 @@ def _as_report(report: Report, found: Measurement) -> Report:
     Other forms, and the inner products of a kernel, stay as they are.
     """
     first = report.probes[0].form if report.probes else ""
+    first_of_numbers = report.numeric[0].form if report.numeric else ""
     others = (each for each in report.probes if each.form != first or base_name(each.probe) in names_of("kernel"))
-    products = (each for each in report.numeric if REGRESSORS[each.probe].reads == "kernel")
+    products = (
+        each for each in report.numeric if each.form != first_of_numbers or REGRESSORS[each.probe].reads == "kernel"
+    )
     return replace(
         report,
         probes=(*found.probes, *others),

@@ -270,6 +270,8 @@ def votes_on(rows: BeforeAfter, attribute: Attribute) -> list[Vote]:
     """
     plan, stages = rows.plan, rows.stages
     codes = attribute.codes(stages.labels)
+    if not plan.trainers:
+        return []
     trained = np.unique(np.concatenate([stages.at(index) for index in plan.trainers.values()]))
     voters = trained[codes[trained] >= 0]
     at = stages.at(capped(rows.labels, plan.test, MOST_VOTES, rows.options.seed))

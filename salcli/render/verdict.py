@@ -96,6 +96,11 @@ def _readable(report: Report) -> str:
         parts.append(
             f"{name}{best[1].reader}{in_sample} {percent(best[1].leakage)}, majority {percent(best[1].majority)}"
         )
+    near = [each for each in report.bands if each.stage == report.judged_stage]
+    if near:
+        band = max(near, key=lambda each: each.leak)
+        is_read |= band.leak > 0
+        parts.append(f"{band.band}: {band.reader} {percent(band.leakage)}, majority {percent(band.majority)}")
     for pair in best_regression(numeric_pairs(report.numeric)).values():
         name = f"{shortened(pair.attribute, 60)}: "
         in_sample = "" if pair.latest.adversary == FRESH else ", in-sample"

@@ -211,7 +211,7 @@ def test_what_does_not_go_together_is_refused_and_nothing_is_written(folder: Pat
     out, rows = tmp_path / "out.h5", folder / "new.npy"
     succeed("fit", folder / "x.npy", folder / "labels.csv", "-o", tmp_path / "linear.npz")
     refuse(2, "apply", tmp_path / "linear.npz", rows, "-o", out, "--kernel-matrix", says="linear eraser")
-    refuse(2, "apply", folder / "60.npz", rows, "--in-place", says="another width")
+    refuse(2, "apply", folder / "60.npz", rows, "--in-place", says="changes the width of rows")
     kernel = ("apply", folder / "60.npz", rows, "--kernel-matrix")
     refuse(2, *kernel, "-o", tmp_path / "out.npy", says="ends in .h5")
     refuse(2, *kernel, "-o", out, "--reduce", says="--reduce")

@@ -79,3 +79,19 @@ def test_reports_of_earlier_versions_have_raw_rows_alone(tmp_path: Path) -> None
         del probe["as"]
     path.write_text(json.dumps(report))
     assert Baseline.read(str(path)).leaks["g"].attackers == {"fresh linear", "fresh rbf"}
+
+
+def test_what_the_baseline_attacked_must_be_attacked_again_and_bands_count(tmp_path: Path) -> None:
+    both = earlier(tmp_path, *pair(0.6, 0.6), replace(result(0.6), attribute="race"))
+    reason = leak_increase_gate(1, both, ASKED, pair(0.5, 0.5), "after", Judge()).reason
+    assert "race is attacked there, and not here" in reason
+    path = tmp_path / "bands.json"
+    near = replace(result(0.65, n_test=10_000), band="band1")
+    path.write_text(json.dumps(to_json(Report(probes=pair(0.6, 0.6), bands=(near,)))))
+    banded = Baseline.read(str(path))
+    assert banded.leaks["g"].leak == pytest.approx(0.3)
+    now = replace(result(0.9, n_test=10_000), band="band1")
+    gate = leak_increase_gate(0.25, banded, ASKED, (*pair(0.6, 0.6), now), "after", Judge())
+    assert gate.status == "failed"
+    reason = leak_increase_gate(0.25, banded, ASKED, pair(0.6, 0.6), "after", Judge()).reason
+    assert "fresh linear on band1 attacker of g is not here" in reason
