@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.docs.pages import ROOT, Session, steps
 
-PICTURE, WIDTH, HEIGHT, MOST_BYTES = ROOT / "docs" / "report.png", 1280, 1180, 200_000
+PICTURE, WIDTH, HEIGHT, MOST_BYTES = ROOT / "docs" / "report.png", 1280, 1060, 200_000
 
 
 def main() -> None:

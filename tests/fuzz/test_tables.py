@@ -60,6 +60,21 @@ def plain_records(text: str, delimiter: str) -> list[list[str]] | None:  # noqa:
     return records
 
 
+def lacks_row_names(text: str, header: list[str], delimiter: str) -> bool:
+    """Return whether the line below the header has one field more, as R's `write.table` writes it."""
+    line = text.removesuffix("\n").split("\n")[1:2]
+    if not line or line[0].rstrip("\r").endswith(delimiter):
+        return False
+    below = plain_records(line[0], delimiter)
+    return len((below or [[]])[0]) == len(header) + 1
+
+
+def without_row_names(records: list[list[str]]) -> list[list[str]]:
+    """Drop the first field of each row below the header; one that has another number of fields is left as it is."""
+    header, *rows = records
+    return [header, *(row[1:] if len(row) == len(header) + 1 else ["", *header] for row in rows)]
+
+
 def plainly_read(data: bytes) -> Table | None:
     """Read keys and labels of a CSV with the columns `word` and one other; None where it must be refused."""
     text = data.removeprefix(BOM).decode("utf-8", "surrogateescape")
@@ -72,6 +87,8 @@ def plainly_read(data: bytes) -> Table | None:
         return None
     while len(records[0]) > 1 and records[-1] == [""]:
         del records[-1]
+    if lacks_row_names(text, records[0], max(",;\t", key=first.count)):
+        records = without_row_names(records)
     names = [name.strip() for name in records[0]]
     if len(names) != 2 or len(set(names)) < 2 or "" in names or "word" not in names or len(records) < 2:
         return None

@@ -77,8 +77,8 @@ def full_page() -> str:
 @pytest.mark.slow
 def test_a_full_report_has_a_figure_for_every_picture_and_loads_nothing(full_page: str) -> None:
     page = check_page(full_page)
-    assert len(page.all("figure")) == 10
-    assert len(page.all("title")) == 1 + 10
+    assert len(page.all("figure")) == 12
+    assert len(page.all("title")) == 1 + 12
     policy = [meta["content"] for meta in page.all("meta") if meta.get("http-equiv") == "Content-Security-Policy"]
     assert policy == ["default-src 'none'; style-src 'unsafe-inline'; img-src data:"]
     assert "http" not in full_page.replace("http-equiv", "")
