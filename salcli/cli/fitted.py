@@ -6,7 +6,7 @@ MOST_SHOWN = 12  # rounds
 
 
 def found_fields(header: dict[str, Any]) -> dict[str, str]:
-    """Return names and values that an artifact's header has from its method."""
+    """Return names and values that an artifact's `header` has from its method."""
     fields = dict[str, str]()
     if task := header.get("kept_task"):
         classes = len(task["classes"])
@@ -30,7 +30,7 @@ def found_fields(header: dict[str, Any]) -> dict[str, str]:
 
 
 def rule_of_k(rule: dict[str, Any]) -> str:
-    """Return how k was chosen, in words."""
+    """Return how k was chosen, a `rule` of an artifact's header, in words."""
     if "alpha" in rule:
         return f"alpha {rule['alpha']:g}"
     if "rounds" in rule:

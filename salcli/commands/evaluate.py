@@ -187,7 +187,7 @@ def evaluate(
 
 
 def without_folders(text: str, paths: Sequence[str]) -> str:
-    """Return a note without the folders of files, so that reports do not depend on them."""
+    """Return a note, `text`, without the folders of the files at `paths`: no report depends on them."""
     for path in sorted(paths, key=len, reverse=True):
         text = text.replace(path, file_name(path))
     return text

@@ -32,7 +32,7 @@ class Trial:
     doubts: tuple[str, ...] = ()
 
     def recorded(self, fit: Fit[LinearEraser]) -> Fit[LinearEraser]:
-        """Return the fit with k directions, with what was tried in its header."""
+        """Return the `fit` with k directions, with what was tried in its header."""
         header = {**fit.header, "auto_k": self.record}
         return replace(fit, k_rule={"auto": True}, header=header, doubts=(*fit.doubts, *self.doubts))
 

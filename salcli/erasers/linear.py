@@ -314,7 +314,7 @@ def in_blocks(x: NDArray[Any], change: Change, result: NDArray[Any]) -> NDArray[
 
 
 def rows_at_once(d: int) -> int:
-    """Return the best number of rows of a batch: large beside Python's overhead for each, and small for the cache."""
+    """Return the best number of rows of width `d` in a batch: large beside Python's overhead, small for the cache."""
     rows = _rows_of_block(d)
     return max(1, BATCH_ELEMENTS // (rows * d)) * rows
 

@@ -135,7 +135,7 @@ class ProbeScore:
 
     @classmethod
     def of(cls, name: str, planes: Hyperplanes, predicted: NDArray[Any], codes: NDArray[Any]) -> Self:
-        """Return the score of predicted classes `[m]` of held-out rows against their true classes, `codes` `[m]`."""
+        """Return the score of `predicted` against true `codes` `[m]`, of the attribute `name`, by `planes`."""
         classes, counts = np.unique(codes, return_counts=True)
         right = np.array([np.sum(predicted[codes == c] == c) for c in classes])
         guarded = (right + 1) / (counts + 2)  # so that the error is not 0 where all rows of a class are right
@@ -149,7 +149,7 @@ class ProbeScore:
 
 
 def held_out(labels: GuardedLabels, index: Index, share: float, seed: int) -> Index:
-    """Return a share of the `labels` at `index` `[n]`: stratified by class, or whole groups if there are any."""
+    """Return a `share` of the `labels` at `index` `[n]`, by `seed`: stratified by class, or whole groups."""
     if labels.groups is not None:
         return index[seeded_shares(labels, index, seed, "held out") < share]
     return stratified_sample(labels, index, max(1, round(share * len(index))), seed)

@@ -125,7 +125,7 @@ METHOD = SPLINCEMethod()
 
 
 def with_task(rows: LabelledSource, task: Attribute) -> LabelledSource:
-    """Return the rows with the classes of the task as the last columns of their Z.
+    """Return the `rows` with the classes of the `task` as the last columns of their Z.
 
     Rows without a task label are a class of their own: what is kept is the mean of every class of the task.
 

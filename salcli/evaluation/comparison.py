@@ -21,7 +21,7 @@ Point = tuple[float, float]
 
 
 def task_kept(report: Report) -> float | None:
-    """Return the share of the main task's accuracy above the majority that is kept; None if there was none before."""
+    """Return the share of the task's accuracy above the majority that a `report` says is kept, or None."""
     task = report.of(TASK)
     if task is None or task.accuracy.after is None or "before" in task.undefined:
         return None
@@ -30,7 +30,7 @@ def task_kept(report: Report) -> float | None:
 
 
 def similarity_kept(report: Report) -> float | None:
-    """Return Spearman's correlation after over before, averaged over the sets where it is positive before."""
+    """Return Spearman's ρ after over before in a `report`, averaged over sets where it was positive."""
     shares = [
         change.after / change.before
         for change in report.of(SIMILARITY) or ()
@@ -40,7 +40,7 @@ def similarity_kept(report: Report) -> float | None:
 
 
 def neighbors_kept(report: Report) -> float | None:
-    """Return the mean share of the ten nearest rows that stay, labelled or not; None where it was not measured."""
+    """Return the mean share of the ten nearest rows that stay in a `report`; None if not measured."""
     found = report.of(ROWS_KEPT)
     of_all = (each.overlap_at_10 for each in (() if found is None else found.rows) if each.rows == "all")
     return next(of_all, None)
@@ -129,7 +129,7 @@ class Candidate:
         object.__setattr__(self, "kept", kept)
 
     def point(self, kept: str) -> Point | None:
-        """Return leak and share that is kept, of a name in `KEPT`; None where one is undefined."""
+        """Return leak and the share `kept` (a name in `KEPT`); None where one is undefined."""
         share = self.kept[kept]
         return None if self.leak is None or share is None else (self.leak, share)
 
@@ -178,7 +178,7 @@ class Comparison:
         object.__setattr__(self, "verdict", _verdict([each.report.verdict for each in self.candidates], self.require))
 
     def points(self, kept: str) -> dict[str, Point]:
-        """Return leak and share that is kept, of a name in `KEPT`, by candidate; without those that have no such."""
+        """Return leak and the share `kept` (a name in `KEPT`) by candidate, where both are defined."""
         return {each.name: point for each in self.candidates if (point := each.point(kept)) is not None}
 
     @property

@@ -179,7 +179,14 @@ def leak_gate(
 def r2_gate(
     limit: float, probe: str | None, wanted: Asked, results: tuple[NumericResult, ...], stage: str, judge: Judge
 ) -> Gate:
-    """Judge every attacker of numeric attributes (or the one named): all must be there, of an R² of at most `limit`."""
+    """Return the gate on every attacker of numeric attributes: all must be there, of an R² of at most `limit`.
+
+    Parameters
+    ----------
+    limit : largest R²
+    probe : the attacker that is judged; None: all
+    wanted, results, stage, judge : see `accuracy_gate`
+    """
     name = "max-r2" + (f" {probe}" if probe else "")
     due = [each for each in wanted.of_numbers if probe in (None, each[2].partition(" as ")[0])]
     judged = [r for r in results if r.stage == stage and probe in (None, r.probe)]

@@ -114,7 +114,7 @@ GEOMETRY = ClassGeometry()
 
 
 def pair_name(classes: tuple[str, str]) -> str:
-    """Return the name of a pair of classes as readers see it."""
+    """Return the name of a pair of `classes` as readers see it."""
     return " × ".join(map(visible, classes))
 
 

@@ -74,7 +74,7 @@ def product(of: Sequence[Attribute]) -> Product:
 
 
 def least_rows(n: int, options: EvaluateOptions) -> int:
-    """Return the fewest test rows that count where `n` are needed in all: in folds, those of one turn."""
+    """Return the fewest test rows that count where `n` are needed in all: with folds in `options`, of a turn."""
     return n if options.folds is None else max(1, n // options.folds)
 
 

@@ -31,7 +31,7 @@ class TrainedBefore:
     """`[m]` classes of the test rows."""
 
     def read(self, after: Array) -> NotRetrained:
-        """Return what it reads of rows `[n, d]` that were erased."""
+        """Return what it predicts of `after` `[n, d]`, the rows after erasure, on the test rows among them."""
         rows = replace(self.reading, rows={"before": after}).test("before", self.settings)
         n_right, n = int(np.sum(self.classifier.predict(rows) == self.true)), len(self.true)
         of = self.result

@@ -236,7 +236,7 @@ class ClassRates:
         return rates[0] - rates[1] if len(groups) == 2 else max(rates) - min(rates)
 
     def ratio(self, stage: str, groups: tuple[str, ...]) -> float | None:
-        """Return the lowest over the highest rate (arguments of `gap`); None where a group has none, or all are 0."""
+        """Return the lowest over the highest rate at `stage` among `groups`; None if one has none, or all are 0."""
         rates = [self.rates[stage, group] for group in groups if (stage, group) in self.rates]
         if len(groups) < 2 or len(rates) < len(groups) or max(rates) == 0:
             return None
@@ -259,7 +259,7 @@ def class_rates(task: Task, of: GroupRates) -> tuple[tuple[str, ...], tuple[Clas
 def rates_of(
     task: Task, of: GroupRates, cells: Sequence[Rate | FalseRate]
 ) -> tuple[tuple[str, ...], tuple[ClassRates, ...]]:
-    """Return what `class_rates` does, of the true or the false positive rates in `cells`."""
+    """Return what `class_rates` does of a `task` and the rates `of` groups, of those in `cells`."""
     found = {name: ClassRates(visible(name), {}, {}) for name in task.classes}
     for cell in cells:
         rates, group = found[cell.class_name], visible(cell.group)

@@ -37,13 +37,13 @@ def subject(comparison: Comparison) -> str:
 
 
 def tone_of(comparison: Comparison) -> str:
-    """Return the colour of the verdict: that of a pass only if no attacker without a limit reads more."""
+    """Return the colour of a `comparison`'s verdict: that of a pass only if no attacker without a limit reads more."""
     of_each = {verdict.tone_of(each) for each in comparison.reports if each.verdict == "pass"}
     return "undecided" if comparison.verdict == "pass" and "undecided" in of_each else comparison.verdict
 
 
 def verdict_sentence(comparison: Comparison) -> str:
-    """Return in one sentence which candidates keep their limits."""
+    """Return in one sentence which candidates of a `comparison` keep their limits."""
     by_verdict: dict[str, list[str]] = {}
     for each in comparison.candidates:
         by_verdict.setdefault(each.report.verdict, []).append(shortened(each.name, 60))
@@ -73,14 +73,14 @@ def _least(comparison: Comparison) -> str:
 
 
 def findings(comparison: Comparison) -> tuple[str, ...]:
-    """Return which candidates are on the Pareto front of the leak and each quantity that is kept."""
+    """Return which candidates of a `comparison` are on the Pareto front of the leak and each quantity that is kept."""
     return tuple(
         f"Front of leak against {TITLES[kept]} kept: {listed(front)}." for kept, front in comparison.fronts.items()
     )
 
 
 def sections(comparison: Comparison) -> tuple[Section, ...]:
-    """Return the sections that are not empty, in reading order."""
+    """Return the sections of a `comparison` that are not empty, in reading order."""
     gates = [((visible(each.name),), gate) for each in comparison.candidates for gate in each.report.gates]
     caption = "Limits, and which candidate keeps them"
     tables = (verdict.gates_table(caption, gates, names("candidate")),) if gates else ()
@@ -160,7 +160,7 @@ def _reader(of: Reading) -> str:
 
 
 def attackers_table(comparison: Comparison) -> Table:
-    """Return the leak to each attacker, one a row: before erasure and after that of each candidate.
+    """Return each attacker's leak in a `comparison`, one a row: before erasure and after that of each candidate.
 
     Of rows in other forms than the raw ones, attackers are shown to which a candidate leaks more than of raw rows.
     """
@@ -223,7 +223,7 @@ def _candidates_section(comparison: Comparison) -> Section:
 
 
 def pictures(comparison: Comparison) -> dict[str, tuple[Picture, ...]]:
-    """Return a picture of leak against each quantity that is kept."""
+    """Return a picture of a `comparison` for each quantity: leak against what is kept."""
     worst = worst_of(comparison.reports[0], "before")
     start = None if worst is None else worst.leak
     found = []

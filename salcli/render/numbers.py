@@ -48,7 +48,7 @@ def numeric_pairs(results: Iterable[NumericResult]) -> tuple[NumericPair, ...]:
 
 
 def numeric_table(results: Iterable[NumericResult]) -> Table:
-    """Return a table of attackers of numeric attributes, one a row, before and after."""
+    """Return a table of `results`, those of attackers of numeric attributes, one a row, before and after."""
     columns = (
         *names("attribute", "probe", "adversary"),
         *numbers("R² before", "R² after", "95% interval of after"),
@@ -72,7 +72,7 @@ def _numeric_row(pair: NumericPair) -> Row:
 
 
 def best_regression(pairs: Iterable[NumericPair]) -> dict[str, NumericPair]:
-    """Return of each attribute, by its name, the fresh attacker (else that of any rows) that explains most."""
+    """Return the one of `pairs` that explains most, of each attribute by its name: a fresh one, else any."""
     found: dict[str, NumericPair] = {}
     for pair in pairs:
         known = found.get(pair.attribute)
@@ -86,7 +86,7 @@ def _rank(pair: NumericPair) -> tuple[bool, float]:
 
 
 def numeric_findings(report: Report) -> Iterator[str]:
-    """Yield for each numeric attribute how much the best attacker still explains."""
+    """Yield for each numeric attribute of a `report` how much the best attacker still explains."""
     for name, pair in best_regression(numeric_pairs(report.numeric)).items():
         when = "after erasure" if "after" in pair.stages else "as the file is"
         before = f" (before: {percent(_share(pair.stages['before']))})" if len(pair.stages) > 1 else ""
@@ -101,7 +101,7 @@ def _share(result: NumericResult) -> float:
 
 
 def numeric_facts(report: Report) -> Iterator[Fact]:
-    """Yield the largest R² of each numeric attribute."""
+    """Yield the largest R² of each numeric attribute of a `report`."""
     for name, pair in best_regression(numeric_pairs(report.numeric)).items():
         before, after = (decimal(pair.stages[stage].r2) if stage in pair.stages else ABSENT for stage in STAGES)
         title = f"R² of {shortened(name, 40)} ({pair.reader}, {pair.latest.adversary})"
@@ -109,7 +109,7 @@ def numeric_facts(report: Report) -> Iterator[Fact]:
 
 
 def recall_table(recalls: Recalls) -> Table:
-    """Return the recall of each class before and after, by the strongest attacker of one adversary."""
+    """Return a table of `recalls`, by class before and after, of one adversary's strongest attacker."""
     rows = tuple(
         (visible(each.name), count(each.n), decimal(each.before), decimal(each.after)) for each in recalls.classes
     )
@@ -121,7 +121,7 @@ def recall_table(recalls: Recalls) -> Table:
 
 
 def detectable_table(found: Iterable[Detectable]) -> Table | None:
-    """Return the smallest figures that the test rows could have shown; None where nothing was attacked."""
+    """Return a table of what the test rows could have shown, one of `found` a row; None if there is none."""
     rows, first = [], None
     for of in found:
         first = first or of
@@ -137,7 +137,7 @@ def detectable_table(found: Iterable[Detectable]) -> Table | None:
 
 
 def detectable_lines(found: Iterable[Detectable]) -> Iterator[str]:
-    """Yield a line for each attribute on what its test rows could have shown."""
+    """Yield a line on what the test rows could have shown for each of `found`."""
     for of in found:
         named = {"accuracy": of.accuracy, "leak": of.leak} if not of.is_numeric else {"R²": of.r2}
         figures = ", ".join(f"{name} {decimal(value)}" for name, value in named.items() if value is not None)

@@ -171,7 +171,7 @@ def widest_gaps(rates: Sequence[ClassRates], groups: tuple[str, ...]) -> list[Cl
 
 
 def cluster_plot(rows: Sequence[tuple[str, ClassPair]], *, salt: str = "clusters") -> str:
-    """Draw the mean cosine of pairs of rows of each two classes before and after, with intervals (paper's figure 1)."""
+    """Draw the mean cosines in `rows`, of every two classes before and after (paper's figure 1); `salt`: of ids."""
     shown = rows[:MOST_ROWS]
     labels = [shortened(name, MOST_LETTERS) for name, _ in shown]
     with canvas(0.3 * len(shown) + 0.95, salt) as drawn:

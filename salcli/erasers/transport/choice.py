@@ -75,5 +75,5 @@ def try_all(
 
 
 def best_of(trials: Sequence[Trial]) -> Trial:
-    """Return the trial whose worst reader reads least, of equals the first."""
+    """Return the one of the `trials` whose worst classifier is least accurate, of equals the first."""
     return min(trials, key=lambda trial: trial.worst)

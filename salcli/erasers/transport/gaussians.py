@@ -135,7 +135,7 @@ class ClassGaussians:
         return cls(mean_step, posterior, rest, covariances, moments.counts / moments.n, centre)
 
     def transport(self, shrinkage: Shrinkage) -> TransportEraser:
-        """Return the transport of the classes to their barycentre, with shrunk covariances.
+        """Return the transport of the classes to their barycentre, covariances shrunk by `shrinkage`.
 
         Raises
         ------

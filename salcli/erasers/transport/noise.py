@@ -54,7 +54,7 @@ class NoisyTransportEraser(TransportEraser):
             raise ShapeError("its components are not orthonormal")
 
     def keyed(self, secret: bytes) -> Self:
-        """Return the eraser with its secret."""
+        """Return the eraser with its `secret`, 32 bytes."""
         return replace(self, secret=secret)
 
     def _moved(self, x: Array, moved: Array, strength: float) -> Array:

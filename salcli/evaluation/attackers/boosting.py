@@ -55,11 +55,11 @@ class TreeRegression:
     converged: bool = True
 
     def decision(self, x: Array) -> Array:
-        """Return the predicted numbers of rows `[m, d]`."""
+        """Return the predicted numbers `[m]` of rows `x` `[m, d]`."""
         return np.asarray(self.trees.predict(x), np.float64)
 
     def predict(self, x: Array) -> Array:
-        """Return the same as `decision`."""
+        """Return the same as `decision`, of rows `x` `[m, d]`."""
         return self.decision(x)
 
 
@@ -71,7 +71,7 @@ class BoostingRegression(Attacker):
     whitens = False
 
     def axes(self, d: int) -> dict[str, Axis]:  # noqa: ARG002 (columns are binned)
-        """Return the numbers of leaves of a tree, and of trees."""
+        """Return the numbers of leaves of a tree, and of trees; the same for any width `d`."""
         return {"leaves": Axis((4.0, 16.0), 4.0), "trees": Axis((5.0, 10.0, 25.0, 50.0, 100.0, 200.0), 50.0)}
 
     def fit(self, x: Array, y: NDArray[Any], settings: Settings, seed: int) -> TreeRegression:
@@ -100,5 +100,5 @@ class BoostingRegression(Attacker):
             yield from (staged[n] for n in n_trees)
 
     def memory_bytes(self, n_train: int, n_test: int, d: int) -> int:  # noqa: ARG002 (trees are small)
-        """Bound binned rows, gradients and histograms."""
+        """Return a bound in bytes of binned rows and histograms: `n_train` and `n_test` rows of width `d`."""
         return 2 * n_train * d + 64 * n_train + N_BINS * 64 * 24 * d

@@ -26,12 +26,12 @@ class GramRegression:
     converged: bool = True
 
     def decision(self, gram: Array) -> Array:
-        """Return the predicted numbers of rows, given their inner products `[m, n]` with the training rows."""
+        """Return the predicted numbers `[m]` of rows, given inner products `gram` `[m, n]` with the training rows."""
         found: Array = self.intercept + gram @ self.weights
         return found
 
     def predict(self, gram: Array) -> Array:
-        """Return the same as `decision`."""
+        """Return the same as `decision`, of inner products `gram` `[m, n]`."""
         return self.decision(gram)
 
 
@@ -43,7 +43,7 @@ class GramRidge(Attacker):
     predicts = "numbers"
 
     def axes(self, d: int) -> dict[str, Axis]:  # noqa: ARG002 (the kernel is the eraser's)
-        """Return the values of α."""
+        """Return the values of α; the same for any width `d`."""
         return {"alpha": PENALTIES}
 
     def fit(self, x: Array, y: NDArray[Any], settings: Settings, seed: int) -> GramRegression:  # noqa: ARG002
@@ -59,7 +59,7 @@ class GramRidge(Attacker):
         return GramRegression(float(y.mean()), cho_solve(factor, y - y.mean(), check_finite=False))
 
     def memory_bytes(self, n_train: int, n_test: int, d: int) -> int:  # noqa: ARG002 (d is the kernel's affair)
-        """Bound the factor of the inner products."""
+        """Return a bound in bytes of the factor for `n_train` rows; `n_test` and the width `d` add nothing."""
         return 8 * n_train * n_train
 
 
@@ -78,13 +78,13 @@ class KernelRegression:
         return self.regression.converged
 
     def decision(self, x: Array) -> Array:
-        """Return the predicted numbers of rows `[m, d]`, block by block."""
+        """Return the predicted numbers `[m]` of rows `x` `[m, d]`, block by block."""
         starts = range(0, len(x), RBF.block_rows)
         blocks = (RBF.gram(x[start : start + RBF.block_rows], self.rows, self.settings) for start in starts)
         return np.concatenate([np.zeros(0), *map(self.regression.decision, blocks)])
 
     def predict(self, x: Array) -> Array:
-        """Return the same as `decision`."""
+        """Return the same as `decision`, of rows `x` `[m, d]`."""
         return self.decision(x)
 
 
@@ -96,7 +96,7 @@ class KernelRidge(Attacker):
     predicts = "numbers"
 
     def axes(self, d: int) -> dict[str, Axis]:
-        """Return the values of γ and α."""
+        """Return the values of γ, over the width `d`, and of α."""
         return {"gamma": RBF.axes(d)["gamma"], "alpha": PENALTIES}
 
     def fit(self, x: Array, y: NDArray[Any], settings: Settings, seed: int) -> KernelRegression:
@@ -114,5 +114,5 @@ class KernelRidge(Attacker):
             yield from self.solver.decisions(among, y, across, [settings], seed)
 
     def memory_bytes(self, n_train: int, n_test: int, d: int) -> int:  # noqa: ARG002 (blocks of test rows)
-        """Bound the Gram matrix, its factor, blocks and rows."""
+        """Return a bound in bytes of Gram matrix, factor, blocks and rows: `n_train` and `n_test` of width `d`."""
         return 8 * n_train * (2 * n_train + 2 * RBF.block_rows + 2 * d)

@@ -22,12 +22,12 @@ class LinearRegression:
     converged: bool = True
 
     def decision(self, x: Array) -> Array:
-        """Return the predicted numbers of rows `[m, d]`."""
+        """Return the predicted numbers `[m]` of rows `x` `[m, d]`."""
         found: Array = self.intercept + (x - self.mean) @ self.weights
         return found
 
     def predict(self, x: Array) -> Array:
-        """Return the same as `decision`."""
+        """Return the same as `decision`, of rows `x` `[m, d]`."""
         return self.decision(x)
 
 
@@ -38,7 +38,7 @@ class Ridge(Attacker):
     predicts = "numbers"
 
     def axes(self, d: int) -> dict[str, Axis]:  # noqa: ARG002 (rows are scaled)
-        """Return the values of α."""
+        """Return the values of α; the same for any width `d`."""
         return {"alpha": Axis((1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1e3), 0.1, grows=True)}
 
     def fit(self, x: Array, y: NDArray[Any], settings: Settings, seed: int) -> LinearRegression:  # noqa: ARG002
@@ -59,7 +59,7 @@ class Ridge(Attacker):
             yield spectrum.solved(settings["alpha"]).decision(new)
 
     def memory_bytes(self, n_train: int, n_test: int, d: int) -> int:
-        """Bound the rows less their mean, and the eigenvectors."""
+        """Return a bound in bytes of centred rows (`n_train`, `n_test` of width `d`) and the eigenvectors."""
         return 8 * ((n_train + n_test) * d + 3 * min(n_train, d) ** 2)
 
 

@@ -205,7 +205,7 @@ def _area(scores: Array, is_of: NDArray[np.bool_]) -> tuple[float, Array]:
 
 
 def r_squared(predicted: Array, true: Array) -> float:
-    """Return 1 − mean squared error / variance of numbers `[n]`; 0 where they are all the same."""
+    """Return 1 − mean squared error of `predicted` / variance of `true`, both `[n]`; 0 where `true` is constant."""
     spread = float(np.sum((true - true.mean()) ** 2))
     return 1 - float(np.sum((true - predicted) ** 2)) / spread if spread > 0 else 0.0
 
