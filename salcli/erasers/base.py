@@ -120,7 +120,7 @@ class Eraser(Protocol):
         ------
         UsageError : it is no orthogonal projection
         """
-        raise UsageError("`reduces` needs an orthogonal projection; this eraser's method is oblique")
+        raise UsageError("`reduces` needs an orthogonal projection, which this eraser is not")
 
     def residue(self, x: NDArray[Any], dtype: DTypeLike) -> float:  # noqa: ARG002 (members use them)
         """Return how much rounding brings back of the removed directions, as a root mean square; 0 if not known.

@@ -229,9 +229,10 @@ def class_counts(attribute: Attribute, codes: Classes) -> dict[str, int]:
 
 @contextmanager
 def silence_convergence_warnings() -> Iterator[None]:
-    """Ignore scikit-learn's ConvergenceWarning of each fit: every result has its own `converged`."""
+    """Ignore scikit-learn's warnings of each fit: results have `converged`, and many classes are what was asked."""
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", message="The number of unique classes", category=UserWarning)
         yield
