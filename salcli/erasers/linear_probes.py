@@ -20,7 +20,7 @@ from salcli.streaming.progress import Progress
 Array = NDArray[np.float64]
 HELD_OUT = 0.25
 """Share of the rows in memory that classifiers are scored on and not trained on."""
-LEAST_HELD_OUT = 10
+LEAST_HELD_OUT = 5
 """Held-out rows for each class, below which hardly any accuracy would be above chance."""
 TRAINING_BYTES = 64 << 20
 """Most memory of the training rows, as float32, where their number is not given."""

@@ -139,7 +139,17 @@ def gram_of(x: Floats) -> Array:
 def _of_block(
     x: Floats, targets: Targets, factors: Floats | None, normals: Floats, offsets: Floats, rows: slice
 ) -> tuple[float, Array, Array]:
-    """Return loss and gradients of a block of rows."""
+    """Return loss and gradients of a block of rows.
+
+    float32 kernels of BLAS may flag an invalid operation in lanes beyond the matrix, of whatever memory holds there.
+    """
+    with np.errstate(invalid="ignore"):
+        return _loss_of(x, targets, factors, normals, offsets, rows)
+
+
+def _loss_of(
+    x: Floats, targets: Targets, factors: Floats | None, normals: Floats, offsets: Floats, rows: slice
+) -> tuple[float, Array, Array]:
     block, signs = x[rows], targets.signs[rows]
     margins = block @ normals
     if factors is not None:

@@ -129,5 +129,5 @@ def test_numbers_and_contradictions_are_refused(paths: tuple[str, str, Path]) ->
 
 def test_a_handful_of_held_out_rows_decides_nothing() -> None:
     x, codes = drawn(n=90, c=3)
-    with pytest.raises(LabelError, match=r"holds .* rows out of the fit .* expected at least 10 for each of 3"):
+    with pytest.raises(LabelError, match=r"holds .* rows out of the fit .* expected at least 5 for each of 3"):
         salcli.fit(x, codes.astype(str), k="auto")

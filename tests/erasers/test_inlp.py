@@ -181,7 +181,7 @@ def test_labels_that_carry_nothing_and_numbers_are_refused_in_one_line() -> None
             engine=LOCAL,
             progress=Silent(),
         )
-    with pytest.raises(LabelError, match="expected at least 10 for each of"):
+    with pytest.raises(LabelError, match="expected at least 5 for each of"):
         fitted(x[:6], np.array([0, 0, 0, 0, 0, 1]))
 
 

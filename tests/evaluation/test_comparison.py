@@ -73,7 +73,7 @@ def test_shares_that_are_kept_are_those_of_the_report() -> None:
 
 def test_the_worst_attacker_is_that_of_the_largest_leak_at_its_stage() -> None:
     report = full_report()
-    of_classes = [probe for probe in report.probes if probe.stage == "after"]
+    of_classes = [probe for probe in (*report.probes, *report.bands) if probe.stage == "after"]
     report = replace(report, numeric=())
     worst = worst_of(report, "after")
     assert worst is not None
