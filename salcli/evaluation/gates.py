@@ -43,6 +43,8 @@ class Asked:
     """By probe, the forms of the rows that it reads; raw alone where none is named."""
     of_numbers: tuple[tuple[str, str, str], ...] = ()
     """Each numeric attribute, adversary and probe, which `max_r2` judges."""
+    unit: str = "test rows"
+    """Of numbers of rows that would decide: those of groups come in groups."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +204,13 @@ def r2_gate(
     if why or worst is None:
         return failed(name, limit, *why, value=None if worst is None else worst.r2)
     measured = [
-        Measured(Explained(r.r2, r.log_error, r.freedom), r.r2, r.n_test, f"{reader(r.probe, r.form)}, {r.adversary}")
+        Measured(
+            Explained(r.r2, r.log_error, r.freedom),
+            r.r2,
+            r.n_test,
+            f"{reader(r.probe, r.form)}, {r.adversary}",
+            wanted.unit,
+        )
         for r in judged
     ]
     decided_by = f"{worst.attribute}, {reader(worst.probe, worst.form)}, {worst.adversary}"
@@ -239,7 +247,7 @@ def leak_increase_gate(
         error = inf if worst.leak_error is None else hypot(worst.leak_error, then.error)
         value = worst.leak - then.leak
         reason = f"{attribute}: {worst.leak:.3g} ({worst.adversary} {worst.reader}), {then.leak:.3g} in {baseline.path}"
-        measured.append(Measured(Estimate(value, error), value, worst.n_test, reason))
+        measured.append(Measured(Estimate(value, error), value, worst.n_test, reason, wanted.unit))
     if gone := [name for name in baseline.leaks if all(r.attribute != name for r in judged)]:
         return failed(name, limit, f"{baseline.path}: {listed(gone, 3)} is attacked there, and not here")
     return judge.gate(name, limit, measured)
@@ -375,7 +383,7 @@ def _task_gate(name: str, limit: float, task: Task, measured: Sequence[Measured]
     if task.usable < LEAST_USABLE:
         n_left_out = sum(task.untrained.values())
         return failed(name, limit, _untrained_reason(n_left_out, task.n_test, task.column, "main task", task.untrained))
-    return judge.gate(name, limit, measured)
+    return judge.gate(name, limit, [replace(each, unit=wanted.unit) for each in measured])
 
 
 def _probe_gate(
@@ -398,7 +406,7 @@ def _probe_gate(
         gate = failed(name, limit, *(why or ["nothing to judge"]), value=value)
     else:
         n_tests = sum(len(figures(r)) * (2 if r.n_classes == 2 else 1) for r in judged)
-        gate = judge.gate(name, limit, measured, n_tests=n_tests)
+        gate = judge.gate(name, limit, [replace(each, unit=wanted.unit) for each in measured], n_tests=n_tests)
     worst = max(judged, key=lambda r: max((each.value for each in figures(r)), default=-inf), default=None)
     if worst is None:
         return gate
