@@ -299,6 +299,8 @@ def assess(
             repeats, found = repeat_fits(again, options, progress)
             notes += found
             report = replace(report, sweep=steps, repeats=repeats)
+    if subject.baseline is not None:
+        notes += subject.baseline.lacking((*report.probes, *report.bands), report.judged_stage)
     files = inputs()
     notes = list(dict.fromkeys([*notes, *_notes_on_inputs(artifact, files)]))
     report = replace(report, inputs=files, notes=tuple(notes))

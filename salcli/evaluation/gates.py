@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import hypot, inf, isfinite, sqrt
 
-from salcli.evaluation.attackers import base_name
-from salcli.evaluation.baseline import Baseline
+from salcli.evaluation.attackers import WEIGHTED, base_name
+from salcli.evaluation.baseline import Baseline, attacker_name
 from salcli.evaluation.evidence import Estimate, Evidence, Explained, Magnitude, Share, rows_needed
 from salcli.evaluation.explained import NumericResult
 from salcli.evaluation.intersections import LEAST_ROWS
@@ -222,10 +222,14 @@ def leak_increase_gate(
 ) -> Gate:
     """Return the gate on the increase of each attribute's worst leak since an earlier report.
 
+    All attackers of now are compared with the worst of those that both reports have, also those that only this one has
+    (another form of the rows, a band); a product that is new, with the worst of its factors. What was attacked then
+    must be attacked now, but for weighted twins, which depend on the classes' sizes.
+
     Parameters
     ----------
     limit : largest increase, 0…1
-    baseline : the worst leaks of the earlier report
+    baseline : the leaks of the earlier report
     wanted, results, stage, judge : see `accuracy_gate`
     """
     name = "max-leak-increase"
@@ -235,19 +239,25 @@ def leak_increase_gate(
     measured = []
     for attribute in dict.fromkeys(r.attribute for r in judged):
         mine = [r for r in judged if r.attribute == attribute]
-        then = baseline.leaks.get(attribute)
+        then, names = baseline.of(mine[0]), {attacker_name(r) for r in mine}
         if then is None:
             hint = " (`intersections=False` leaves products out)" if mine[0].factors else ""
-            return failed(name, limit, f"{baseline.path}: no attacker of {attribute}{hint}")
-        if missing := sorted(
-            then.attackers - {f"{r.adversary} {r.reader}{f' on {r.band}' if r.band else ''}" for r in mine}
-        ):
+            return failed(name, limit, f"{baseline.path}: no attacker of {attribute}, so nothing is comparable{hint}")
+        both = names & set(then.of) if attribute in baseline.leaks else set(then.of)
+        missing = sorted(each for each in set(then.of) - both if both.isdisjoint({each.replace(WEIGHTED, "")}))
+        if missing:
             return failed(name, limit, f"{baseline.path}: the {listed(missing, 3)} attacker of {attribute} is not here")
-        worst = max(mine, key=lambda r: r.leak)
-        error = inf if worst.leak_error is None else hypot(worst.leak_error, then.error)
-        value = worst.leak - then.leak
-        reason = f"{attribute}: {worst.leak:.3g} ({worst.adversary} {worst.reader}), {then.leak:.3g} in {baseline.path}"
-        measured.append(Measured(Estimate(value, error), value, worst.n_test, reason, wanted.unit))
+        worst, (leak, error) = max(mine, key=lambda r: r.leak), then.worst(both)
+        value = worst.leak - leak
+        if judge.confidence is not None and None in (error, worst.leak_error):
+            where = baseline.path if error is None else "this report"
+            why = [
+                f"{attribute}: the error of the leak in {where} is not known (`leak_error` is null): too few test rows"
+            ]
+            return failed(name, limit, *why, value=value)
+        reason = f"{attribute}: {worst.leak:.3g} ({worst.adversary} {worst.reader}), {leak:.3g} in {baseline.path}"
+        evidence = Estimate(value, hypot(worst.leak_error or 0.0, error or 0.0))
+        measured.append(Measured(evidence, value, worst.n_test, reason, wanted.unit))
     if gone := [name for name in baseline.leaks if all(r.attribute != name for r in judged)]:
         return failed(name, limit, f"{baseline.path}: {listed(gone, 3)} is attacked there, and not here")
     return judge.gate(name, limit, measured)
