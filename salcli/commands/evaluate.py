@@ -19,7 +19,7 @@ from salcli.erasers.kernel_scale import dissimilarity_doubt
 from salcli.errors import located, warn
 from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors, require_attackers
 from salcli.evaluation.attack_numbers import asked_of_numbers, attack_numbers, chosen_regressors
-from salcli.evaluation.bands import attack_bands
+from salcli.evaluation.bands import attack_bands, notes_on_bands
 from salcli.evaluation.base import BeforeAfter, Labelled
 from salcli.evaluation.baseline import Baseline
 from salcli.evaluation.before import Before, read_before
@@ -288,7 +288,9 @@ def assess(
             detectable=could_show,
             measures=measures | run_measures(rows, needs_labels=True),
         )
-        bands = attack_bands(stages, labels, plan, results, options.seed, progress)
+        bands, unread = attack_bands(stages, labels, plan, results, options.seed, progress)
+        notes += [*unread, *notes_on_bands(bands)]
+        asked = replace(asked, doubts=(*asked.doubts, *unread))
         report = replace(report, bands=bands, int8=scale_of(stages, plan.fitted) if INT8 in forms else None)
         report = replace(report, learning=_learning(report, stages, labels, plan, options, progress))
         if artifact is not None:

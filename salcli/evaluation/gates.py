@@ -257,7 +257,7 @@ def leak_increase_gate(
             return failed(name, limit, *why, value=value)
         reason = f"{attribute}: {worst.leak:.3g} ({worst.adversary} {worst.reader}), {leak:.3g} in {baseline.path}"
         evidence = Estimate(value, hypot(worst.leak_error or 0.0, error or 0.0))
-        measured.append(Measured(evidence, value, worst.n_test, reason, wanted.unit))
+        measured.append(Measured(evidence, value, worst.n_test, reason, rows_of(worst, wanted.unit)))
     if gone := [name for name in baseline.leaks if all(r.attribute != name for r in judged)]:
         return failed(name, limit, f"{baseline.path}: {listed(gone, 3)} is attacked there, and not here")
     return judge.gate(name, limit, measured)
@@ -408,7 +408,7 @@ def _probe_gate(
 ) -> Gate:
     name = kind + (f" {probe}" if probe else "")
     judged = [r for r in results if r.stage == stage and probe in (None, base_name(r.probe))]
-    measured = [figure for r in judged for figure in figures(r)]
+    measured = [replace(each, unit=rows_of(r, wanted.unit)) for r in judged for each in figures(r)]
     value = max((each.value for each in measured), default=None)
     due = [each for each in wanted.attackers if probe in (None, each[2])]
     why = _why_invalid(probe, due, judged, wanted)
@@ -416,7 +416,7 @@ def _probe_gate(
         gate = failed(name, limit, *(why or ["nothing to judge"]), value=value)
     else:
         n_tests = sum(len(figures(r)) * (2 if r.n_classes == 2 else 1) for r in judged)
-        gate = judge.gate(name, limit, [replace(each, unit=wanted.unit) for each in measured], n_tests=n_tests)
+        gate = judge.gate(name, limit, measured, n_tests=n_tests)
     worst = max(judged, key=lambda r: max((each.value for each in figures(r)), default=-inf), default=None)
     if worst is None:
         return gate
@@ -475,15 +475,28 @@ def _why_invalid(
         return [f"no limit judges {wanted.unjudged[0]}, which is numeric: {how}"]
     if any(not r.converged for r in judged):
         return ["a probe did not converge"]
-    if one := next((r.attribute for r in judged if r.majority == 1), None):
-        return [f"the test rows are all of one class of {one}"]
+    if one := next((r for r in judged if r.majority == 1), None):
+        return [f"the {rows_of(one)} are all of one class of {one.attribute}"]
     if unknown := next((r for r in judged if r.usable < LEAST_USABLE), None):
         who = f"{unknown.adversary} attacker"
         classes = (*unknown.untrained_classes, *unknown.rare_classes)
         return [
-            _untrained_reason(unknown.n_left_out, unknown.n_test, unknown.attribute, who, classes, unknown.rare_classes)
+            _untrained_reason(
+                unknown.n_left_out,
+                unknown.n_test,
+                unknown.attribute,
+                who,
+                classes,
+                unknown.rare_classes,
+                rows_of(unknown),
+            )
         ]
     return list(wanted.doubts)
+
+
+def rows_of(result: ProbeResult, others: str = "test rows") -> str:
+    """Return what messages call the rows that a `result` is measured on: those of a band, or the `others`."""
+    return f"rows of {result.band}" if result.band else others
 
 
 def _missing_reason(missing: Iterable[tuple[str, str, str]]) -> str:
@@ -495,11 +508,17 @@ def _missing_reason(missing: Iterable[tuple[str, str, str]]) -> str:
 
 
 def _untrained_reason(
-    n_left_out: int, n_test: int, column: str, who: str, classes: Iterable[str], rare: Collection[str] = ()
+    n_left_out: int,
+    n_test: int,
+    column: str,
+    who: str,
+    classes: Iterable[str],
+    rare: Collection[str] = (),
+    rows: str = "test rows",
 ) -> str:
     or_rare = f"or that have fewer than {LEAST_ROWS} of them " if rare else ""
     return (
-        f"{n_left_out} of {n_left_out + n_test} test rows are of classes of {column} that the {who} was not trained on "
+        f"{n_left_out} of {n_left_out + n_test} {rows} are of classes of {column} that the {who} was not trained on "
         f"{or_rare}"
         f"({listed(classes, 3)}): at most {1 - LEAST_USABLE:.0%} may be"
     )
