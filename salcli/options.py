@@ -276,6 +276,8 @@ class LabelOptions(Record):
     """Path of the eraser that the other columns are taken from, for messages."""
     given: frozenset[str] = frozenset()
     """Fields that were set by options, where an eraser set others."""
+    may_lack_split: bool = False
+    """Whether `split_column` need not be there."""
 
     def named_by(self, name: str) -> str:
         """Return where the column of the field `name` comes from, for messages: its option, or the eraser."""

@@ -213,12 +213,16 @@ def _tables(
         return None, None
     columns = replace(options.labels, task=options.task)
     columns = columns if artifact is None else artifact.label_options(columns, str(eraser))
+    if options.folds is not None:  # the split column names the bands alone
+        lacks = options.labels.split_column is None
+        columns = replace(columns, may_lack_split=lacks, no_split=options.labels.no_split)
     table = settle_index(read_table(labels, columns, progress), source)
     if artifact is None or not options.fits_again or artifact.guards(table):
         return table, None
     as_fitted = artifact.label_options(
         replace(options.labels, attributes=(), numeric=(), task=artifact.task), str(eraser)
     )
+    as_fitted = replace(as_fitted, may_lack_split=columns.may_lack_split)
     return table, settle_index(read_table(labels, as_fitted, progress), source)
 
 

@@ -37,8 +37,8 @@ def attack_bands(
 
     Returns
     -------
-    a result for each band with labelled rows and each attacker, in the order of the bands; and why no gate can pass, where
-    no row of a band has a class that the attacker was trained on
+    a result for each band with labelled rows and each attacker, in the order of the bands; and why no gate can pass,
+    where no row of a band has a class that the attacker was trained on
     """
     adversary = FRESH if FRESH in split.trainers else next(iter(split.trainers), FRESH)
     guarded = {each.name: each for each in labels.attributes}
