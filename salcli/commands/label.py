@@ -1,4 +1,7 @@
-"""Labels from seed words: the paper's word-embedding set-up (most `he` and most `she` words by cosine)."""
+"""Labels from seed words: the paper's word-embedding set-up (most `he` and most `she` words by cosine).
+
+Labels from the sizes of the classes are in `label_counts`.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -8,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.commands.label_counts import Assigned, label_by_counts
 from salcli.data.source import Chunk, Source
-from salcli.data.splits import stratified_parts
+from salcli.data.splits import DEV, TEST, TRAIN, named_parts
 from salcli.errors import AlignmentError, LabelError, RankError, warn
 from salcli.formats import atomic
 from salcli.formats.label_table import write_labels
@@ -18,8 +22,9 @@ from salcli.linalg.seeds import direction_scores, seed_direction
 from salcli.options import LabelCommandOptions
 from salcli.streaming.engine import ordered_map
 from salcli.streaming.passes import gather_keys
+from salcli.streaming.progress import Progress, Silent
 
-SPLITS = ("train", "dev", "test")
+SPLITS = (TRAIN, DEV, TEST)
 
 
 @dataclass(frozen=True)
@@ -49,14 +54,17 @@ class Labelled:
         return {"wrote": self.output, "labels": labels, "scores": edges, **splits, **bands}
 
 
-def label(embeddings: str, output: str, options: LabelCommandOptions) -> Labelled:
-    """Write a label CSV of the words with the highest and the lowest scores along the seed direction.
+def label(
+    embeddings: str, output: str, options: LabelCommandOptions, progress: Progress | None = None
+) -> Labelled | Assigned:
+    """Write a label CSV: of the words at both ends of the seed direction, or of all rows by the sizes of the classes.
 
     Parameters
     ----------
-    embeddings : path of the input, which has keys
+    embeddings : path of the input; for seed words it has keys
     output : path of the CSV
-    options : the seed words, the number of words, and the columns
+    options : the seed words and the number of words, or class counts; and the columns
+    progress : shows the stages of an assignment by counts; default: none is shown
 
     Returns
     -------
@@ -66,9 +74,15 @@ def label(embeddings: str, output: str, options: LabelCommandOptions) -> Labelle
     ------
     AlignmentError : the input has no keys, or a seed word no row
     RankError : the seed words give no direction
-    LabelError : there are too few words
+    LabelError : there are too few words, or counts or seed labels that do not fit the rows
     OutputError : the output cannot be written
     """
+    if options.counts:
+        return label_by_counts(embeddings, output, options, progress or Silent())
+    return _label_by_words(embeddings, output, options)
+
+
+def _label_by_words(embeddings: str, output: str, options: LabelCommandOptions) -> Labelled:
     atomic.check_output(output, [embeddings, options.read.keys_file])
     with closing(open_source(embeddings, options.read)) as source:
         if not source.has_keys:
@@ -83,7 +97,7 @@ def label(embeddings: str, output: str, options: LabelCommandOptions) -> Labelle
     chosen = np.concatenate([order[: options.top], order[-options.top :]])
     names = options.pairs[0]
     strata = np.repeat([0, 1], options.top)
-    splits = _splits(strata, options)
+    splits = named_parts(strata, options.split, options.seed)
     bands = _bands(order, options)
     columns = ["word", options.name, *(["split"] if options.split else []), *(["score"] if options.with_scores else [])]
 
@@ -161,11 +175,3 @@ def _bands(order: NDArray[np.int64], options: LabelCommandOptions) -> dict[str, 
         found[f"band{number}"] = ends[0].tolist(), ends[1].tolist()
         at += size
     return found
-
-
-def _splits(strata: NDArray[np.int64], options: LabelCommandOptions) -> list[str]:
-    names = [""] * len(strata)
-    for name, part in zip(SPLITS, stratified_parts(strata, options.split, options.seed), strict=False):
-        for position in part.tolist():
-            names[position] = name
-    return names

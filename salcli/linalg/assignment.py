@@ -3,11 +3,12 @@
 With a price for each class, every row takes the class of the largest score less price. Such an assignment is the best
 one for the class sizes that it leads to (linear programming duality). Prices are moved until these sizes are nearly
 those that were asked for; the last rows are exchanged along shortest paths of classes (Ahuja, Magnanti & Orlin 1993,
-"Network Flows", section 9.7), so that the result is optimal for the sizes asked for. Memory is a few n × c arrays, where
+"Network Flows", section 9.7), so that the result is optimal for the sizes asked for. Memory is a few n × c arrays;
 `linear_sum_assignment` on repeated columns needs n × n.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +67,7 @@ def assign(scores: Array, counts: Codes, prices: Array | None = None) -> Assignm
 
 
 def _priced(scores: Array, counts: Codes, prices: Array) -> Codes:
-    """Return the classes `[n]` of the largest scores less `prices`, which are moved to give classes nearly their counts.
+    """Return the classes `[n]` of the largest scores less `prices`, which are moved in place.
 
     Each price in turn is set so that its class has its count: coordinate descent on the dual problem.
     """
@@ -85,7 +86,8 @@ def _priced(scores: Array, counts: Codes, prices: Array) -> Codes:
             gaps = scores[:, one] - others.max(axis=1)
             last = n - int(counts[one])
             prices[one] = np.partition(gaps, [last - 1, last])[last - 1 : last + 1].mean()
-    return np.argmax(scores - prices, axis=1)
+    best: Codes = np.argmax(scores - prices, axis=1)
+    return best
 
 
 def _losses(scores: Array, codes: Codes, one: int) -> tuple[Codes, Array]:
@@ -109,7 +111,7 @@ def _exchanged(scores: Array, codes: Codes, counts: Codes) -> Codes:
             losses[one] = found.min(axis=0) if len(found) else np.inf
             losses[one, one] = np.inf
         path = _cheapest(losses, excess)
-        steps = list(zip(path, path[1:], strict=False))
+        steps = list(pairwise(path))
         movable = []
         for one, other in steps:
             rows, found = _losses(scores, codes, one)

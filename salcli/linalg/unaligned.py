@@ -35,10 +35,11 @@ class Alignment:
     """`[d]` of all rows."""
     prices: Array
     """`[c]` of the classes (see `Assignment`)."""
-    n_rounds: int
 
 
-def align(x: NDArray[np.floating], known: Codes, counts: Codes, *, seed: int | None, most: int = MOST_ROUNDS) -> Alignment:
+def align(
+    x: NDArray[np.floating], known: Codes, counts: Codes, *, seed: tuple[int, ...] | None, most: int = MOST_ROUNDS
+) -> Alignment:
     """Return the assignment of rows to classes that a start leads to.
 
     Parameters
@@ -55,17 +56,18 @@ def align(x: NDArray[np.floating], known: Codes, counts: Codes, *, seed: int | N
     RangeError : products of values pass the range of float64
     """
     n, d, c = *x.shape, len(counts)
-    mean = x.mean(axis=0, dtype=np.float64)
+    with np.errstate(over="ignore"):  # `scores_of` refuses what is not finite
+        mean = x.mean(axis=0, dtype=np.float64)
     is_free = known == FREE
     free_counts = counts - np.bincount(known[~is_free], minlength=c)
     shares = counts / n
     direction = (
         _direction(_covariance(x, mean, known, shares))[0]
         if seed is None
-        else np.linalg.qr(np.random.default_rng(seed).standard_normal((d, max(c, 2))))[0][:, :c]
+        else np.random.default_rng(seed).standard_normal((d, c))
     )
     codes, strength, prices = known.copy(), -1.0, np.zeros(c)
-    for n_rounds in range(1, most + 1):
+    for _ in range(most):
         scores = scores_of(x, mean, direction)
         found = assign(scores[is_free], free_counts, prices)
         assigned = known.copy()
@@ -74,7 +76,7 @@ def align(x: NDArray[np.floating], known: Codes, counts: Codes, *, seed: int | N
         if new_strength <= strength or np.array_equal(assigned, codes):
             break
         codes, direction, strength = assigned, new_direction, new_strength
-    return Alignment(codes, strength, direction, mean, prices, n_rounds)
+    return Alignment(codes, strength, direction, mean, prices)
 
 
 def scores_of(x: NDArray[np.floating], mean: Array, direction: Array) -> Array:
