@@ -59,7 +59,7 @@ OF_JUDGES = ("judge", "confidence", "allow_undecided")
 EXAMPLES = {
     "label": (
         "salcli label vectors.txt --direction he:she -o labels.csv",
-        "salcli label vectors.npy --counts female:0.4,male:0.6 --seed-labels known.csv -o labels.csv",
+        "salcli label vectors.npy --counts female:0.4,male:0.6 -o labels.csv",
     ),
     "fit": (
         "salcli fit vectors.npy labels.csv --attribute gender -o eraser.npz",
