@@ -99,7 +99,7 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         values = {name: getattr(self, name) for name in names if name != "task"}
         return kind(**values, **({"task": task} if "task" in names else {}))
 
-    def fit(self, X: Any, y: Any = None, *, guarded: Any = None) -> Self:  # noqa: N803 (scikit-learn's name)
+    def fit(self, X: Any, y: Any = None, *, guarded: Any = None) -> Self:
         """Learn what to erase: the same arrays, bit for bit, as `salcli fit` learns on these rows.
 
         Parameters
@@ -121,7 +121,7 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         return self._fit(X, self._guarded(y, guarded), None, "")
 
-    def _fit(self, X: Any, guarded: Any, task: Any, task_name: str) -> Self:  # noqa: N803
+    def _fit(self, X: Any, guarded: Any, task: Any, task_name: str) -> Self:
         x = self._rows(X, is_new=True)
         if len(x) < 2:
             raise RankError(f"n_samples={len(x)}: one row does not vary with its label; at least 2 are needed")
@@ -138,7 +138,7 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     @available_if(sums_suffice)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: Any, y: Any = None, *, guarded: Any = None) -> Self:  # noqa: N803
+    def partial_fit(self, X: Any, y: Any = None, *, guarded: Any = None) -> Self:
         """Add rows to those that were fitted before, as if all had come at once, to rounding.
 
         Parts may lack classes; what is erased is found when it is next needed. The labels of all rows are kept.
@@ -153,7 +153,7 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         return self._partial_fit(X, self._guarded(y, guarded), None, "")
 
-    def _partial_fit(self, X: Any, guarded: Any, task: Any, task_name: str) -> Self:  # noqa: N803
+    def _partial_fit(self, X: Any, guarded: Any, task: Any, task_name: str) -> Self:
         x = self._rows(X, is_new=not self.__sklearn_is_fitted__())
         table = self._table(guarded, len(x), task, task_name)
         with one_blas_thread():
@@ -210,7 +210,7 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         for name in ("_fitted", "_features"):
             self.__dict__.pop(name, None)
 
-    def transform(self, X: Any) -> Any:  # noqa: N803
+    def transform(self, X: Any) -> Any:
         """Return erased rows: the same bits as `salcli apply` writes.
 
         Parameters
@@ -234,7 +234,7 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return back(found) if is_plain else found
 
     @available_if(_is_invertible)  # type: ignore[untyped-decorator]
-    def inverse_transform(self, X: Any) -> Any:  # noqa: N803
+    def inverse_transform(self, X: Any) -> Any:
         """Return rows as they were before `transform` with a strength below 1, to rounding.
 
         Parameters
@@ -389,10 +389,10 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             "labels": {"name": table.path, "n": len(table), "hash": None},
         }
 
-    def _rows(self, X: Any, *, is_new: bool) -> NDArray[Any]:  # noqa: N803
+    def _rows(self, X: Any, *, is_new: bool) -> NDArray[Any]:
         return self._validated(to_numpy(X)[0], is_new=is_new)
 
-    def _validated(self, X: Any, *, is_new: bool) -> NDArray[Any]:  # noqa: N803
+    def _validated(self, X: Any, *, is_new: bool) -> NDArray[Any]:
         found: NDArray[Any] = validate_data(self, X, reset=is_new, dtype=DTYPES, order="C")
         return found
 

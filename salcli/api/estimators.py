@@ -81,7 +81,7 @@ class SPLINCE(OneToOneFeatureMixin, ErasingTransformer):  # type: ignore[misc]
 
     method = "splince"
 
-    def fit(self, X: Any, y: Any = None, *, guarded: Any = None, task: Any = None) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: Any = None, *, guarded: Any = None, task: Any = None) -> Self:
         """Learn what to erase and what to keep (see `SAL.fit`).
 
         Parameters
@@ -98,7 +98,7 @@ class SPLINCE(OneToOneFeatureMixin, ErasingTransformer):  # type: ignore[misc]
         return self._fit(X, self._guarded(y, guarded), *self._task(y, task))
 
     @available_if(sums_suffice)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: Any, y: Any = None, *, guarded: Any = None, task: Any = None) -> Self:  # noqa: N803
+    def partial_fit(self, X: Any, y: Any = None, *, guarded: Any = None, task: Any = None) -> Self:
         """Add rows to those that were fitted before (see `SAL.partial_fit`, and `fit` for the arguments)."""
         return self._partial_fit(X, self._guarded(y, guarded), *self._task(y, task))
 
