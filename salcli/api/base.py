@@ -23,7 +23,8 @@ from salcli.data.source import ArrayReader, Source
 from salcli.erasers.artifact import Artifact, read_artifact, write_artifact
 from salcli.erasers.base import Eraser, SummedMethod, find_method, warn_of_doubts
 from salcli.erasers.linear import LinearEraser
-from salcli.errors import FormatError, LabelError, RankError, SalcliError, UsageError
+from salcli.erasers.precision import erased_dtype
+from salcli.errors import FormatError, LabelError, RankError, SalcliError, UsageError, warn
 from salcli.formats.secret import read_secret
 from salcli.options import FitOptions
 from salcli.streaming.engine import one_blas_thread
@@ -135,6 +136,10 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if found.statistics is not None and sums_suffice(self):
             self._sums = Sums.of_fit(found, table, self._method, options.parameters)
         self._set(Fitted(found.eraser, found.singular_values, header))
+        if x.dtype.itemsize < 8 and found.eraser.keeps_space and not found.eraser.needs_secret:
+            finer = erased_dtype(found.eraser, found.singular_values, source)
+            if finer.itemsize > x.dtype.itemsize:
+                warn(f"erased rows that are rounded to {x.dtype} have the attribute again: transform rows of {finer}")
         return self
 
     @available_if(sums_suffice)  # type: ignore[untyped-decorator]
