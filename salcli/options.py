@@ -598,6 +598,19 @@ class InspectOptions(Record):
     read: ReadOptions = field(default_factory=ReadOptions)
 
 
+@dataclass(frozen=True)
+class ExportOptions(Record):
+    """What an eraser is written as."""
+
+    to: str | None = option(
+        None,
+        help="onnx, safetensors, npz, or sentence-transformers (OUT: the folder of a model, which the eraser is "
+        "appended to); default: by the suffix of OUT.",
+        metavar="TARGET",
+    )
+    double: bool = option(False, help="Multiply in float64: less than rounding to float32 leaves behind.")
+
+
 ADVERSARIES, POOLED = ("in-sample", "fresh"), "pooled"
 RAW = "raw"
 FORMS = (RAW, "unit", "float16", "int8", "binary")
