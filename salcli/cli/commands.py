@@ -56,12 +56,12 @@ def label(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make a label CSV from seed words: the words nearest to one and to the other."""
+    """Make a label CSV, from seed words (the words nearest to one and to the other) or from the sizes of classes."""
     from salcli.cli import console
     from salcli.commands import label as command
 
     _require_one_use_of_stdout(output, is_json=json)
-    summary = command.label(embeddings, output, options)
+    summary = command.label(embeddings, output, options, console.ConsoleProgress(is_quiet=quiet))
     if json:
         console.print_json({"schema": "salcli.label/1", **summary.to_dict()})
     elif not quiet and output != STDOUT:

@@ -25,6 +25,7 @@ _FIT = (
 GROUPS: dict[str, tuple[Group, ...]] = {
     "label": (
         (MAIN, ("output", "directions", "top", "split", "groups", "bands", "by", "limit", "name", "with_scores")),
+        ("By class counts", ("counts", "seed_labels", "starts", "sample")),
     ),
     "fit": _FIT,
     "kfit": _FIT,
@@ -58,7 +59,7 @@ OF_JUDGES = ("judge", "confidence", "allow_undecided")
 EXAMPLES = {
     "label": (
         "salcli label vectors.txt --direction he:she -o labels.csv",
-        "salcli label vectors.txt --direction he:she --top 7500 --scores -o labels.csv",
+        "salcli label vectors.npy --counts female:0.4,male:0.6 -o labels.csv",
     ),
     "fit": (
         "salcli fit vectors.npy labels.csv --attribute gender -o eraser.npz",
