@@ -429,7 +429,7 @@ def _notes_on_inputs(artifact: Artifact | None, inputs: dict[str, InputFile]) ->
 
 
 def write_reports(report: Report | Comparison, options: EvaluateOptions, progress: Progress) -> None:
-    """Write the report to files.
+    """Write the report to files: all of them, or none.
 
     Parameters
     ----------
@@ -441,10 +441,12 @@ def write_reports(report: Report | Comparison, options: EvaluateOptions, progres
     ------
     OutputError : a file cannot be written
     """
+    with atomic.replacing_all(options.reports) as temporaries:
+        for path, temporary in zip(options.reports, temporaries, strict=True):
+            text = _rendered(report, options.format_of(path))
+            with atomic.writing(path), open(temporary, "w", encoding="utf-8", newline="\n") as handle:
+                handle.write(text)
     for path in options.reports:
-        text = _rendered(report, options.format_of(path))
-        with atomic.replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as handle:
-            handle.write(text)
         progress.say(f"wrote {path}")
 
 
