@@ -3,7 +3,7 @@
     python -m benchmarks.unaligned sample_data/bios-sample.npy sample_data/bios-sample.csv gender [--seeds 0,40,100]
 
 The labels of a column are hidden but for their counts and some seed labels, drawn at random (mean over three draws).
-*Right* is the share of the other rows; without seed labels up to the names of the classes, matched at best.
+*Right* is the share of the other rows; without seed labels up to the names of the classes, by the best matching.
 *Read* is the balanced accuracy of a linear attacker on the true labels of rows that took no part in the fit, after SAL
 that was fitted to half of the rows with the assigned labels, and with the true ones.
 """

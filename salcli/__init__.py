@@ -6,16 +6,27 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from salcli.api import fit, load
+    from salcli.api.estimators import INLP, LEACE, SAL, SPLINCE, KernelSAL, Transport
+    from salcli.api.fitting import fit
+    from salcli.api.loading import load
+    from salcli.api.scoring import leak_scorer
 
 __version__ = "0.2.0.dev0"
-__all__ = ["__version__", "fit", "load"]
+__all__ = ["INLP", "LEACE", "SAL", "SPLINCE", "KernelSAL", "Transport", "__version__", "fit", "leak_scorer", "load"]
+
+_MODULES = {
+    **dict.fromkeys(("INLP", "LEACE", "SAL", "SPLINCE", "KernelSAL", "Transport"), "estimators"),
+    "fit": "fitting",
+    "leak_scorer": "scoring",
+    "load": "loading",
+}
+"""Where in `salcli.api` each public name is."""
 
 
 def __getattr__(name: str) -> Any:
     """Import the Python face when it is used: the command line starts without it."""
-    if name in ("fit", "load"):
-        from salcli import api
+    if name in _MODULES:
+        from importlib import import_module
 
-        return getattr(api, name)
+        return getattr(import_module(f"salcli.api.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'salcli' has no attribute {name!r}")

@@ -25,7 +25,7 @@ _FIT = (
 )
 GROUPS: dict[str, tuple[Group, ...]] = {
     "label": (
-        (MAIN, ("output", "directions", "top", "split", "bands", "by", "limit", "name", "with_scores")),
+        (MAIN, ("output", "directions", "top", "split", "groups", "bands", "by", "limit", "name", "with_scores")),
         ("By class counts", ("counts", "seed_labels", "starts", "sample")),
     ),
     "fit": _FIT,

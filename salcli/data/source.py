@@ -147,6 +147,7 @@ class ArrayReader(Reader):
     """Rows in memory."""
 
     format = "array"
+    fills_buffers = True  # as files of arrays do, so that sums are added up in the same groups
 
     def __init__(self, x: NDArray[Any], path: str = "x") -> None:
         """Wrap rows `x` `[n, d]` of a float dtype; `path` names them in messages."""

@@ -13,6 +13,7 @@ from salcli.data.labels import Attribute, GuardedLabels, Index, Selection, as_in
 from salcli.errors import LabelError, ParameterError, UsageError, did_you_mean, warn
 
 TRAIN, TEST, DEV = "train", "test", "dev"
+PARTS = (TRAIN, DEV, TEST)
 BAND = re.compile(r"band[1-9]\d*")
 """Names of parts that are near the labelled rows: nothing is trained on them."""
 DEV_NAMES = (DEV, "val", "valid", "validation")
@@ -413,17 +414,10 @@ def stratified_parts(
     return parts
 
 
-def named_parts(strata: Index, shares: Sequence[float], seed: int) -> list[str]:
-    """Return the part of each position at random, stratified: train, dev, test, or "" for those left over.
-
-    Parameters
-    ----------
-    strata : `[n]` stratum of each position
-    shares : of the three parts, sum at most 1; none: all are left over
-    seed : of the shuffle
-    """
-    names = [""] * len(strata)
-    for name, part in zip((TRAIN, DEV, TEST), stratified_parts(strata, shares, seed), strict=False):
+def part_names(parts: Sequence[Index], n: int) -> list[str]:
+    """Return the part of each of `n` positions: train, dev, test, or "" for those in none of the three `parts`."""
+    names = [""] * n
+    for name, part in zip(PARTS, parts, strict=False):
         for position in part.tolist():
             names[position] = name
     return names
