@@ -18,6 +18,7 @@ _FIT = (
         "Options of the method",
         (
             *("task", "k", "alpha", "rounds", "training_rows", "shrinkage"),
+            *("max_leak", "attackers", "attacker_rows"),
             *("kernel", "gamma", "degree", "coef0", "landmarks", "center", "keep_mean", "unit", "unit_rounds"),
         ),
     ),

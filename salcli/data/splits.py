@@ -414,18 +414,6 @@ def stratified_parts(
     return parts
 
 
-def named_parts(strata: Index, shares: Sequence[float], seed: int) -> list[str]:
-    """Return the part of each position at random, stratified: train, dev, test, or "" for those left over.
-
-    Parameters
-    ----------
-    strata : `[n]` stratum of each position
-    shares : of the three parts, sum at most 1; none: all are left over
-    seed : of the shuffle
-    """
-    return part_names(stratified_parts(strata, shares, seed), len(strata))
-
-
 def part_names(parts: Sequence[Index], n: int) -> list[str]:
     """Return the part of each of `n` positions: train, dev, test, or "" for those in none of the three `parts`."""
     names = [""] * n
