@@ -276,6 +276,8 @@ class LabelOptions(Record):
     """Path of the eraser that the other columns are taken from, for messages."""
     given: frozenset[str] = frozenset()
     """Fields that were set by options, where an eraser set others."""
+    may_lack_split: bool = False
+    """Whether `split_column` need not be there."""
 
     def named_by(self, name: str) -> str:
         """Return where the column of the field `name` comes from, for messages: its option, or the eraser."""
@@ -474,6 +476,13 @@ class LabelCommandOptions(Record):
         parse=_parse_counts,
         bounds=(1, None),
     )
+    groups: str | None = option(
+        None,
+        help="Groups of words (author, document), each of which lies in one part of the split: a CSV of words and "
+        "groups (FILE:COL if it has more columns), or a list beside the rows of an HDF5 or npz file.",
+        metavar="COL|FILE",
+        text=True,
+    )
     name: str = option("label", help="Name of the label column.", metavar="COL", text=True)
     with_scores: bool = option(False, "--scores", help="Add the score as a column.")
     read: ReadOptions = field(default_factory=ReadOptions)
@@ -493,6 +502,8 @@ class LabelCommandOptions(Record):
             raise ParameterError("split", self.split, why)
         if self.bands and not self.split:
             raise UsageError("`bands` are parts of the split column: leave `split=none` out")
+        if self.groups is not None and not self.split:
+            raise UsageError("`groups` lie in one part of the split column: leave `split=none` out")
         taken = ("word", "key", "id", "token", "split", "score", "")
         if self.name.strip().lower() in taken or set(self.name) & set(",;\t\r\n"):
             raise UsageError(f"`name={self.name!r}`: that column would not be taken for labels: choose another name")

@@ -23,7 +23,9 @@ _FIT = (
     ),
 )
 GROUPS: dict[str, tuple[Group, ...]] = {
-    "label": ((MAIN, ("output", "directions", "top", "split", "bands", "by", "limit", "name", "with_scores")),),
+    "label": (
+        (MAIN, ("output", "directions", "top", "split", "groups", "bands", "by", "limit", "name", "with_scores")),
+    ),
     "fit": _FIT,
     "kfit": _FIT,
     "apply": (

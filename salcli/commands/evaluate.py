@@ -19,7 +19,7 @@ from salcli.erasers.kernel_scale import dissimilarity_doubt
 from salcli.errors import located, warn
 from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors, require_attackers
 from salcli.evaluation.attack_numbers import asked_of_numbers, attack_numbers, chosen_regressors
-from salcli.evaluation.bands import attack_bands
+from salcli.evaluation.bands import attack_bands, notes_on_bands
 from salcli.evaluation.base import BeforeAfter, Labelled
 from salcli.evaluation.baseline import Baseline
 from salcli.evaluation.before import Before, read_before
@@ -213,12 +213,16 @@ def _tables(
         return None, None
     columns = replace(options.labels, task=options.task)
     columns = columns if artifact is None else artifact.label_options(columns, str(eraser))
+    if options.folds is not None:  # the split column names the bands alone
+        lacks = options.labels.split_column is None
+        columns = replace(columns, may_lack_split=lacks, no_split=options.labels.no_split)
     table = settle_index(read_table(labels, columns, progress), source)
     if artifact is None or not options.fits_again or artifact.guards(table):
         return table, None
     as_fitted = artifact.label_options(
         replace(options.labels, attributes=(), numeric=(), task=artifact.task), str(eraser)
     )
+    as_fitted = replace(as_fitted, may_lack_split=columns.may_lack_split)
     return table, settle_index(read_table(labels, as_fitted, progress), source)
 
 
@@ -290,7 +294,9 @@ def assess(
             detectable=could_show,
             measures=measures | run_measures(rows, needs_labels=True),
         )
-        bands = attack_bands(stages, labels, plan, results, options.seed, progress)
+        bands, unread = attack_bands(stages, labels, plan, results, options.seed, progress)
+        notes += [*unread, *notes_on_bands(bands)]
+        asked = replace(asked, doubts=(*asked.doubts, *unread))
         report = replace(report, bands=bands, int8=scale_of(stages, plan.fitted) if INT8 in forms else None)
         report = replace(report, learning=_learning(report, stages, labels, plan, options, progress))
         if artifact is not None:
@@ -301,6 +307,8 @@ def assess(
             repeats, found = repeat_fits(again, options, progress)
             notes += found
             report = replace(report, sweep=steps, repeats=repeats)
+    if subject.baseline is not None:
+        notes += subject.baseline.lacking((*report.probes, *report.bands), report.judged_stage)
     files = inputs()
     notes = list(dict.fromkeys([*notes, *_notes_on_inputs(artifact, files)]))
     report = replace(report, inputs=files, notes=tuple(notes))
