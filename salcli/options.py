@@ -611,7 +611,7 @@ class ExportOptions(Record):
     double: bool = option(False, help="Multiply in float64: less than rounding to float32 leaves behind.")
 
 
-ADVERSARIES, POOLED = ("in-sample", "fresh"), "pooled"
+ADVERSARIES, POOLED, WHITE_BOX = ("in-sample", "fresh"), "pooled", "white-box"
 RAW = "raw"
 FORMS = (RAW, "unit", "float16", "int8", "binary")
 """How rows are used: as they are, of length 1, rounded, quantized, or their signs."""
@@ -693,10 +693,11 @@ class EvaluateOptions(Record):
     adversaries: tuple[str, ...] = option(
         ADVERSARIES,
         "--adversary",
-        help="in-sample (trained on the fitted rows), fresh (on rows of its own), pooled (on both).",
+        help="in-sample (trained on the fitted rows), fresh (on rows of its own), pooled (on both), white-box (as fresh, and "
+        "holds the eraser).",
         metavar="A,…",
         parse=_listed,
-        choices=(*ADVERSARIES, POOLED),
+        choices=(*ADVERSARIES, POOLED, WHITE_BOX),
     )
     probes: tuple[str, ...] | None = option(
         None,
@@ -882,9 +883,11 @@ class EvaluateOptions(Record):
                 object.__setattr__(self, name, tuple(dict.fromkeys(given)))
         super().__post_init__()
         if not self.adversaries:
-            raise ParameterError("adversaries", (), f"expected {', '.join(ADVERSARIES)} or {POOLED}")
+            raise ParameterError("adversaries", (), f"expected {', '.join((*ADVERSARIES, POOLED))} or {WHITE_BOX}")
         if not self.forms:
             raise ParameterError("forms", (), f"expected some of {', '.join(FORMS)}")
+        if WHITE_BOX in self.adversaries and RAW not in self.attacked_forms:
+            raise UsageError(f"`adversaries={WHITE_BOX}` inverts rows as `apply` writes them: leave raw among `forms`")
         self._require_companions()
         self._require_folds()
 
@@ -926,6 +929,8 @@ class EvaluateOptions(Record):
         """
         if has_eraser and self.against is not None:
             raise UsageError("`eraser` and `against` exclude each other: give one")
+        if WHITE_BOX in self.adversaries and not has_eraser:
+            raise UsageError(f"`adversaries={WHITE_BOX}` holds the eraser and inverts it: give `eraser`")
         needs_none = self.similarity or self.bias or self.neighbors or self.min_neighbors_kept is not None
         if not (has_labels or needs_none):
             raise UsageError("missing LABELS (only `similarity`, `bias` and `neighbors` do without)")

@@ -54,7 +54,7 @@ from salcli.evaluation.task import TASK
 from salcli.formats import atomic
 from salcli.formats.gold_sets import column_of
 from salcli.formats.registry import open_source
-from salcli.options import EvaluateOptions
+from salcli.options import WHITE_BOX, EvaluateOptions
 from salcli.streaming.engine import one_blas_thread
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
@@ -248,6 +248,8 @@ def assess(
     erasure = Erasure(against=subject.against)
     if artifact is not None:
         erasure = Erasure.of(artifact, source, needs_vectors=needs_vectors(options))
+    if WHITE_BOX in options.adversaries and subject.eraser is not None:
+        erasure.require_invertible()
     notes: list[str] = []
     if subject.against is not None and not (source.has_keys and subject.against.has_keys):
         notes.append(ORDER_UNKNOWN.format(subject.against.path, source.path))

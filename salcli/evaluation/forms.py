@@ -1,6 +1,6 @@
 """The forms in which a consumer uses rows: as they are, of length 1, rounded, quantized, or their signs alone."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from salcli.data.splits import EvaluationSplit, capped
 from salcli.errors import RowRangeError
 from salcli.evaluation.cosine import unit_rows
 from salcli.evaluation.stages import Stages
-from salcli.options import RAW, EvaluateOptions
+from salcli.options import RAW, WHITE_BOX, EvaluateOptions
 
 Array = NDArray[Any]
 INT8 = "int8"
@@ -83,6 +83,15 @@ def in_forms(stages: Stages, forms: Sequence[str], fitted: Index) -> tuple[Form,
     RowRangeError : float16 does not hold a number
     """
     return tuple(Form(form, in_form(stages, form, fitted), same) for form, same in distinct(stages, forms).items())
+
+
+def read_by(adversary: str, forms: Iterable[Form]) -> Iterator[Form]:
+    """Yield rows in those of the `forms` that an `adversary` reads: a white-box one inverts raw rows."""
+    for form in forms:
+        if adversary != WHITE_BOX:
+            yield form
+        elif form.name == RAW:
+            yield replace(form, stages=form.stages.white_box)
 
 
 def notes_on_forms(forms: Sequence[str], found: Sequence[Form]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from salcli.evaluation.report import Gate, ProbeResult, reader
 from salcli.evaluation.shares import difference
 from salcli.evaluation.similarity import SimilarityChange
 from salcli.evaluation.text import decimal, listed
-from salcli.options import RAW
+from salcli.options import RAW, WHITE_BOX
 
 LEAST_USABLE = 0.8
 """Share of the test rows that must be of classes which were trained on."""
@@ -465,6 +465,7 @@ def _why_invalid(
         (attribute, adversary, reader(name, form))
         for attribute, adversary, name in due
         for form in wanted.forms.get(name, (RAW,))
+        if form == RAW or adversary != WHITE_BOX
     ]
     if not due:
         return [f"the {probe} probe was not requested" if probe else "nothing to judge"]

@@ -3,7 +3,8 @@
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,11 +12,12 @@ from numpy.typing import NDArray
 
 from salcli.data.labels import Index
 from salcli.data.source import Source
+from salcli.data.splits import WHITE_BOX
 from salcli.erasers.artifact import Artifact
 from salcli.erasers.base import Eraser
 from salcli.erasers.kernel import KernelEraser
 from salcli.erasers.precision import erased_dtype
-from salcli.errors import AlignmentError
+from salcli.errors import AlignmentError, UsageError
 from salcli.formats.registry import open_source
 from salcli.options import ReadOptions
 from salcli.streaming.passes import gather_rows
@@ -73,6 +75,26 @@ class Erasure:
         """Return rows `x` `[n, d]` erased as `apply` erases them; None without an eraser."""
         return None if self.eraser is None else self.eraser(x, strength=self.strength, dtype=self.dtype or x.dtype)
 
+    def preimages(self, y: Array) -> Array | None:
+        """Return what whoever holds the eraser computes of erased rows `y` `[n, w]` (see `Eraser.preimages`).
+
+        Raises
+        ------
+        UsageError : there is no eraser, or nothing inverts it
+        """
+        if self.eraser is None:
+            raise UsageError("`adversaries=white-box` inverts an eraser of vectors: there is none")
+        return self.eraser.preimages(y, strength=self.strength)
+
+    def require_invertible(self) -> None:
+        """Check that a white-box attacker can be made.
+
+        Raises
+        ------
+        UsageError : there is no eraser, or nothing inverts it
+        """
+        self.preimages(np.zeros((0, 0 if self.eraser is None else self.eraser.d_out)))
+
 
 @dataclass(frozen=True, eq=False)
 class Stages:
@@ -89,6 +111,8 @@ class Stages:
     kernel: KernelEraser | None = None
     is_foreign: bool = False
     """Whether another tool wrote `after`, possibly in other units."""
+    erasure: Erasure | None = None
+    """How `after` was made."""
     known: dict[Hashable, Any] = field(default_factory=dict, repr=False)
     """What was computed of the rows before, by `once`."""
 
@@ -103,9 +127,36 @@ class Stages:
         """Return the positions, ascending, of those labels of `index` whose rows are in memory."""
         return np.flatnonzero(np.isin(self.labels, index))
 
+    @property
+    def width(self) -> int:
+        """Of the widest rows, as attackers read them."""
+        return max(int(x.shape[1]) for x in self.named().values())
+
     def named(self) -> dict[str, Array]:
         """Return the stages by name: before and, if there is one, after."""
         return {"before": self.before} | ({} if self.after is None else {"after": self.after})
+
+    @cached_property
+    def white_box(self) -> "Stages":
+        """The rows as whoever holds the eraser reads them: erased ones with what they may have been beside them.
+
+        These very stages where erased rows have no trace of what was removed.
+
+        Raises
+        ------
+        UsageError : nothing inverts the eraser
+        """
+        if self.after is None or self.erasure is None:
+            return self
+        found = self.erasure.preimages(self.after)
+        if found is None:
+            return self
+        kind = np.result_type(self.after.dtype, np.float32)
+        return replace(self, after=np.concatenate([self.after, found], axis=1, dtype=kind, casting="same_kind"))
+
+    def read_by(self, adversary: str) -> "Stages":
+        """Return the rows as an `adversary` reads them."""
+        return self.white_box if adversary == WHITE_BOX else self
 
 
 def stage_rows(
@@ -130,7 +181,7 @@ def stage_rows(
     after = erasure.erased(x)
     if erasure.against is not None:
         after = gather_same(source, erasure.against, rows, kept, progress)
-    return Stages(index[kept], x, erasure.published(x), after, erasure.kernel, erasure.against is not None)
+    return Stages(index[kept], x, erasure.published(x), after, erasure.kernel, erasure.against is not None, erasure)
 
 
 def gather_same(source: Source, other: Source, rows: Index, kept: Index, progress: Progress) -> Array:
