@@ -7,15 +7,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from salcli.api.estimators import INLP, LEACE, SAL, SPLINCE, KernelSAL, Transport
+    from salcli.api.evaluating import evaluate
     from salcli.api.fitting import fit
     from salcli.api.loading import load
     from salcli.api.scoring import leak_scorer
 
 __version__ = "0.2.0.dev0"
-__all__ = ["INLP", "LEACE", "SAL", "SPLINCE", "KernelSAL", "Transport", "__version__", "fit", "leak_scorer", "load"]
+__all__ = [
+    "INLP",
+    "LEACE",
+    "SAL",
+    "SPLINCE",
+    "KernelSAL",
+    "Transport",
+    "__version__",
+    "evaluate",
+    "fit",
+    "leak_scorer",
+    "load",
+]
 
 _MODULES = {
     **dict.fromkeys(("INLP", "LEACE", "SAL", "SPLINCE", "KernelSAL", "Transport"), "estimators"),
+    "evaluate": "evaluating",
     "fit": "fitting",
     "leak_scorer": "scoring",
     "load": "loading",
