@@ -122,10 +122,9 @@ def test_what_was_measured_can_be_judged_later(measured: Any, limits: dict[str, 
 
 def test_numbers_that_no_limit_judges_do_not_pass() -> None:
     x, _, table = data()
-    age = x @ np.arange(12.0)
-    found = salcli.evaluate(
-        x, None, {"age": age, "gender": table["gender"]}, numeric=("age",), split=table["split"], **PLAIN
-    )
+    guarded = {"age": x @ np.arange(12.0), "gender": table["gender"]}
+    options = PLAIN | {"probes": ["quadratic", "ridge"], "numeric": ("age",), "split": table["split"]}
+    found = salcli.evaluate(x, None, guarded, **options)
     assert found.gate(max_accuracy=1.0).verdict == "fail"
     assert "no limit judges age" in found.gate(max_accuracy=1.0).gates[0].reason
     assert found.gate(max_accuracy=1.0, max_r2=1.0).verdict == "pass"
