@@ -42,8 +42,9 @@ ONLY_IN = {
     "sklearn": {"evaluation", "api"},
     "threadpoolctl": {"streaming"},
     "matplotlib": {"render"},
+    "onnx": {"formats"},
 }
-LAZY = {"blake3", "scipy", "sklearn", "pyarrow", "gensim", "orjson", "threadpoolctl", "matplotlib"}
+LAZY = {"blake3", "scipy", "sklearn", "pyarrow", "gensim", "orjson", "threadpoolctl", "matplotlib", "onnx"}
 
 
 def package_of(path: Path) -> str:

@@ -141,7 +141,8 @@ def compare(
         )
     for note in comparison.notes:
         warn(note)
-    comparison = comparison.worded(lambda text: wording(without_folders(text, paths)))
+    named = paths if evaluation.baseline is None else (*paths, evaluation.baseline)
+    comparison = comparison.worded(lambda text: wording(without_folders(text, named)))
     write_reports(comparison, evaluation, progress)
     return comparison
 

@@ -19,7 +19,7 @@ from salcli.erasers.kernel_scale import dissimilarity_doubt
 from salcli.errors import located, warn
 from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors, require_attackers
 from salcli.evaluation.attack_numbers import asked_of_numbers, attack_numbers, chosen_regressors
-from salcli.evaluation.bands import attack_bands
+from salcli.evaluation.bands import attack_bands, notes_on_bands
 from salcli.evaluation.base import BeforeAfter, Labelled
 from salcli.evaluation.baseline import Baseline
 from salcli.evaluation.before import Before, read_before
@@ -215,12 +215,16 @@ def _tables(
         return None, None
     columns = replace(options.labels, task=options.task)
     columns = columns if artifact is None else artifact.label_options(columns, str(eraser))
+    if options.folds is not None:  # the split column names the bands alone
+        lacks = options.labels.split_column is None
+        columns = replace(columns, may_lack_split=lacks, no_split=options.labels.no_split)
     table = settle_index(read_table(labels, columns, progress), source)
     if artifact is None or not options.fits_again or artifact.guards(table):
         return table, None
     as_fitted = artifact.label_options(
         replace(options.labels, attributes=(), numeric=(), task=artifact.task), str(eraser)
     )
+    as_fitted = replace(as_fitted, may_lack_split=columns.may_lack_split)
     return table, settle_index(read_table(labels, as_fitted, progress), source)
 
 
@@ -313,7 +317,9 @@ def measured(
             detectable=could_show,
             measures=measures | run_measures(rows, needs_labels=True),
         )
-        bands = attack_bands(stages, labels, plan, results, options.seed, progress)
+        bands, unread = attack_bands(stages, labels, plan, results, options.seed, progress)
+        notes += [*unread, *notes_on_bands(bands)]
+        asked = replace(asked, doubts=(*asked.doubts, *unread))
         report = replace(report, bands=bands, int8=scale_of(stages, plan.fitted) if INT8 in forms else None)
         report = replace(report, learning=_learning(report, stages, labels, plan, options, progress))
         if artifact is not None:
@@ -324,6 +330,8 @@ def measured(
             repeats, found = repeat_fits(again, options, progress)
             notes += found
             report = replace(report, sweep=steps, repeats=repeats)
+    if subject.baseline is not None:
+        notes += subject.baseline.lacking((*report.probes, *report.bands), report.judged_stage)
     files = inputs()
     notes = list(dict.fromkeys([*notes, *(_notes_on_inputs(artifact, files) if subject.is_of_files else ())]))
     return replace(report, inputs=files, notes=tuple(notes)), asked
@@ -444,7 +452,7 @@ def _notes_on_inputs(artifact: Artifact | None, inputs: dict[str, InputFile]) ->
 
 
 def write_reports(report: Report | Comparison, options: EvaluateOptions, progress: Progress) -> None:
-    """Write the report to files.
+    """Write the report to files: all of them, or none.
 
     Parameters
     ----------
@@ -456,10 +464,12 @@ def write_reports(report: Report | Comparison, options: EvaluateOptions, progres
     ------
     OutputError : a file cannot be written
     """
+    with atomic.replacing_all(options.reports) as temporaries:
+        for path, temporary in zip(options.reports, temporaries, strict=True):
+            text = _rendered(report, options.format_of(path))
+            with atomic.writing(path), open(temporary, "w", encoding="utf-8", newline="\n") as handle:
+                handle.write(text)
     for path in options.reports:
-        text = _rendered(report, options.format_of(path))
-        with atomic.replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as handle:
-            handle.write(text)
         progress.say(f"wrote {path}")
 
 

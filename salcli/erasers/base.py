@@ -292,6 +292,7 @@ METHODS: Registry[Method] = Registry(
         "inlp": "salcli.erasers.inlp:METHOD",
         "ksal": "salcli.erasers.ksal:METHOD",
         "transport": "salcli.erasers.transport.method:METHOD",
+        "auto": "salcli.evaluation.choose:METHOD",  # above the other methods: it trains attackers on what they erase
     }
 )
 

@@ -404,4 +404,5 @@ def asked_for(
     if forms is None:
         forms = (RAW,) if RAW in options.attacked_forms else options.attacked_forms
     due = {probe: tuple(form for form in forms if readers_of(form, (probe,))) for probe in probes}
-    return Asked(tuple(itertools.product(read, options.adversaries, probes)), tuple(unjudged), forms=due)
+    unit = "test rows" if labels.groups is None else "test rows in groups of such sizes"
+    return Asked(tuple(itertools.product(read, options.adversaries, probes)), tuple(unjudged), forms=due, unit=unit)

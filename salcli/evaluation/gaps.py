@@ -7,7 +7,7 @@ interval is found by inverting a test: it contains the true gaps that the test d
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,27 @@ def mean(gaps: Array) -> Array:
 def root_mean_square(gaps: Array) -> Array:
     """Return the root mean square over classes of `gaps` `[…, c]`."""
     return np.asarray(np.sqrt(np.mean(gaps**2, axis=-1)))
+
+
+def _as_tuples(counts: NDArray[np.int64]) -> tuple[tuple[int, ...], ...]:
+    return tuple(map(tuple, counts.tolist()))
+
+
+@lru_cache(maxsize=16)  # several gaps are of the same rows, and those before erasure come back for each eraser
+def _permuted(right: tuple[int, ...], n: tuple[tuple[int, ...], ...], seed: int) -> NDArray[np.int64]:
+    """Return the rows that count `[DRAWS, c, g]` if groups are permuted within each class.
+
+    Parameters
+    ----------
+    right : `[c]` rows of each class that count
+    n : `[c, g]` rows
+    seed : of the permutations
+    """
+    rng = np.random.default_rng([seed, 1])
+    drawn = [
+        rng.multivariate_hypergeometric(of, k, size=DRAWS, method="marginals") for k, of in zip(right, n, strict=True)
+    ]
+    return np.stack(drawn, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,12 +92,7 @@ class GapTest:
     @cached_property
     def _permuted(self) -> Array:
         """Gaps after permuting the groups within each class, `DRAWS` times."""
-        rng = np.random.default_rng([self.seed, 1])
-        drawn = [
-            rng.multivariate_hypergeometric(n, int(right.sum()), size=DRAWS, method="marginals")
-            for right, n in zip(self.right, self.n, strict=True)
-        ]
-        return self.of_rates(np.stack(drawn, axis=1) / self.n)
+        return self.of_rates(_permuted(tuple(self.right.sum(axis=1).tolist()), _as_tuples(self.n), self.seed) / self.n)
 
     @property
     def expected(self) -> float:

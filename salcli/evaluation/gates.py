@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import hypot, inf, isfinite, sqrt
 
-from salcli.evaluation.attackers import base_name
-from salcli.evaluation.baseline import Baseline
+from salcli.evaluation.attackers import WEIGHTED, base_name
+from salcli.evaluation.baseline import Baseline, attacker_name
 from salcli.evaluation.evidence import Estimate, Evidence, Explained, Magnitude, Share, rows_needed
 from salcli.evaluation.explained import NumericResult
 from salcli.evaluation.intersections import LEAST_ROWS
@@ -43,6 +43,8 @@ class Asked:
     """By probe, the forms of the rows that it reads; raw alone where none is named."""
     of_numbers: tuple[tuple[str, str, str], ...] = ()
     """Each numeric attribute, adversary and probe, which `max_r2` judges."""
+    unit: str = "test rows"
+    """Of numbers of rows that would decide: those of groups come in groups."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +204,13 @@ def r2_gate(
     if why or worst is None:
         return failed(name, limit, *why, value=None if worst is None else worst.r2)
     measured = [
-        Measured(Explained(r.r2, r.log_error, r.freedom), r.r2, r.n_test, f"{reader(r.probe, r.form)}, {r.adversary}")
+        Measured(
+            Explained(r.r2, r.log_error, r.freedom),
+            r.r2,
+            r.n_test,
+            f"{reader(r.probe, r.form)}, {r.adversary}",
+            wanted.unit,
+        )
         for r in judged
     ]
     decided_by = f"{worst.attribute}, {reader(worst.probe, worst.form)}, {worst.adversary}"
@@ -214,10 +222,14 @@ def leak_increase_gate(
 ) -> Gate:
     """Return the gate on the increase of each attribute's worst leak since an earlier report.
 
+    All attackers of now are compared with the worst of those that both reports have, also those that only this one has
+    (another form of the rows, a band); a product that is new, with the worst of its factors. What was attacked then
+    must be attacked now, but for weighted twins, which depend on the classes' sizes.
+
     Parameters
     ----------
     limit : largest increase, 0…1
-    baseline : the worst leaks of the earlier report
+    baseline : the leaks of the earlier report
     wanted, results, stage, judge : see `accuracy_gate`
     """
     name = "max-leak-increase"
@@ -227,19 +239,25 @@ def leak_increase_gate(
     measured = []
     for attribute in dict.fromkeys(r.attribute for r in judged):
         mine = [r for r in judged if r.attribute == attribute]
-        then = baseline.leaks.get(attribute)
+        then, names = baseline.of(mine[0]), {attacker_name(r) for r in mine}
         if then is None:
             hint = " (`intersections=False` leaves products out)" if mine[0].factors else ""
-            return failed(name, limit, f"{baseline.path}: no attacker of {attribute}{hint}")
-        if missing := sorted(
-            then.attackers - {f"{r.adversary} {r.reader}{f' on {r.band}' if r.band else ''}" for r in mine}
-        ):
+            return failed(name, limit, f"{baseline.path}: no attacker of {attribute}, so nothing is comparable{hint}")
+        both = names & set(then.of) if attribute in baseline.leaks else set(then.of)
+        missing = sorted(each for each in set(then.of) - both if both.isdisjoint({each.replace(WEIGHTED, "")}))
+        if missing:
             return failed(name, limit, f"{baseline.path}: the {listed(missing, 3)} attacker of {attribute} is not here")
-        worst = max(mine, key=lambda r: r.leak)
-        error = inf if worst.leak_error is None else hypot(worst.leak_error, then.error)
-        value = worst.leak - then.leak
-        reason = f"{attribute}: {worst.leak:.3g} ({worst.adversary} {worst.reader}), {then.leak:.3g} in {baseline.path}"
-        measured.append(Measured(Estimate(value, error), value, worst.n_test, reason))
+        worst, (leak, error) = max(mine, key=lambda r: r.leak), then.worst(both)
+        value = worst.leak - leak
+        if judge.confidence is not None and None in (error, worst.leak_error):
+            where = baseline.path if error is None else "this report"
+            why = [
+                f"{attribute}: the error of the leak in {where} is not known (`leak_error` is null): too few test rows"
+            ]
+            return failed(name, limit, *why, value=value)
+        reason = f"{attribute}: {worst.leak:.3g} ({worst.adversary} {worst.reader}), {leak:.3g} in {baseline.path}"
+        evidence = Estimate(value, hypot(worst.leak_error or 0.0, error or 0.0))
+        measured.append(Measured(evidence, value, worst.n_test, reason, rows_of(worst, wanted.unit)))
     if gone := [name for name in baseline.leaks if all(r.attribute != name for r in judged)]:
         return failed(name, limit, f"{baseline.path}: {listed(gone, 3)} is attacked there, and not here")
     return judge.gate(name, limit, measured)
@@ -375,7 +393,7 @@ def _task_gate(name: str, limit: float, task: Task, measured: Sequence[Measured]
     if task.usable < LEAST_USABLE:
         n_left_out = sum(task.untrained.values())
         return failed(name, limit, _untrained_reason(n_left_out, task.n_test, task.column, "main task", task.untrained))
-    return judge.gate(name, limit, measured)
+    return judge.gate(name, limit, [replace(each, unit=wanted.unit) for each in measured])
 
 
 def _probe_gate(
@@ -390,7 +408,7 @@ def _probe_gate(
 ) -> Gate:
     name = kind + (f" {probe}" if probe else "")
     judged = [r for r in results if r.stage == stage and probe in (None, base_name(r.probe))]
-    measured = [figure for r in judged for figure in figures(r)]
+    measured = [replace(each, unit=rows_of(r, wanted.unit)) for r in judged for each in figures(r)]
     value = max((each.value for each in measured), default=None)
     due = [each for each in wanted.attackers if probe in (None, each[2])]
     why = _why_invalid(probe, due, judged, wanted)
@@ -457,15 +475,28 @@ def _why_invalid(
         return [f"no limit judges {wanted.unjudged[0]}, which is numeric: {how}"]
     if any(not r.converged for r in judged):
         return ["a probe did not converge"]
-    if one := next((r.attribute for r in judged if r.majority == 1), None):
-        return [f"the test rows are all of one class of {one}"]
+    if one := next((r for r in judged if r.majority == 1), None):
+        return [f"the {rows_of(one)} are all of one class of {one.attribute}"]
     if unknown := next((r for r in judged if r.usable < LEAST_USABLE), None):
         who = f"{unknown.adversary} attacker"
         classes = (*unknown.untrained_classes, *unknown.rare_classes)
         return [
-            _untrained_reason(unknown.n_left_out, unknown.n_test, unknown.attribute, who, classes, unknown.rare_classes)
+            _untrained_reason(
+                unknown.n_left_out,
+                unknown.n_test,
+                unknown.attribute,
+                who,
+                classes,
+                unknown.rare_classes,
+                rows_of(unknown),
+            )
         ]
     return list(wanted.doubts)
+
+
+def rows_of(result: ProbeResult, others: str = "test rows") -> str:
+    """Return what messages call the rows that a `result` is measured on: those of a band, or the `others`."""
+    return f"rows of {result.band}" if result.band else others
 
 
 def _missing_reason(missing: Iterable[tuple[str, str, str]]) -> str:
@@ -477,11 +508,17 @@ def _missing_reason(missing: Iterable[tuple[str, str, str]]) -> str:
 
 
 def _untrained_reason(
-    n_left_out: int, n_test: int, column: str, who: str, classes: Iterable[str], rare: Collection[str] = ()
+    n_left_out: int,
+    n_test: int,
+    column: str,
+    who: str,
+    classes: Iterable[str],
+    rare: Collection[str] = (),
+    rows: str = "test rows",
 ) -> str:
     or_rare = f"or that have fewer than {LEAST_ROWS} of them " if rare else ""
     return (
-        f"{n_left_out} of {n_left_out + n_test} test rows are of classes of {column} that the {who} was not trained on "
+        f"{n_left_out} of {n_left_out + n_test} {rows} are of classes of {column} that the {who} was not trained on "
         f"{or_rare}"
         f"({listed(classes, 3)}): at most {1 - LEAST_USABLE:.0%} may be"
     )

@@ -1,10 +1,10 @@
 """Rows in memory, before and after erasure: by an eraser, or as another tool erased them."""
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from salcli.streaming.passes import gather_rows
 from salcli.streaming.progress import Progress, Silent
 
 Array = NDArray[Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +89,15 @@ class Stages:
     kernel: KernelEraser | None = None
     is_foreign: bool = False
     """Whether another tool wrote `after`, possibly in other units."""
+    known: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    """What was computed of the rows before, by `once`."""
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return what `compute` returns for the rows before, computed once for each `key`, however they are erased."""
+        if key not in self.known or self.known[key][0] is not self.before:
+            self.known[key] = self.before, compute()
+        found: T = self.known[key][1]
+        return found
 
     def at(self, index: Index) -> Index:
         """Return the positions, ascending, of those labels of `index` whose rows are in memory."""

@@ -9,8 +9,8 @@ import numpy as np
 from salcli.data.groups import RowGroups
 from salcli.data.labels import Index
 from salcli.errors import UsageError
-from salcli.evaluation.answers import cluster_effect
 from salcli.evaluation.base import BeforeAfter, Measure
+from salcli.evaluation.clusters import cluster_effect
 from salcli.evaluation.gaps import FEW_POSITIVES
 from salcli.evaluation.group_rates import Codes, FalseRate, Gap, GroupRates, Guarded, Rate, Ratio
 from salcli.evaluation.main_task import Task, TaskAnswers, Trained, task_answers, task_of

@@ -152,7 +152,7 @@ def shown_attributes(probes: Iterable[ProbeResult], stage: str) -> dict[str, lis
 
 
 def probe_table(pairs: Iterable[ProbePair], caption: str = READ_RIGHT, *, is_detail: bool = False) -> Table:
-    """Return a table of probes, one a row, before and after.
+    """Return a table of probes, one a row, before and after: narrow enough for a page (see `measures_table`).
 
     Parameters
     ----------
@@ -160,35 +160,46 @@ def probe_table(pairs: Iterable[ProbePair], caption: str = READ_RIGHT, *, is_det
     caption : of the table
     is_detail : whether it may be folded
     """
-    return Table(
-        caption,
-        (
-            *names("attribute", "probe", "adversary"),
-            *numbers("before", "after", "majority", "95% interval before", "95% interval after"),
-            *numbers("balanced before", "balanced after", "95% interval of balanced after"),
-            *numbers("AUC before", "AUC after", "95% interval of AUC after"),
-            *numbers("leak before", "leak after", "n train", "n test"),
-            *names("remarks"),
-        ),
-        tuple(_row(pair) for pair in pairs),
-        is_detail=is_detail,
+    columns = (
+        *names("attribute", "probe", "adversary"),
+        *numbers("before", "after", "95% interval after", "majority"),
+        *numbers("leak before", "leak after"),
     )
+    return Table(caption, columns, tuple(_row(pair) for pair in pairs), is_detail=is_detail)
 
 
 def _row(pair: ProbePair) -> Row:
     latest, both = pair.latest, pair.both
     return (
         *(pair.attribute, latest.reader, latest.adversary),
-        *(*both(lambda result: decimal(result.accuracy)), decimal(latest.majority)),
-        *both(lambda result: interval(result.ci95)),
-        *both(lambda result: decimal(result.balanced_accuracy)),
-        interval(latest.balanced_ci95),
-        *both(lambda result: decimal(result.auc)),
-        interval(latest.auc_ci95),
+        *both(lambda result: decimal(result.accuracy)),
+        *(interval(latest.ci95), decimal(latest.majority)),
         *both(lambda result: decimal(result.leak)),
-        *(count(latest.n_train), count(latest.n_test)),
-        _remarks_of_both(pair),
     )
+
+
+def measures_table(pairs: Iterable[ProbePair]) -> Table:
+    """Return a folded table of the other measures of `pairs`, and of how each attacker was tuned."""
+    columns = (
+        *names("attribute", "probe", "adversary"),
+        *numbers("95% interval before", "balanced before", "balanced after", "95% interval"),
+        *numbers("AUC before", "AUC after", "95% interval", "n train", "n test"),
+        *names("remarks"),
+    )
+    rows = tuple(
+        (
+            *(pair.attribute, pair.latest.reader, pair.latest.adversary),
+            interval(pair.stages["before"].ci95) if "before" in pair.stages else ABSENT,
+            *pair.both(lambda result: decimal(result.balanced_accuracy)),
+            interval(pair.latest.balanced_ci95),
+            *pair.both(lambda result: decimal(result.auc)),
+            interval(pair.latest.auc_ci95),
+            *(count(pair.latest.n_train), count(pair.latest.n_test)),
+            _remarks_of_both(pair),
+        )
+        for pair in pairs
+    )
+    return Table("Balanced accuracy, AUC, and how each attacker was tuned", columns, rows, is_detail=True)
 
 
 def _remarks_of_both(pair: ProbePair) -> str:
@@ -288,14 +299,14 @@ def _range(values: Sequence[float]) -> str:
 
 
 def probe_tables(report: Report) -> tuple[Table, ...]:
-    """Return the tables of the attackers in `report`: on rows in the first form, in others (two), and on bands."""
+    """Return the tables of the attackers in `report`: on rows in the first form, in others, in detail, and on bands."""
     first, most, rest = by_form(report.probes)
     found = [probe_table(first)]
     if most:
         found.append(probe_table(most, IN_FORMS))
     if rest:
         found.append(probe_table(rest, "The other attackers on rows in these forms", is_detail=True))
-    return (*found, *bands_tables(report))
+    return (*found, measures_table((*first, *most, *rest)), *bands_tables(report))
 
 
 def bands_tables(report: Report) -> tuple[Table, ...]:
