@@ -87,6 +87,8 @@ class Subject:
     """The labelled rows before erasure, if they were read and attacked before; None: that is done here."""
     cache: dict[Hashable, Any] = field(default_factory=dict)
     """Of measures: what they found before erasure."""
+    is_of_files: bool = True
+    """Whether rows and labels were read from files: hashes tell those of the fit, and keys the order of rows."""
 
 
 def evaluate(
@@ -229,13 +231,35 @@ def _tables(
 def assess(
     subject: Subject, inputs: Callable[[], dict[str, InputFile]], options: EvaluateOptions, progress: Progress
 ) -> Report:
-    """Return all that was measured, with the gates judged.
+    """Return all that was measured, with the gates judged (see `measured` and `judged`)."""
+    report, asked = measured(subject, inputs, options, progress)
+    return judged(report, asked, options, subject.baseline)
+
+
+def judged(report: Report, asked: Asked, options: EvaluateOptions, baseline: Baseline | None = None) -> Report:
+    """Return a report with its gates judged.
+
+    Parameters
+    ----------
+    report : all that was measured
+    asked : what the gates expect to have been measured
+    options : with the limits of the gates
+    baseline : the release that leaks are compared with
+    """
+    gates_of = partial(_gates, asked=asked, options=options, baseline=baseline)
+    return replace(report, gates=worst_gates(report, gates_of))
+
+
+def measured(
+    subject: Subject, inputs: Callable[[], dict[str, InputFile]], options: EvaluateOptions, progress: Progress
+) -> tuple[Report, Asked]:
+    """Return all that was measured, and what gates expect to have been.
 
     Parameters
     ----------
     subject : what is evaluated
     inputs : called last, since the input files are hashed in the background
-    options : what is measured, and the limits of the gates
+    options : what is measured
     progress : shows the stages
 
     Raises
@@ -251,8 +275,9 @@ def assess(
     if WHITE_BOX in options.adversaries and subject.eraser is not None:
         erasure.require_invertible()
     notes: list[str] = []
-    if subject.against is not None and not (source.has_keys and subject.against.has_keys):
-        notes.append(ORDER_UNKNOWN.format(subject.against.path, source.path))
+    against = subject.against
+    if against is not None and subject.is_of_files and not (source.has_keys and against.has_keys):
+        notes.append(ORDER_UNKNOWN.format(against.path, source.path))
     rows = BeforeAfter(source, erasure, options, progress=progress, note=notes.append, cache=subject.cache)
     # Measures that need no labels come first: they are cheap, and fail early where a word is missing.
     measures = dict.fromkeys(MEASURES) | run_measures(rows, needs_labels=False)
@@ -310,10 +335,8 @@ def assess(
     if subject.baseline is not None:
         notes += subject.baseline.lacking((*report.probes, *report.bands), report.judged_stage)
     files = inputs()
-    notes = list(dict.fromkeys([*notes, *_notes_on_inputs(artifact, files)]))
-    report = replace(report, inputs=files, notes=tuple(notes))
-    gates_of = partial(_gates, asked=asked, options=options, baseline=subject.baseline)
-    return replace(report, gates=worst_gates(report, gates_of))
+    notes = list(dict.fromkeys([*notes, *(_notes_on_inputs(artifact, files) if subject.is_of_files else ())]))
+    return replace(report, inputs=files, notes=tuple(notes)), asked
 
 
 def _learning(
