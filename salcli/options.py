@@ -693,8 +693,8 @@ class EvaluateOptions(Record):
     adversaries: tuple[str, ...] = option(
         ADVERSARIES,
         "--adversary",
-        help="in-sample (trained on the fitted rows), fresh (on rows of its own), pooled (on both), white-box (as fresh, and "
-        "holds the eraser).",
+        help="in-sample (trained on the fitted rows), fresh (on rows of its own), pooled (on both), white-box (as "
+        "fresh, and holds the eraser).",
         metavar="A,…",
         parse=_listed,
         choices=(*ADVERSARIES, POOLED, WHITE_BOX),
