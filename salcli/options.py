@@ -448,7 +448,7 @@ def _parse_shares(text: str) -> tuple[float, ...]:
         raise ValueError("expected three shares such as 0.49,0.21,0.30, or none") from None
 
 
-BY_WORDS = ("top", "by", "limit", "bands")
+BY_WORDS = ("top", "by", "limit", "bands", "groups")
 """Options of `label` that choose among words along a direction."""
 BY_COUNTS = ("seed_labels", "starts", "sample")
 """Options of `label` that assign every row by class counts."""
