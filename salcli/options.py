@@ -529,7 +529,7 @@ class LabelCommandOptions(Record):
     groups: str | None = option(
         None,
         help="Groups of words (author, document), each of which lies in one part of the split: a CSV of words and "
-        "groups (FILE:COL if it has more columns), or a list beside the rows of an HDF5 or npz file.",
+        "groups (FILE:COL if it has more columns), or a list beside the rows of an HDF5, npz or Parquet file.",
         metavar="COL|FILE",
         text=True,
     )

@@ -19,7 +19,7 @@ from salcli.erasers.kernel_scale import dissimilarity_doubt
 from salcli.errors import located, warn
 from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors, require_attackers
 from salcli.evaluation.attack_numbers import asked_of_numbers, attack_numbers, chosen_regressors
-from salcli.evaluation.bands import attack_bands, notes_on_bands
+from salcli.evaluation.bands import attack_bands, notes_on_bands, numbers_on_bands
 from salcli.evaluation.base import BeforeAfter, Labelled
 from salcli.evaluation.baseline import Baseline
 from salcli.evaluation.before import Before, read_before
@@ -310,6 +310,7 @@ def measured(
             asked_for(labels, options, probes, forms),
             of_numbers=asked_of_numbers(labels, options, regressors, forms),
             doubts=(*doubts_of_copies(before.copies), *dissimilar, *untuned),
+            doubts_of_numbers=numbers_on_bands(labels, plan),
         )
         report = replace(
             report,

@@ -43,6 +43,8 @@ class Asked:
     """By probe, the forms of the rows that it reads; raw alone where none is named."""
     of_numbers: tuple[tuple[str, str, str], ...] = ()
     """Each numeric attribute, adversary and probe, which `max_r2` judges."""
+    doubts_of_numbers: tuple[str, ...] = ()
+    """Why no gate on numeric attributes can pass."""
     unit: str = "test rows"
     """Of numbers of rows that would decide: those of groups come in groups."""
 
@@ -194,7 +196,7 @@ def r2_gate(
     judged = [r for r in results if r.stage == stage and probe in (None, r.probe)]
     worst = max(judged, key=lambda r: r.r2, default=None)
     found = {(r.attribute, r.adversary, reader(r.probe, r.form)) for r in judged}
-    why = list(wanted.doubts)
+    why = [*wanted.doubts, *wanted.doubts_of_numbers]
     if missing := [each for each in due if each not in found]:
         why = [_missing_reason(missing)]
     elif any(not r.converged for r in judged):
