@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # help is shown without numpy
 DEFAULT_FIT_SPLIT = "train"
 JUDGES = ("bounds", "point")
 DTYPES = ("float16", "float32", "float64")
-FORMAT_HELP = "npy, npz, h5, word2vec-text, glove or word2vec-bin"
+FORMAT_HELP = "npy, npz, h5, parquet, word2vec-text, glove or word2vec-bin"
 CHUNK_BYTES = 8 << 20  # large beside Python's overhead for each chunk, small enough for a few on every thread
 WIDENED_CHUNK_BYTES = 16 << 20
 STREAMED_CHUNK_BYTES = 32 << 20  # of rows that are read in batches, through a small buffer
@@ -181,10 +181,19 @@ class ReadOptions(Record):
     format: str | None = option(
         None, help=f"Force the input's format: {FORMAT_HELP}; default: by content.", metavar="F"
     )
-    dataset: str | None = option(None, help="Matrix inside an HDF5 or npz file; default: the only one.", metavar="PATH")
+    dataset: str | None = option(
+        None,
+        "--dataset",
+        "--vector",
+        help="Matrix inside an HDF5 or npz file, or column of vectors of a table; default: the only one, or of a table "
+        "one named emb, embedding, embeddings or vector.",
+        metavar="PATH",
+        text=True,
+    )
     keys_dataset: str | None = option(
         None,
-        help="Keys inside an HDF5 or npz file; default: the only list of strings that fits.",
+        help="Keys inside an HDF5 or npz file, or column of them; default: the only list of strings that fits, or of a "
+        "table the column id, _id, docid, doc_id, key or word.",
         metavar="PATH",
     )
     keys_file: str | None = option(
@@ -276,6 +285,8 @@ class LabelOptions(Record):
     """Path of the eraser that the other columns are taken from, for messages."""
     given: frozenset[str] = frozenset()
     """Fields that were set by options, where an eraser set others."""
+    may_lack_split: bool = False
+    """Whether `split_column` need not be there."""
 
     def named_by(self, name: str) -> str:
         """Return where the column of the field `name` comes from, for messages: its option, or the eraser."""
@@ -446,9 +457,29 @@ def _parse_shares(text: str) -> tuple[float, ...]:
         raise ValueError("expected three shares such as 0.49,0.21,0.30, or none") from None
 
 
+BY_WORDS = ("top", "by", "limit", "bands", "groups")
+"""Options of `label` that choose among words along a direction."""
+BY_COUNTS = ("seed_labels", "starts", "sample")
+"""Options of `label` that assign every row by class counts."""
+
+
+def _parse_class_counts(text: str) -> tuple[tuple[str, float], ...]:
+    """Read `name:share` or `name:rows`, with commas between."""
+    found = []
+    for part in text.split(","):
+        name, _, number = part.rpartition(":")
+        try:
+            found.append((name.strip(), int(number) if number.strip().isdecimal() else float(number)))
+        except ValueError:
+            raise ValueError(
+                "expected NAME:SHARE or NAME:ROWS with commas between, such as female:0.4,male:0.6"
+            ) from None
+    return tuple(found)
+
+
 @dataclass(frozen=True)
 class LabelCommandOptions(Record):
-    """How to make labels from seed words."""
+    """How to make labels, from seed words or from the sizes of the classes."""
 
     directions: tuple[str, ...] = option(
         (),
@@ -457,6 +488,27 @@ class LabelCommandOptions(Record):
         metavar="A:B",
         repeatable=True,
         text=True,
+    )
+    counts: tuple[tuple[str, float], ...] = option(
+        (),
+        help="Instead of seed words, assign a class to every row: the share of each class, or its rows, such as "
+        "female:0.4,male:0.6.",
+        metavar="NAME:X,…",
+        parse=_parse_class_counts,
+        text=True,
+    )
+    seed_labels: str | None = option(
+        None,
+        help="With `counts`: a label CSV of rows that are known, in its column `name`; they tell which class is which.",
+        metavar="CSV",
+    )
+    starts: int = option(10, help="With `counts`: random starts; the best one is kept.", metavar="N", bounds=(1, None))
+    sample: int | None = option(
+        None,
+        help="With `counts`: rows, drawn at random, that directions are found on, before all rows are assigned; "
+        "default: as many as 256 MiB of memory hold.",
+        metavar="N",
+        bounds=(2, None),
     )
     top: int = option(1000, help="Words to label at each end.", metavar="N", bounds=(1, None))
     by: str = option("cosine", help="cosine or dot.", choices=("cosine", "dot"))
@@ -474,6 +526,13 @@ class LabelCommandOptions(Record):
         parse=_parse_counts,
         bounds=(1, None),
     )
+    groups: str | None = option(
+        None,
+        help="Groups of words (author, document), each of which lies in one part of the split: a CSV of words and "
+        "groups (FILE:COL if it has more columns), or a list beside the rows of an HDF5 or npz file.",
+        metavar="COL|FILE",
+        text=True,
+    )
     name: str = option("label", help="Name of the label column.", metavar="COL", text=True)
     with_scores: bool = option(False, "--scores", help="Add the score as a column.")
     read: ReadOptions = field(default_factory=ReadOptions)
@@ -481,7 +540,11 @@ class LabelCommandOptions(Record):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.directions or not all(all(pair) for pair in self.pairs):
+        if self.counts:
+            self._require_counts()
+        elif (given := self._given(BY_COUNTS)) is not None:
+            raise UsageError(f"`{given}` goes with `counts=NAME:SHARE,…`, which assigns every row")
+        elif not self.directions or not all(all(pair) for pair in self.pairs):
             raise UsageError("`directions`: expected FIRST:SECOND, two words with a colon between, such as he:she")
         if (
             len(self.split) not in (0, 3)
@@ -493,9 +556,34 @@ class LabelCommandOptions(Record):
             raise ParameterError("split", self.split, why)
         if self.bands and not self.split:
             raise UsageError("`bands` are parts of the split column: leave `split=none` out")
-        taken = ("word", "key", "id", "token", "split", "score", "")
+        if self.groups is not None and not self.split:
+            raise UsageError("`groups` lie in one part of the split column: leave `split=none` out")
+        taken = ("word", "key", "id", "token", "split", "score", "margin", "")
         if self.name.strip().lower() in taken or set(self.name) & set(",;\t\r\n"):
             raise UsageError(f"`name={self.name!r}`: that column would not be taken for labels: choose another name")
+
+    def _given(self, names: tuple[str, ...]) -> str | None:
+        """Return the first of the fields `names` that is not at its default; None: all are."""
+        return next((name for name in names if getattr(self, name) != options_of(self)[name][1]), None)
+
+    def _require_counts(self) -> None:
+        if self.directions or (given := self._given(BY_WORDS)) is not None:
+            other = "directions" if self.directions else given
+            raise UsageError(f"`counts` assigns a class to every row: it cannot go with `{other}`")
+        names, numbers = [name for name, _ in self.counts], [number for _, number in self.counts]
+        shown = ",".join(f"{name}:{number:g}" for name, number in self.counts)
+        if len(names) < 2 or len(set(names)) < len(names) or not all(names):
+            raise ParameterError("counts", shown, "expected at least two classes, each with a name of its own")
+        if not all(0 < number < float("inf") for number in numbers):
+            raise ParameterError("counts", shown, "expected rows, or a share of them, of every class")
+        if not self.has_whole_counts and abs(sum(numbers) - 1) > 1e-6:
+            why = f"shares that add up to {sum(numbers):g}, expected 1 (or whole numbers of rows)"
+            raise ParameterError("counts", shown, why)
+
+    @property
+    def has_whole_counts(self) -> bool:
+        """Whether `counts` are numbers of rows, not shares."""
+        return all(isinstance(number, int) for _, number in self.counts)
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
@@ -519,7 +607,20 @@ class InspectOptions(Record):
     read: ReadOptions = field(default_factory=ReadOptions)
 
 
-ADVERSARIES, POOLED = ("in-sample", "fresh"), "pooled"
+@dataclass(frozen=True)
+class ExportOptions(Record):
+    """What an eraser is written as."""
+
+    to: str | None = option(
+        None,
+        help="onnx, safetensors, npz, or sentence-transformers (OUT: the folder of a model, which the eraser is "
+        "appended to); default: by the suffix of OUT.",
+        metavar="TARGET",
+    )
+    double: bool = option(False, help="Multiply in float64: less than rounding to float32 leaves behind.")
+
+
+ADVERSARIES, POOLED, WHITE_BOX = ("in-sample", "fresh"), "pooled", "white-box"
 RAW = "raw"
 FORMS = (RAW, "unit", "float16", "int8", "binary")
 """How rows are used: as they are, of length 1, rounded, quantized, or their signs."""
@@ -601,10 +702,11 @@ class EvaluateOptions(Record):
     adversaries: tuple[str, ...] = option(
         ADVERSARIES,
         "--adversary",
-        help="in-sample (trained on the fitted rows), fresh (on rows of its own), pooled (on both).",
+        help="in-sample (trained on the fitted rows), fresh (on rows of its own), pooled (on both), white-box (as "
+        "fresh, and holds the eraser).",
         metavar="A,…",
         parse=_listed,
-        choices=(*ADVERSARIES, POOLED),
+        choices=(*ADVERSARIES, POOLED, WHITE_BOX),
     )
     probes: tuple[str, ...] | None = option(
         None,
@@ -790,9 +892,11 @@ class EvaluateOptions(Record):
                 object.__setattr__(self, name, tuple(dict.fromkeys(given)))
         super().__post_init__()
         if not self.adversaries:
-            raise ParameterError("adversaries", (), f"expected {', '.join(ADVERSARIES)} or {POOLED}")
+            raise ParameterError("adversaries", (), f"expected {', '.join((*ADVERSARIES, POOLED))} or {WHITE_BOX}")
         if not self.forms:
             raise ParameterError("forms", (), f"expected some of {', '.join(FORMS)}")
+        if WHITE_BOX in self.adversaries and RAW not in self.attacked_forms:
+            raise UsageError(f"`adversaries={WHITE_BOX}` inverts rows as `apply` writes them: leave raw among `forms`")
         self._require_companions()
         self._require_folds()
 
@@ -834,6 +938,8 @@ class EvaluateOptions(Record):
         """
         if has_eraser and self.against is not None:
             raise UsageError("`eraser` and `against` exclude each other: give one")
+        if WHITE_BOX in self.adversaries and not has_eraser:
+            raise UsageError(f"`adversaries={WHITE_BOX}` holds the eraser and inverts it: give `eraser`")
         needs_none = self.similarity or self.bias or self.neighbors or self.min_neighbors_kept is not None
         if not (has_labels or needs_none):
             raise UsageError("missing LABELS (only `similarity`, `bias` and `neighbors` do without)")

@@ -28,6 +28,7 @@ from salcli.evaluation.forms import scale_rows
 from salcli.evaluation.intersections import attacked
 from salcli.evaluation.main_task import TaskAnswers
 from salcli.evaluation.measures import MEASURES
+from salcli.evaluation.plan import hint_at_band
 from salcli.evaluation.power import Detectable, blind_spots, detectable
 from salcli.evaluation.report import Folds, ProbeResult
 from salcli.evaluation.stages import Erasure, Stages, stage_rows
@@ -118,7 +119,8 @@ def evaluate_folds(
     effects = reciprocity(n)
     copies = _copies(found.copies)
     notes: list[str] = [OF_THE_METHOD.format(n, "" if labels.task is None else " and the main task")]
-    notes += [SPLIT_UNUSED.format(labels.split_column)] if labels.splits is not None else []
+    if labels.splits is not None:
+        notes.append(SPLIT_UNUSED.format(labels.split_column) + hint_at_band(labels.split_codes[0]))
     notes += [*_notes(found.notes), *notes_on_copies(copies)]
     whole = _whole(replace(rows, note=notes.append), labels, source, of_label, row_of_label, matched)
     measures: dict[str, object] = {

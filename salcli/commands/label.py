@@ -1,4 +1,7 @@
-"""Labels from seed words: the paper's word-embedding set-up (most `he` and most `she` words by cosine)."""
+"""Labels from seed words: the paper's word-embedding set-up (most `he` and most `she` words by cosine).
+
+Labels from the sizes of the classes are in `label_counts`.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -8,18 +11,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.commands.label_counts import Assigned, label_by_counts
+from salcli.data.groups import RowGroups, grouped_parts, require_filled
+from salcli.data.labels import Attribute, GuardedLabels, Index
 from salcli.data.source import Chunk, Source
-from salcli.data.splits import stratified_parts
-from salcli.errors import AlignmentError, LabelError, RankError, warn
+from salcli.data.splits import PARTS, part_names, stratified_parts
+from salcli.errors import AlignmentError, LabelError, ParameterError, RankError, warn
 from salcli.formats import atomic
+from salcli.formats.gold_sets import column_of
+from salcli.formats.key_groups import KeyGroups, read_key_groups
 from salcli.formats.label_table import write_labels
 from salcli.formats.registry import open_source
 from salcli.linalg.seeds import direction_scores, seed_direction
 from salcli.options import LabelCommandOptions
 from salcli.streaming.engine import ordered_map
 from salcli.streaming.passes import gather_keys
-
-SPLITS = ("train", "dev", "test")
+from salcli.streaming.progress import Progress, Silent
 
 
 @dataclass(frozen=True)
@@ -34,10 +41,14 @@ class Labelled:
     n_scored: int
     lowest_score_of_first: float
     highest_score_of_second: float
+    group_column: str | None = None
+    """The column whose groups each lie in one part."""
+    n_groups: int | None = None
+    """Groups of the classes' words; a word without one is a group of its own."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields of the JSON."""
-        return asdict(self)
+        """Return the fields of the JSON; those of groups only if there are any."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     def lines(self) -> dict[str, str]:
         """Return the lines of the summary, by their titles."""
@@ -46,17 +57,21 @@ class Labelled:
         splits = {"split": ", ".join(f"{name} {n:,}" for name, n in self.splits.items())} if self.splits else {}
         bands = {"bands": ", ".join(f"{name} {n:,}" for name, n in self.bands.items())} if self.bands else {}
         labels = f"{classes}, of {self.n_scored:,} words"
-        return {"wrote": self.output, "labels": labels, "scores": edges, **splits, **bands}
+        groups = {} if self.n_groups is None else {"groups": f"{self.n_groups:,} of column {self.group_column}"}
+        return {"wrote": self.output, "labels": labels, "scores": edges, **splits, **groups, **bands}
 
 
-def label(embeddings: str, output: str, options: LabelCommandOptions) -> Labelled:
-    """Write a label CSV of the words with the highest and the lowest scores along the seed direction.
+def label(
+    embeddings: str, output: str, options: LabelCommandOptions, progress: Progress | None = None
+) -> Labelled | Assigned:
+    """Write a label CSV: of the words at both ends of the seed direction, or of all rows by the sizes of the classes.
 
     Parameters
     ----------
-    embeddings : path of the input, which has keys
+    embeddings : path of the input; for seed words it has keys
     output : path of the CSV
-    options : the seed words, the number of words, and the columns
+    options : the seed words and the number of words, or class counts; and the columns
+    progress : shows the stages of an assignment by counts; default: none is shown
 
     Returns
     -------
@@ -64,15 +79,23 @@ def label(embeddings: str, output: str, options: LabelCommandOptions) -> Labelle
 
     Raises
     ------
-    AlignmentError : the input has no keys, or a seed word no row
+    AlignmentError : the input has no keys, a seed word no row, or no labelled word a group
     RankError : the seed words give no direction
-    LabelError : there are too few words
+    LabelError : there are too few words or groups, or counts or seed labels that do not fit the rows
     OutputError : the output cannot be written
     """
-    atomic.check_output(output, [embeddings, options.read.keys_file])
+    if options.counts:
+        return label_by_counts(embeddings, output, options, progress or Silent())
+    return _label_by_words(embeddings, output, options)
+
+
+def _label_by_words(embeddings: str, output: str, options: LabelCommandOptions) -> Labelled:
+    groups_file = None if options.groups is None else column_of(options.groups)[0]
+    atomic.check_output(output, [embeddings, options.read.keys_file, groups_file])
     with closing(open_source(embeddings, options.read)) as source:
         if not source.has_keys:
             raise AlignmentError(f"{source.path} has no keys, so no seed word can be found: give `keys_file=FILE`")
+        groups = None if options.groups is None else _groups(source, options.groups, options)
         direction = _direction(source, options)
         keys, scores = _scores(source, direction, options)
     needed = 2 * (options.top + sum(options.bands))
@@ -83,13 +106,21 @@ def label(embeddings: str, output: str, options: LabelCommandOptions) -> Labelle
     chosen = np.concatenate([order[: options.top], order[-options.top :]])
     names = options.pairs[0]
     strata = np.repeat([0, 1], options.top)
-    splits = _splits(strata, options)
+    by_groups: tuple[str, int] | None = None
+    if groups is None:
+        parts = stratified_parts(strata, options.split, options.seed)
+    else:
+        parts, n_groups = _parts_of_groups([keys[row] for row in chosen.tolist()], strata, groups, options)
+        by_groups = groups.name, n_groups
+    splits = part_names(parts, len(strata))
     bands = _bands(order, options)
     columns = ["word", options.name, *(["split"] if options.split else []), *(["score"] if options.with_scores else [])]
+    columns += [] if groups is None else [groups.name]
 
     def record(row: int, name: str, part: str) -> Sequence[str]:
         score = [repr(float(scores[row]))] if options.with_scores else []
-        return [keys[row], name, *([part] if options.split else []), *score]
+        group = [] if groups is None else [groups.of.get(keys[row], "")]
+        return [keys[row], name, *([part] if options.split else []), *score, *group]
 
     def rows() -> Iterator[Sequence[str]]:
         for position, row in enumerate(chosen.tolist()):
@@ -105,12 +136,12 @@ def label(embeddings: str, output: str, options: LabelCommandOptions) -> Labelle
         open(temporary, "w", encoding="utf-8", errors="surrogateescape", newline="") as handle,
     ):
         write_labels(handle, columns, rows())
-    counts = {name: splits.count(name) for name in SPLITS} if options.split else {}
+    counts = {name: splits.count(name) for name in PARTS} if options.split else {}
     edges = float(scores[order[options.top - 1]]), float(scores[order[-options.top]])
     written = [not options.split or bool(split) for split in splits]
     classes = {name: int(np.sum(np.array(written)[strata == i])) for i, name in enumerate(names)}
     in_bands = {name: len(first) + len(second) for name, (first, second) in bands.items()}
-    return Labelled(output, classes, counts, in_bands, len(keys), *edges)
+    return Labelled(output, classes, counts, in_bands, len(keys), *edges, *(by_groups or ()))
 
 
 def _direction(source: Source, options: LabelCommandOptions) -> NDArray[np.float64]:
@@ -163,9 +194,35 @@ def _bands(order: NDArray[np.int64], options: LabelCommandOptions) -> dict[str, 
     return found
 
 
-def _splits(strata: NDArray[np.int64], options: LabelCommandOptions) -> list[str]:
-    names = [""] * len(strata)
-    for name, part in zip(SPLITS, stratified_parts(strata, options.split, options.seed), strict=False):
-        for position in part.tolist():
-            names[position] = name
-    return names
+def _groups(source: Source, given: str, options: LabelCommandOptions) -> KeyGroups:
+    """Return the groups, whose column can stand beside the others.
+
+    Raises
+    ------
+    ParameterError : it has the name of another one
+    """
+    groups = read_key_groups(given, source, options.read)
+    if groups.name.lower() in ("word", "key", "id", "token", "split", "score", options.name.lower()):
+        raise ParameterError("groups", given, f"the column {groups.name!r} has the name of another one that is written")
+    return groups
+
+
+def _parts_of_groups(
+    keys: list[str], strata: Index, groups: KeyGroups, options: LabelCommandOptions
+) -> tuple[list[Index], int]:
+    """Return the positions of each part, and the number of groups; a word without a group is one of its own."""
+    names = sorted({groups.of[key] for key in keys if key in groups.of})
+    if not names:
+        raise AlignmentError(f"{groups.path}: none of the {len(keys):,} labelled words has a group in {groups.name!r}")
+    code_of = {name: code for code, name in enumerate(names)}
+    codes = np.array([code_of.get(groups.of.get(key, ""), -1) for key in keys], np.int64)
+    if lacking := int(np.sum(codes < 0)):
+        warn(f"{groups.path}: {lacking:,} of {len(keys):,} labelled words have no group: each is one of its own")
+    classes, by = Attribute(options.name, strata, options.pairs[0]), Attribute(groups.name, codes, tuple(names))
+    labels, index = GuardedLabels(groups.path, (classes,), tuple(keys), groups=by), np.arange(len(keys))
+    found = RowGroups.of(labels, index)
+    parts = grouped_parts(found, strata, options.split, options.seed)
+    sizes = {name: len(part) for name, part in zip(PARTS, parts, strict=True)}
+    wanted = zip(sizes, options.split, strict=True)
+    require_filled(labels, index, {name: sizes[name] for name, share in wanted if share * len(keys) >= 1})
+    return parts, len(found.names)

@@ -1,7 +1,7 @@
 """Groups of rows that belong together, such as those of one author: each lies in one part of a split."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,6 +81,39 @@ def group_shares(labels: GuardedLabels, index: Index, seed: int, purpose: str) -
     middles[order] = (np.cumsum(sizes) - sizes / 2) / max(1, len(index))
     found: NDArray[np.float64] = middles[groups.codes]
     return found
+
+
+def grouped_parts(groups: RowGroups, strata: Index, shares: Sequence[float], seed: int) -> list[Index]:
+    """Return rows 0…n − 1 divided into parts of these shares, each group in one part, strata in proportion if possible.
+
+    The largest group comes first; groups of one size are in the order of a hash. Each goes to the part that has most
+    room left for its strata, of those parts that are not full. So a part has less than one group more than its share.
+
+    Parameters
+    ----------
+    groups : of n rows
+    strata : `[n]` stratum of each row
+    shares : of each part, sum at most 1; what is left over belongs to none
+    seed : of the hash
+
+    Returns
+    -------
+    one ascending array of rows for each share
+    """
+    room = np.append(shares, max(0.0, 1 - sum(shares)))
+    room[room < 1e-9] = 0.0
+    totals = np.bincount(strata).astype(np.float64)
+    table = np.zeros((len(groups.names), len(totals)))
+    np.add.at(table, (groups.codes, strata), 1.0)
+    counts, found = np.zeros((len(room), len(totals))), np.empty(len(table), np.int64)
+    order = np.lexsort((hashed_shares(groups.names, seed, "label"), -groups.sizes))
+    for group in order.tolist():
+        left = room * len(strata) - counts.sum(axis=1)
+        open_ = np.flatnonzero(left > 1e-6)
+        used = counts[open_] @ (table[group] / np.maximum(totals, 1)) / room[open_]
+        found[group] = open_[np.lexsort((-left[open_], np.round(used, 9)))[0]]
+        counts[found[group]] += table[group]
+    return [np.flatnonzero(found[groups.codes] == part) for part in range(len(shares))]
 
 
 def require_filled(labels: GuardedLabels, index: Index, sizes: Mapping[str, int]) -> None:

@@ -12,11 +12,12 @@ from salcli.data.groups import group_shares, hashed_shares, require_filled, requ
 from salcli.data.labels import Attribute, GuardedLabels, Index, Selection, as_index
 from salcli.errors import LabelError, ParameterError, UsageError, did_you_mean, warn
 
-TEST, DEV = "test", "dev"
+TRAIN, TEST, DEV = "train", "test", "dev"
+PARTS = (TRAIN, DEV, TEST)
 BAND = re.compile(r"band[1-9]\d*")
 """Names of parts that are near the labelled rows: nothing is trained on them."""
 DEV_NAMES = (DEV, "val", "valid", "validation")
-IN_SAMPLE, FRESH, POOLED = "in-sample", "fresh", "pooled"
+IN_SAMPLE, FRESH, POOLED, WHITE_BOX = "in-sample", "fresh", "pooled", "white-box"
 TEST_ROWS = 10  # most test rows, in units of the most training rows: enough for an interval of a fraction of a per cent
 
 
@@ -110,8 +111,7 @@ class SplitRule:
         if not len(test):
             found = EvaluationSplit.of(fitted, {IN_SAMPLE: fitted}, fitted, has_held_out=False)
         else:
-            trainers = {IN_SAMPLE: fitted, FRESH: fresh, POOLED: np.union1d(fitted, fresh)}
-            found = EvaluationSplit.of(fitted, trainers, test, has_held_out=True)
+            found = EvaluationSplit.of(fitted, trainers_of(fitted, fresh), test, has_held_out=True)
         return replace(found, bands={name: index for name, index in bands.items() if len(index)})
 
     def _bands(self, labels: GuardedLabels) -> list[str]:
@@ -141,7 +141,7 @@ class EvaluationSplit:
     fitted: Index
     """Rows that the eraser was fitted on."""
     trainers: dict[str, Index]
-    """By adversary, the rows that train it (pooled: fitted and fresh ones); an adversary without rows is missing."""
+    """By adversary, the rows that train it (see `trainers_of`); an adversary without rows is missing."""
     test: Index
     """Rows that attackers are tested on; the fitted rows themselves if none were held out."""
     has_held_out: bool
@@ -276,9 +276,13 @@ def shared_by(splits: Sequence[EvaluationSplit], labels: GuardedLabels, seed: in
             f"{labels.path}: no labelled row is left to test on that all candidates held out: fit them with the same "
             "`holdout`, or with labels that have a split column"
         )
-    trainers = {IN_SAMPLE: fitted, FRESH: fresh, POOLED: np.union1d(fitted, fresh)}
     bands = {name: _without(index, fitted, labels) for split in splits for name, index in split.bands.items()}
-    return replace(EvaluationSplit.of(fitted, trainers, test, has_held_out=True), bands=bands)
+    return replace(EvaluationSplit.of(fitted, trainers_of(fitted, fresh), test, has_held_out=True), bands=bands)
+
+
+def trainers_of(fitted: Index, fresh: Index) -> dict[str, Index]:
+    """Return the labels that train each adversary: the fitted ones, fresh ones, or both; white-box as fresh."""
+    return {IN_SAMPLE: fitted, FRESH: fresh, POOLED: np.union1d(fitted, fresh), WHITE_BOX: fresh}
 
 
 def capped(labels: GuardedLabels, index: Index, most: int, seed: int) -> Index:
@@ -411,6 +415,20 @@ def stratified_parts(
         parts.append(np.concatenate([*chosen, np.zeros(0, np.int64)]))
         taken += quota
     return parts
+
+
+def part_names(parts: Sequence[Index], n: int) -> list[str]:
+    """Return the part of each of `n` positions: train, dev, test, or "" for those in none of the three `parts`."""
+    names = [""] * n
+    for name, part in zip(PARTS, parts, strict=False):
+        for position in part.tolist():
+            names[position] = name
+    return names
+
+
+def apportioned(shares: Sequence[float], n: int) -> Index:
+    """Return `n` rows divided in proportion to `shares`, as whole numbers: the largest remainders are rounded up."""
+    return _apportion(np.asarray(shares, np.float64) * (n / sum(shares)), n)
 
 
 def _apportion(quotas: NDArray[np.float64], total: int, limit: Index | None = None) -> Index:

@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from salcli.data.labels import Attribute
+from salcli.data.labels import Attribute, GuardedLabels
 from salcli.errors import ParameterError, RankError, UsageError, warn
+from salcli.linalg.moments import Statistics
 from salcli.options import Record, option
 from salcli.streaming.engine import Engine
 from salcli.streaming.passes import LabelledSource
@@ -122,6 +123,24 @@ class Eraser(Protocol):
         """
         raise UsageError("`reduces` needs an orthogonal projection, which this eraser is not")
 
+    def preimages(self, y: NDArray[Any], *, strength: float = 1.0) -> Array | None:  # noqa: ARG002 (members use them)
+        """Return what erased rows may have been, as far as whoever holds the eraser can compute it.
+
+        Parameters
+        ----------
+        y : `[n, d_out]` erased rows
+        strength : λ ∈ [0, 1] that they were erased with
+
+        Returns
+        -------
+        `[n, p]`, columns to read beside those of y; None: a row has no trace of what was removed
+
+        Raises
+        ------
+        UsageError : nothing computes it for this kind of eraser
+        """
+        raise UsageError(f"`adversaries=white-box`: nothing here inverts an eraser of the kind {self.kind!r}")
+
     def residue(self, x: NDArray[Any], dtype: DTypeLike) -> float:  # noqa: ARG002 (members use them)
         """Return how much rounding brings back of the removed directions, as a root mean square; 0 if not known.
 
@@ -180,6 +199,8 @@ class Fit(Generic[E]):
     """Further plain values for the artifact's header, or corrections of those that `fit` received."""
     doubts: tuple[str, ...] = ()
     """Warnings about this fit, for callers that fit once (see `warn_of_doubts`)."""
+    statistics: Any = field(default=None, repr=False)
+    """The sums that it was fitted to, where they are all that the method needs (see `SummedMethod`)."""
 
 
 def warn_of_doubts(fit: Fit[Eraser]) -> None:
@@ -226,6 +247,31 @@ class Method(Protocol):
         """
 
 
+class SummedMethod(Method, Protocol):
+    """A method that needs nothing of the rows but sums, so that rows can come in parts, and sums be added up."""
+
+    Statistics: type[Statistics]
+
+    def needs_sums_only(self, parameters: Any) -> bool:
+        """Return whether that is so with these `parameters`: it must not read rows twice."""
+
+    def centres(self, parameters: Any) -> bool:
+        """Return whether numeric labels are measured from their mean with these `parameters`."""
+
+    def summed(self, labels: GuardedLabels) -> GuardedLabels:
+        """Return `labels` with all columns of Z that are added up: those of the main task, if it keeps one, too."""
+
+    def fit_sums(self, statistics: Any, labels: GuardedLabels, parameters: Any) -> Fit[Eraser]:
+        """Fit an eraser to sums of rows.
+
+        Parameters
+        ----------
+        statistics : of rows and of the Z of `labels`, numbers in standard deviations
+        labels : of these rows, as `summed` returns them
+        parameters : an instance of `Parameters`
+        """
+
+
 T = TypeVar("T")
 
 
@@ -264,6 +310,7 @@ METHODS: Registry[Method] = Registry(
         "inlp": "salcli.erasers.inlp:METHOD",
         "ksal": "salcli.erasers.ksal:METHOD",
         "transport": "salcli.erasers.transport.method:METHOD",
+        "auto": "salcli.evaluation.choose:METHOD",  # above the other methods: it trains attackers on what they erase
     }
 )
 

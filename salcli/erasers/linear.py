@@ -158,6 +158,32 @@ class LinearEraser(Eraser):
 
         return change
 
+    def inverse(self, x: NDArray[Any], strength: float) -> NDArray[Any]:
+        """Return rows as they were before they were moved λ = strength of the way: I − λ right leftᵀ is undone.
+
+        Parameters
+        ----------
+        x : `[n, d]` moved rows
+        strength : λ < 1
+
+        Returns
+        -------
+        `[n, d]` of x's dtype
+
+        Raises
+        ------
+        ParameterError : strength outside [0, 1)
+        ShapeError : rows of another width
+        """
+        if not 0 <= strength < 1:
+            raise ParameterError(
+                "strength", strength, "what is erased wholly cannot be undone: expected 0…1, less than 1"
+            )
+        require_rows(x, self.d)
+        along = (x.astype(np.float64) - self.mean) @ self.right
+        restored: NDArray[Any] = (x + (strength / (1 - strength)) * along @ self.left.T).astype(x.dtype)
+        return restored
+
     def reduce(
         self, x: NDArray[Any], *, dtype: DTypeLike | None = None, out: NDArray[Any] | None = None
     ) -> NDArray[Any]:
@@ -241,6 +267,18 @@ class LinearEraser(Eraser):
         np.subtract(0.0, projection, out=projection)  # in place: of wide rows, one such matrix is much already
         projection[np.arange(len(at)), at] += 1.0
         return projection
+
+    def preimages(self, y: NDArray[Any], *, strength: float = 1.0) -> Array | None:
+        """Return the rows before erasure, exactly, if the strength is below 1 (see `Eraser.preimages`).
+
+        leftᵀ right = I, so (y − mean) right = (1 − λ)(x − mean) right, and x = y + λ/(1 − λ) (y − mean) right leftᵀ.
+        Of full strength a projection leaves nothing. Rows of length 1 are returned up to a factor each.
+        """
+        if strength in (0, 1):
+            return None
+        x = y.astype(np.float64)
+        x += (strength / (1 - strength)) * ((x - self.mean) @ self.right) @ self.left.T
+        return x
 
     def residue(self, x: NDArray[Any], dtype: DTypeLike) -> float:
         """Return what rounding erased rows to `dtype` brings back.

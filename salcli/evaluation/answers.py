@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from salcli.data.groups import RowGroups
-from salcli.data.labels import GuardedLabels, Index
+from salcli.data.labels import GuardedLabels
 from salcli.evaluation.attackers.base import Array
 from salcli.evaluation.attackers.scores import (
     balanced_accuracy,
@@ -17,6 +17,7 @@ from salcli.evaluation.attackers.scores import (
     recalls,
     wilson,
 )
+from salcli.evaluation.clusters import cluster_effect
 from salcli.evaluation.explained import NumericResult, explained, influence_on_r2
 from salcli.evaluation.report import ProbeResult
 
@@ -110,34 +111,3 @@ def pooled_numbers(results: Sequence[NumericResult], labels: GuardedLabels, *, e
         hyperparameters=results[0].hyperparameters if len(results) == 1 else {},
         guesses=None,
     )
-
-
-def cluster_effect(influence: Array, groups: Index | None) -> float:
-    """Return by how much the variance of a sum is larger than that of independent rows, at least 1 (Kish 1965).
-
-    Where nothing varies, rows of a group are taken to be all alike. Of few groups the variance is itself uncertain: it
-    is raised by the square of Student's quantile over the normal one.
-
-    Parameters
-    ----------
-    influence : `[n]` how much each row moves the figure, less the mean
-    groups : `[n]` the group of each row; None: all rows are independent
-
-    Returns
-    -------
-    at most n
-    """
-    if groups is None:
-        return 1.0
-    from scipy.special import ndtri, stdtrit
-
-    n, sizes = len(influence), np.bincount(groups)
-    n_groups = n**2 / float(np.sum(sizes**2))  # of unequal size they count as fewer
-    if n_groups < 1 + 1e-9:
-        return float(n)
-    total = float(np.sum(influence**2))
-    found = n / n_groups
-    if total > 0:
-        found = float(np.sum(np.bincount(groups, influence) ** 2)) / total * n_groups / (n_groups - 1)
-    few = float(stdtrit(n_groups - 1, 0.975) / ndtri(0.975)) ** 2
-    return min(float(n), max(1.0, found) * few)

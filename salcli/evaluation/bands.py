@@ -20,7 +20,7 @@ def attack_bands(
     results: Sequence[ProbeResult],
     seed: int,
     progress: Progress,
-) -> tuple[ProbeResult, ...]:
+) -> tuple[tuple[ProbeResult, ...], tuple[str, ...]]:
     """Measure the fresh attackers on the rows of each band, with the settings that they have on the test rows.
 
     Rows are read in the first form alone, products of attributes not at all. Where there is no fresh attacker, the
@@ -37,13 +37,19 @@ def attack_bands(
 
     Returns
     -------
-    a result for each band with labelled rows and each attacker, in the order of the bands
+    a result for each band with labelled rows and each attacker, in the order of the bands; and why no gate can pass,
+    where no row of a band has a class that the attacker was trained on
     """
     adversary = FRESH if FRESH in split.trainers else next(iter(split.trainers), FRESH)
-    guarded = {each.name for each in labels.attributes}
+    guarded = {each.name: each for each in labels.attributes}
     first = [each for each in results if each.adversary == adversary and each.form == results[0].form]
     chosen = [each for each in first if each.attribute in guarded]
-    work = [(name, result) for name in split.bands for result in chosen]
+    work = [
+        (name, result)
+        for name, index in split.bands.items()
+        for result in chosen
+        if guarded[result.attribute].is_labelled[index].any()
+    ]
 
     def measured(at: tuple[str, ProbeResult]) -> ProbeResult | None:
         name, result = at
@@ -51,10 +57,25 @@ def attack_bands(
         return None if found is None else replace(found, band=name)
 
     if not work:
-        return ()
+        return (), ()
     found = []
     with silence_convergence_warnings(), progress.stage("attack bands", len(work), "probes") as advance:
         for result in map_in_threads(measured, work):
             found.append(result)
             advance(1)
-    return tuple(result for result in found if result is not None)
+    pairs = zip(work, found, strict=True)
+    missing = dict.fromkeys(
+        f"{name}: no row has a class of {of.attribute} that the {of.adversary} attacker was trained on"
+        for (name, of), result in pairs
+        if result is None
+    )
+    return tuple(result for result in found if result is not None), tuple(missing)
+
+
+def notes_on_bands(results: Sequence[ProbeResult]) -> tuple[str, ...]:
+    """Return a note on each band whose rows are all of one class of an attribute; `results` are those on bands."""
+    found = {(of.band, of.attribute): of.n_test for of in results if of.majority == 1}
+    return tuple(
+        f"{attribute}: the {n:,} rows of {band} are all of one class: no attacker does better than a blind guess"
+        for (band, attribute), n in found.items()
+    )

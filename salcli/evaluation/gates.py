@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import hypot, inf, isfinite, sqrt
 
-from salcli.evaluation.attackers import base_name
-from salcli.evaluation.baseline import Baseline
+from salcli.evaluation.attackers import WEIGHTED, base_name
+from salcli.evaluation.baseline import Baseline, attacker_name
 from salcli.evaluation.evidence import Estimate, Evidence, Explained, Magnitude, Share, rows_needed
 from salcli.evaluation.explained import NumericResult
 from salcli.evaluation.intersections import LEAST_ROWS
@@ -21,7 +21,7 @@ from salcli.evaluation.report import Gate, ProbeResult, reader
 from salcli.evaluation.shares import difference
 from salcli.evaluation.similarity import SimilarityChange
 from salcli.evaluation.text import decimal, listed
-from salcli.options import RAW
+from salcli.options import RAW, WHITE_BOX
 
 LEAST_USABLE = 0.8
 """Share of the test rows that must be of classes which were trained on."""
@@ -43,6 +43,8 @@ class Asked:
     """By probe, the forms of the rows that it reads; raw alone where none is named."""
     of_numbers: tuple[tuple[str, str, str], ...] = ()
     """Each numeric attribute, adversary and probe, which `max_r2` judges."""
+    unit: str = "test rows"
+    """Of numbers of rows that would decide: those of groups come in groups."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +204,13 @@ def r2_gate(
     if why or worst is None:
         return failed(name, limit, *why, value=None if worst is None else worst.r2)
     measured = [
-        Measured(Explained(r.r2, r.log_error, r.freedom), r.r2, r.n_test, f"{reader(r.probe, r.form)}, {r.adversary}")
+        Measured(
+            Explained(r.r2, r.log_error, r.freedom),
+            r.r2,
+            r.n_test,
+            f"{reader(r.probe, r.form)}, {r.adversary}",
+            wanted.unit,
+        )
         for r in judged
     ]
     decided_by = f"{worst.attribute}, {reader(worst.probe, worst.form)}, {worst.adversary}"
@@ -214,10 +222,14 @@ def leak_increase_gate(
 ) -> Gate:
     """Return the gate on the increase of each attribute's worst leak since an earlier report.
 
+    All attackers of now are compared with the worst of those that both reports have, also those that only this one has
+    (another form of the rows, a band); a product that is new, with the worst of its factors. What was attacked then
+    must be attacked now, but for weighted twins, which depend on the classes' sizes.
+
     Parameters
     ----------
     limit : largest increase, 0…1
-    baseline : the worst leaks of the earlier report
+    baseline : the leaks of the earlier report
     wanted, results, stage, judge : see `accuracy_gate`
     """
     name = "max-leak-increase"
@@ -227,19 +239,25 @@ def leak_increase_gate(
     measured = []
     for attribute in dict.fromkeys(r.attribute for r in judged):
         mine = [r for r in judged if r.attribute == attribute]
-        then = baseline.leaks.get(attribute)
+        then, names = baseline.of(mine[0]), {attacker_name(r) for r in mine}
         if then is None:
             hint = " (`intersections=False` leaves products out)" if mine[0].factors else ""
-            return failed(name, limit, f"{baseline.path}: no attacker of {attribute}{hint}")
-        if missing := sorted(
-            then.attackers - {f"{r.adversary} {r.reader}{f' on {r.band}' if r.band else ''}" for r in mine}
-        ):
+            return failed(name, limit, f"{baseline.path}: no attacker of {attribute}, so nothing is comparable{hint}")
+        both = names & set(then.of) if attribute in baseline.leaks else set(then.of)
+        missing = sorted(each for each in set(then.of) - both if both.isdisjoint({each.replace(WEIGHTED, "")}))
+        if missing:
             return failed(name, limit, f"{baseline.path}: the {listed(missing, 3)} attacker of {attribute} is not here")
-        worst = max(mine, key=lambda r: r.leak)
-        error = inf if worst.leak_error is None else hypot(worst.leak_error, then.error)
-        value = worst.leak - then.leak
-        reason = f"{attribute}: {worst.leak:.3g} ({worst.adversary} {worst.reader}), {then.leak:.3g} in {baseline.path}"
-        measured.append(Measured(Estimate(value, error), value, worst.n_test, reason))
+        worst, (leak, error) = max(mine, key=lambda r: r.leak), then.worst(both)
+        value = worst.leak - leak
+        if judge.confidence is not None and None in (error, worst.leak_error):
+            where = baseline.path if error is None else "this report"
+            why = [
+                f"{attribute}: the error of the leak in {where} is not known (`leak_error` is null): too few test rows"
+            ]
+            return failed(name, limit, *why, value=value)
+        reason = f"{attribute}: {worst.leak:.3g} ({worst.adversary} {worst.reader}), {leak:.3g} in {baseline.path}"
+        evidence = Estimate(value, hypot(worst.leak_error or 0.0, error or 0.0))
+        measured.append(Measured(evidence, value, worst.n_test, reason, rows_of(worst, wanted.unit)))
     if gone := [name for name in baseline.leaks if all(r.attribute != name for r in judged)]:
         return failed(name, limit, f"{baseline.path}: {listed(gone, 3)} is attacked there, and not here")
     return judge.gate(name, limit, measured)
@@ -274,6 +292,11 @@ def tpr_gap_gate(limit: float, task: Task | None, stage: str, judge: Judge, want
                 f"the TPR gap between the groups of {of.guarded} is undefined: no class has positives in all",
             )
         test = gap.tests.get(stage)
+        n_all = sum(rate.n for rate in of.tpr if rate.stage == stage)
+        if test is not None and (n_used := int(test.n.sum())) < LEAST_USABLE * n_all:
+            left_out = listed(dict.fromkeys(cell.class_name for cell in of.excluded), 3)
+            why = f"only {n_used} of {n_all} test rows are of classes that every group of {of.guarded} has"
+            return failed(name, limit, f"{why} ({left_out} left out): at least {LEAST_USABLE:.0%} must be", value=value)
         aside = f"between the groups of {of.guarded}" if task.others else ""
         n = task.n_test if test is None else int(test.n.sum())
         measured.append(Measured(test or Estimate(value, inf), value, n, aside))
@@ -342,6 +365,9 @@ def similarity_gate(limit: float, changes: Iterable[SimilarityChange], judge: Ju
                 f"{change.name}: only {change.pairs_used} of {change.pairs_total} pairs can be compared, "
                 f"at least {judge.min_pairs} (`min_pairs`) and half of them are needed",
             )  # fmt: skip
+        if change.pairs_used < LEAST_USABLE * (n := change.pairs_used + change.zero_pairs):
+            why = f"{change.zero_pairs} of {n} pairs have a zero vector before or after"
+            return failed(name, limit, f"{change.name}: {why}: at most {1 - LEAST_USABLE:.0%} may")
         kept = change.after / change.before
         error = inf if change.kept_error is None else change.kept_error
         measured.append(Measured(Estimate(kept, error), kept, change.pairs_used, unit=f"pairs of {change.name}"))
@@ -375,7 +401,7 @@ def _task_gate(name: str, limit: float, task: Task, measured: Sequence[Measured]
     if task.usable < LEAST_USABLE:
         n_left_out = sum(task.untrained.values())
         return failed(name, limit, _untrained_reason(n_left_out, task.n_test, task.column, "main task", task.untrained))
-    return judge.gate(name, limit, measured)
+    return judge.gate(name, limit, [replace(each, unit=wanted.unit) for each in measured])
 
 
 def _probe_gate(
@@ -390,7 +416,7 @@ def _probe_gate(
 ) -> Gate:
     name = kind + (f" {probe}" if probe else "")
     judged = [r for r in results if r.stage == stage and probe in (None, base_name(r.probe))]
-    measured = [figure for r in judged for figure in figures(r)]
+    measured = [replace(each, unit=rows_of(r, wanted.unit)) for r in judged for each in figures(r)]
     value = max((each.value for each in measured), default=None)
     due = [each for each in wanted.attackers if probe in (None, each[2])]
     why = _why_invalid(probe, due, judged, wanted)
@@ -447,6 +473,7 @@ def _why_invalid(
         (attribute, adversary, reader(name, form))
         for attribute, adversary, name in due
         for form in wanted.forms.get(name, (RAW,))
+        if form == RAW or adversary != WHITE_BOX
     ]
     if not due:
         return [f"the {probe} probe was not requested" if probe else "nothing to judge"]
@@ -457,15 +484,28 @@ def _why_invalid(
         return [f"no limit judges {wanted.unjudged[0]}, which is numeric: {how}"]
     if any(not r.converged for r in judged):
         return ["a probe did not converge"]
-    if one := next((r.attribute for r in judged if r.majority == 1), None):
-        return [f"the test rows are all of one class of {one}"]
+    if one := next((r for r in judged if r.majority == 1), None):
+        return [f"the {rows_of(one)} are all of one class of {one.attribute}"]
     if unknown := next((r for r in judged if r.usable < LEAST_USABLE), None):
         who = f"{unknown.adversary} attacker"
         classes = (*unknown.untrained_classes, *unknown.rare_classes)
         return [
-            _untrained_reason(unknown.n_left_out, unknown.n_test, unknown.attribute, who, classes, unknown.rare_classes)
+            _untrained_reason(
+                unknown.n_left_out,
+                unknown.n_test,
+                unknown.attribute,
+                who,
+                classes,
+                unknown.rare_classes,
+                rows_of(unknown),
+            )
         ]
     return list(wanted.doubts)
+
+
+def rows_of(result: ProbeResult, others: str = "test rows") -> str:
+    """Return what messages call the rows that a `result` is measured on: those of a band, or the `others`."""
+    return f"rows of {result.band}" if result.band else others
 
 
 def _missing_reason(missing: Iterable[tuple[str, str, str]]) -> str:
@@ -477,11 +517,17 @@ def _missing_reason(missing: Iterable[tuple[str, str, str]]) -> str:
 
 
 def _untrained_reason(
-    n_left_out: int, n_test: int, column: str, who: str, classes: Iterable[str], rare: Collection[str] = ()
+    n_left_out: int,
+    n_test: int,
+    column: str,
+    who: str,
+    classes: Iterable[str],
+    rare: Collection[str] = (),
+    rows: str = "test rows",
 ) -> str:
     or_rare = f"or that have fewer than {LEAST_ROWS} of them " if rare else ""
     return (
-        f"{n_left_out} of {n_left_out + n_test} test rows are of classes of {column} that the {who} was not trained on "
+        f"{n_left_out} of {n_left_out + n_test} {rows} are of classes of {column} that the {who} was not trained on "
         f"{or_rare}"
         f"({listed(classes, 3)}): at most {1 - LEAST_USABLE:.0%} may be"
     )

@@ -5,11 +5,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.data.labels import GuardedLabels
+from salcli.data.groups import RowGroups
+from salcli.data.labels import GuardedLabels, Index
 from salcli.data.splits import TEST, EvaluationSplit, stratified_parts
 from salcli.evaluation.attackers import attacker_of
 from salcli.evaluation.attackers.base import Array
-from salcli.evaluation.attackers.scores import Z95, balanced_accuracy, errors, silence_convergence_warnings
+from salcli.evaluation.attackers.scores import Z95, balanced_accuracy, errors, recalls, silence_convergence_warnings
+from salcli.evaluation.clusters import cluster_effect
 from salcli.evaluation.forms import in_form
 from salcli.evaluation.readings import reading_of
 from salcli.evaluation.report import LearningCurve, LearningPoint, ProbeResult
@@ -22,6 +24,8 @@ DRAWS = 4
 """Samples of each share."""
 LEAST_ROWS = 40
 """Training rows of the smallest share, below which there is no curve."""
+LEAST_GROUPS = 16
+"""Groups of the training rows, where they have any, below which there is no curve: two for the smallest share."""
 BEYOND = 10
 """How many times the rows the curve is extrapolated to."""
 POWERS = (0.25, 0.5, 1.0)
@@ -57,6 +61,8 @@ def learning_curves(
         if result.attribute not in strongest or result.leak > strongest[result.attribute].leak:
             strongest[result.attribute] = result
     chosen = [result for result in strongest.values() if result.n_train * SHARES[0] >= LEAST_ROWS]
+    if labels.groups is not None:
+        chosen = [each for each in chosen if _n_groups(stages, labels, split, each) >= LEAST_GROUPS]
     found = []
     with silence_convergence_warnings(), progress.stage("learning curve", len(chosen) * _N_FITS, "fits") as advance:
         for result in chosen:
@@ -68,6 +74,16 @@ def learning_curves(
 _N_FITS = len(SHARES) * DRAWS
 
 
+def _n_groups(stages: Stages, labels: GuardedLabels, split: EvaluationSplit, result: ProbeResult) -> int:
+    attribute = next(each for each in labels.attributes if each.name == result.attribute)
+    index = stages.labels[stages.at(split.having(attribute, result.adversary, labels))]
+    return len(RowGroups.of(labels, index).names)
+
+
+def _groups(labels: GuardedLabels, index: Index) -> Index | None:
+    return None if labels.groups is None else RowGroups.of(labels, index).codes
+
+
 def _curve(
     stages: Stages, labels: GuardedLabels, split: EvaluationSplit, result: ProbeResult, seed: int
 ) -> LearningCurve:
@@ -77,7 +93,7 @@ def _curve(
     is_known = np.isin(true, y)
     at_test, true = at_test[is_known], true[is_known]
     attacker = attacker_of(result.probe)
-    rows = in_form(stages, result.form, split.fitted)
+    rows = in_form(stages.read_by(result.adversary), result.form, split.fitted)
     reading = reading_of(attacker, rows, at_train, at_test)
     x, new = (read(result.stage, result.hyperparameters) for read in (reading.train, reading.test))
     is_kernel = attacker.reads == "kernel"
@@ -88,16 +104,18 @@ def _curve(
         of, to = (x[np.ix_(draw, draw)], new[:, draw]) if is_kernel else (x[draw], new)
         return balanced_accuracy(attacker.fit(of, y[draw], result.hyperparameters, seed).predict(to), true)
 
-    draws = list(_draws(y, seed))
+    draws = list(_draws(y, seed, _groups(labels, stages.labels[at_train])))
     values = list(ordered_map(right, draws))
-    points = [
-        LearningPoint(len(draws[i * DRAWS]), tuple(values[i * DRAWS : (i + 1) * DRAWS])) for i in range(len(SHARES))
-    ]
+    points = []
+    for i in range(len(SHARES)):
+        of_share = slice(i * DRAWS, (i + 1) * DRAWS)
+        n_train = round(float(np.mean([len(draw) for draw in draws[of_share]])))
+        points.append(LearningPoint(n_train, tuple(values[of_share])))
     predicted = attacker.fit(x, y, result.hyperparameters, seed).predict(new)
     points.append(LearningPoint(len(y), (balanced_accuracy(predicted, true),)))
     n = BEYOND * len(y)
     expected, low, high = extrapolated(points, n, seed)
-    margin = Z95 * errors(predicted, true)[1]
+    margin = Z95 * _balanced_error(predicted, true, _groups(labels, stages.labels[at_test]))
     interval = (
         max(0.0, expected - np.hypot(expected - low, margin)),
         min(1.0, expected + np.hypot(high - expected, margin)),
@@ -106,13 +124,40 @@ def _curve(
     return LearningCurve(*about, tuple(points), n, expected, interval, result.form)
 
 
-def _draws(y: NDArray[np.integer], seed: int) -> Iterator[NDArray[np.int64]]:
-    """Yield stratified samples of the rows, `DRAWS` of each share."""
+def _balanced_error(predicted: NDArray[np.integer], true: NDArray[np.integer], groups: Index | None) -> float:
+    """Return the standard error of the balanced accuracy, of rows of which those of a group go together."""
+    shares, counts = recalls(predicted, true)
+    codes = np.unique(true, return_inverse=True)[1]
+    effect = cluster_effect(((predicted == true) - shares[codes]) / counts[codes], groups)
+    return float(errors(predicted, true)[1] * np.sqrt(effect))
+
+
+def _draws(y: NDArray[np.integer], seed: int, groups: Index | None = None) -> Iterator[NDArray[np.int64]]:
+    """Yield stratified samples of the rows, `DRAWS` of each share; of rows with `groups` `[n]`, whole groups."""
     strata = np.unique(y, return_inverse=True)[1].astype(np.int64)
     for place, share in enumerate(SHARES):
         for draw in range(DRAWS):
-            size = round(share * len(y))
-            yield np.sort(stratified_parts(strata, [size / len(y)], seed + 100 * place + draw, sizes=[size])[0])
+            number = seed + 100 * place + draw
+            if groups is None:
+                size = round(share * len(y))
+                yield np.sort(stratified_parts(strata, [size / len(y)], number, sizes=[size])[0])
+            else:
+                yield _of_groups(strata, groups, share, number)
+
+
+def _of_groups(strata: Index, groups: Index, share: float, seed: int) -> Index:
+    """Return the rows `[m]` of random groups: of those with one most frequent class about a share of the rows."""
+    rng, n_groups = np.random.default_rng(seed), int(groups.max()) + 1
+    table = np.zeros((n_groups, int(strata.max()) + 1), np.int64)
+    np.add.at(table, (groups, strata), 1)
+    kinds, sizes = table.argmax(axis=1), table.sum(axis=1)
+    is_drawn = np.zeros(n_groups, np.bool_)
+    for kind in np.unique(kinds):
+        order = rng.permutation(np.flatnonzero(kinds == kind))
+        middles = np.cumsum(sizes[order]) - sizes[order] / 2  # a group counts if more than half of it is wanted
+        is_drawn[order[middles <= share * sizes[order].sum()]] = True
+        is_drawn[order[0]] = True
+    return np.flatnonzero(is_drawn[groups])
 
 
 def extrapolated(points: Sequence[LearningPoint], n: int, seed: int) -> tuple[float, float, float]:

@@ -1,6 +1,7 @@
 """The split of an evaluation: by the rule of the artifact or of the options, checked against the rows of the fit."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 
 from salcli.data.digests import labels_digest, rows_digest
 from salcli.data.labels import GuardedLabels, Index
@@ -11,6 +12,7 @@ from salcli.data.splits import (
     IN_SAMPLE,
     TEST,
     TEST_ROWS,
+    WHITE_BOX,
     EvaluationSplit,
     SplitRule,
     shared_by,
@@ -22,6 +24,8 @@ from salcli.options import DEFAULT_FIT_SPLIT, EvaluateOptions, require_split
 
 NOT_HELD_OUT = "{}: only in-sample figures are given, and they are measured on the fitted rows themselves"
 MOST_NAMES = 6
+NEARLY_BAND = re.compile(r"bands?[ _.-]*0*([1-9]\d*)", re.IGNORECASE)
+"""Names of parts that may be meant as bands."""
 NONE_FRESH = "{}, so there is no fresh attacker, and no other was requested"
 
 
@@ -104,7 +108,7 @@ def notes_on(split: EvaluationSplit, labels: GuardedLabels, options: EvaluateOpt
             "no row is marked test" if labels.splits is not None else "no rows were held out (by a split or `holdout`)"
         )
         notes.append((NOT_HELD_OUT if IN_SAMPLE in options.adversaries else NONE_FRESH).format(why))
-    elif FRESH in options.adversaries and FRESH not in split.trainers:
+    elif {FRESH, WHITE_BOX} & set(options.adversaries) and not {FRESH, WHITE_BOX} & split.trainers.keys():
         notes.append("no row is left to train a fresh attacker")
     for name, index in split.trainers.items():
         if split.is_capped(name):
@@ -134,7 +138,14 @@ def note_on_splits(labels: GuardedLabels, matched: Index, rule: SplitRule) -> tu
     shown = ", ".join(f"{name!r} ({n:,} rows)" for name, n in list(others.items())[:MOST_NAMES])
     more = f" and {len(others) - MOST_NAMES} more" if len(others) > MOST_NAMES else ""
     names = f"{rule.fit_split}, {DEV_NAMES[0]} (or {', '.join(DEV_NAMES[1:])}) and {TEST}"
-    return (f"column {labels.split_column!r}: rows marked {shown}{more} are not used; {names} are",)
+    hint = hint_at_band(others)
+    return (f"column {labels.split_column!r}: rows marked {shown}{more} are not used; {names} are{hint}",)
+
+
+def hint_at_band(names: Iterable[str]) -> str:
+    """Return a hint if one of `names` of parts is nearly that of a band, such as Band1 or band01; else ""."""
+    near = ((name, NEARLY_BAND.fullmatch(name)) for name in names if not BAND.fullmatch(name))
+    return next((f"; did you mean band{match[1]} by {name!r}?" for name, match in near if match), "")
 
 
 def rule_of(artifact: Artifact | None, labels: GuardedLabels, options: EvaluateOptions) -> SplitRule:

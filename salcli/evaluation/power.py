@@ -7,9 +7,11 @@ from math import pi, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.data.labels import Attribute, GuardedLabels
+from salcli.data.groups import RowGroups
+from salcli.data.labels import Attribute, GuardedLabels, Index
 from salcli.data.splits import TEST, EvaluationSplit
 from salcli.evaluation.attackers.scores import majority_rate, rated_classes
+from salcli.evaluation.clusters import independent_rows
 from salcli.evaluation.intersections import LEAST_ROWS, Product, attacked
 from salcli.evaluation.stages import Stages
 from salcli.evaluation.text import decimal
@@ -24,7 +26,8 @@ class Detectable:
     """The smallest true figures that one attacker, with these test rows, would be found above chance by.
 
     An attacker is found where the one-sided lower bound of its figure is above chance. Figures are those that are found
-    with probability `POWER`, each by its own measure; None where no figure would be.
+    with probability `POWER`, each by its own measure; None where no figure would be. Rows of a group count as if they
+    were all alike, so that with groups less may be found in truth.
     """
 
     attribute: str
@@ -41,6 +44,8 @@ class Detectable:
     """By the AUC, or by balanced accuracy where no class has rows enough for it."""
     r2: float | None = None
     """Of a numeric attribute."""
+    n_effective: float | None = field(default=None, metadata={"optional": True})
+    """Independent rows that the test rows are worth at least, where they have groups; None: `n_test`."""
 
 
 def detectable(
@@ -58,16 +63,18 @@ def detectable(
 
     def found() -> Iterator[Detectable]:
         for attribute in attacked(labels, options):
-            codes = attribute.codes(_index(attribute, stages, labels, split))
+            index = _index(attribute, stages, labels, split)
+            codes = attribute.codes(index)
             if isinstance(attribute, Product):
                 values, counts = np.unique(codes, return_counts=True)
-                codes = codes[np.isin(codes, values[counts >= LEAST_ROWS])]
+                is_used = np.isin(codes, values[counts >= LEAST_ROWS])
+                index, codes = index[is_used], codes[is_used]
             if len(np.unique(codes)) > 1:
-                yield of_classes(attribute.name, codes, options.confidence)
+                yield of_classes(attribute.name, codes, options.confidence, _groups(labels, index))
         for attribute in labels.attributes:
-            n = len(_index(attribute, stages, labels, split))
-            if attribute.classes is None and n:
-                yield of_numbers(attribute.name, n, options.confidence)
+            index = _index(attribute, stages, labels, split)
+            if attribute.classes is None and len(index):
+                yield of_numbers(attribute.name, len(index), options.confidence, _groups(labels, index))
 
     return tuple(found())
 
@@ -77,7 +84,11 @@ def _index(attribute: Attribute, stages: Stages, labels: GuardedLabels, split: E
     return found
 
 
-def of_classes(attribute: str, codes: Codes, confidence: float) -> Detectable:
+def _groups(labels: GuardedLabels, index: Index) -> Index | None:
+    return None if labels.groups is None else RowGroups.of(labels, index).codes
+
+
+def of_classes(attribute: str, codes: Codes, confidence: float, groups: Index | None = None) -> Detectable:
     """Return what test rows of these classes could have shown.
 
     Parameters
@@ -85,17 +96,21 @@ def of_classes(attribute: str, codes: Codes, confidence: float) -> Detectable:
     attribute : its name
     codes : `[n]` classes of the test rows, at least two
     confidence : of the one-sided bound
+    groups : `[n]` the group of each row; None: all rows are independent
     """
-    majority, level = majority_rate(codes), 1 - confidence
-    accuracy = smallest_share(majority, len(codes), level)
+    majority, level, n = majority_rate(codes), 1 - confidence, len(codes)
+    worth = independent_rows(groups, np.ones(n, np.bool_))
+    accuracy = smallest_share(majority, int(worth), level)
     gain = None if accuracy is None else accuracy - majority
-    leak = smallest_leak(codes, level)
-    return Detectable(attribute, len(codes), confidence, accuracy=accuracy, gain=gain, leak=leak)
+    leak, n_effective = smallest_leak(codes, level, groups), worth if worth < n else None
+    return Detectable(attribute, n, confidence, accuracy=accuracy, gain=gain, leak=leak, n_effective=n_effective)
 
 
-def of_numbers(attribute: str, n: int, confidence: float) -> Detectable:
-    """Return what so many test rows of a numeric attribute could have shown (see `smallest_r2`)."""
-    return Detectable(attribute, n, confidence, is_numeric=True, r2=smallest_r2(n, 1 - confidence))
+def of_numbers(attribute: str, n: int, confidence: float, groups: Index | None = None) -> Detectable:
+    """Return what so many test rows of a numeric attribute could have shown (see `of_classes`, `smallest_r2`)."""
+    worth = n if groups is None else independent_rows(groups, np.ones(n, np.bool_))
+    r2, n_effective = smallest_r2(worth, 1 - confidence), worth if worth < n else None
+    return Detectable(attribute, n, confidence, is_numeric=True, r2=r2, n_effective=n_effective)
 
 
 def smallest_share(chance: float, n: int, level: float) -> float | None:
@@ -121,39 +136,51 @@ def smallest_share(chance: float, n: int, level: float) -> float | None:
     return None if least > n else float(betaincinv(least, n - least + 1, POWER))
 
 
-def smallest_leak(codes: Codes, level: float) -> float | None:
+def smallest_leak(codes: Codes, level: float, groups: Index | None = None) -> float | None:
     """Return the smallest leak by the AUC, (z_level + z_power) standard errors above what chance adds.
 
     By chance 2·AUC − 1 of a class with n₁ rows against n₀ others has a standard error of √((n₁ + n₀ + 1) / (3 n₁ n₀))
     (Mann and Whitney 1947). Of more than two classes it is averaged over them, as if they were independent, and chance
     adds √(2/π) standard errors to each. An attacker whose ROC curve is concave leaks no more by accuracy or by balanced
-    accuracy. Where no class has rows enough for an AUC, balanced accuracy is used.
+    accuracy. Where no class has rows enough for an AUC, balanced accuracy is used. Where rows have groups, n₁ and n₀
+    are the independent rows that they are worth at least.
 
     Parameters
     ----------
     codes : `[n]` classes of the test rows, at least two
     level : of the one-sided bound
+    groups : `[n]` the group of each row; None: all rows are independent
 
     Returns
     -------
     None where a leak of 1 would not be found
     """
-    values, counts = np.unique(codes, return_counts=True)
-    rated = counts[np.isin(values, rated_classes(codes))].astype(np.float64)
+    values = np.unique(codes)
+    rated = rated_classes(codes)
     n_classes, distance = len(values), _quantile(level) + _quantile(1 - POWER)
+
+    def worth(of: NDArray[np.bool_]) -> float:
+        return independent_rows(groups, of)
+
     if not len(rated):  # recalls of 1 / c on average
+        counts = np.array([worth(codes == value) for value in values])
         variances = (1 - 1 / n_classes) / n_classes / counts
         leak = distance * sqrt(float(variances.sum())) / n_classes / (1 - 1 / n_classes)
         return leak if leak < 1 else None
     rated = rated[:1] if n_classes == 2 else rated
-    others = len(codes) - rated
-    errors = np.sqrt((len(codes) + 1) / (3 * rated * others))
+    ones, others = (np.array([worth(is_in) for is_in in of]) for of in _sides(codes, rated))
+    errors = np.sqrt((ones + others + 1) / (3 * ones * others))
     chance = sqrt(2 / pi) * float(errors.mean()) if len(rated) > 1 else 0.0
     leak = chance + distance * float(np.sqrt(np.sum(errors**2))) / len(rated)
     return leak if leak < 1 else None
 
 
-def smallest_r2(n: int, level: float) -> float | None:
+def _sides(codes: Codes, values: NDArray[np.integer]) -> tuple[list[NDArray[np.bool_]], list[NDArray[np.bool_]]]:
+    """Return which rows are of each class, and which are not."""
+    return [codes == value for value in values], [codes != value for value in values]
+
+
+def smallest_r2(n: float, level: float) -> float | None:
     """Return the smallest R² whose lower bound is above 0 with probability `POWER`: (z + √(z² + 1))² / n.
 
     z is z_level + z_power. Near 0 the standard error of log(1 − R²) is 2 √(R² / n), and on average 1 / n is lost, since
@@ -161,7 +188,7 @@ def smallest_r2(n: int, level: float) -> float | None:
 
     Parameters
     ----------
-    n : test rows
+    n : test rows, or the independent ones that they are worth
     level : of the one-sided bound
 
     Returns
@@ -191,8 +218,9 @@ def blind_spots(found: tuple[Detectable, ...], options: EvaluateOptions) -> tupl
             smallest = getattr(of, name)
             if smallest is None or smallest > least:
                 what = "no leak at all" if smallest is None else f"nothing below {decimal(smallest)}"
+                alike = "" if of.n_effective is None else ", if those of a group were all alike,"
                 notes.append(
-                    f"{of.attribute}: {of.n_test:,} test rows could have shown {what} (power {POWER:g}), "
+                    f"{of.attribute}: {of.n_test:,} test rows{alike} could have shown {what} (power {POWER:g}), "
                     f"so they say little about `max_{name}={least:g}`"
                 )
     return tuple(notes)

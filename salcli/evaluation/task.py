@@ -9,8 +9,8 @@ import numpy as np
 from salcli.data.groups import RowGroups
 from salcli.data.labels import Index
 from salcli.errors import UsageError
-from salcli.evaluation.answers import cluster_effect
 from salcli.evaluation.base import BeforeAfter, Measure
+from salcli.evaluation.clusters import cluster_effect
 from salcli.evaluation.gaps import FEW_POSITIVES
 from salcli.evaluation.group_rates import Codes, FalseRate, Gap, GroupRates, Guarded, Rate, Ratio
 from salcli.evaluation.main_task import Task, TaskAnswers, Trained, task_answers, task_of
@@ -96,6 +96,7 @@ class MainTask(Measure[Task]):
                 class_names=column.classes or (),
                 seed=rows.options.seed,
                 effect=lambda influence: effect * cluster_effect(influence, groups),
+                of_groups=lambda influence: cluster_effect(influence, groups),
             )
         if found is None:
             rows.note(f"the main task {column.name} was not measured: {NOT_MEASURED}")
@@ -110,7 +111,7 @@ class MainTask(Measure[Task]):
         for why in found.undefined.values():
             rows.note(f"the TPR gap of {column.name} is undefined: {why}")
         if rows.labels.groups is not None:
-            rows.note(f"intervals of the TPR gap of {column.name} take the rows of one group as independent")
+            rows.note(f"intervals of false positive rates of {column.name} take the rows of one group as independent")
         for by_group in found.every:
             if by_group.few_positives:
                 cells = {f"{cell.class_name} × {cell.group}": cell.n for cell in by_group.few_positives}

@@ -15,7 +15,11 @@ from salcli.formats.keys import MAX_KEY, decoded
 from salcli.formats.npy import read_header, read_strings
 
 KEYS_AT_ONCE = 65_536
-KINDS = {sniff.ZIP_MAGIC: "a zip archive or an npz file", sniff.HDF5_MAGIC: "an HDF5 file"}
+KINDS = {
+    sniff.ZIP_MAGIC: "a zip archive or an npz file",
+    sniff.HDF5_MAGIC: "an HDF5 file",
+    sniff.PARQUET_MAGIC: "a Parquet file",
+}
 
 
 def read_key_file(path: str, *, piece_bytes: int = PIECE) -> tuple[str, ...]:

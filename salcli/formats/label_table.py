@@ -140,7 +140,8 @@ def _find_columns(path: str, header: Sequence[str], options: LabelOptions) -> _C
         return names.index(name)
 
     key = _key_column(path, names, index, options, at)
-    split = at(options.split_column, "split_column") if options.split_column is not None else None
+    is_asked = options.split_column in names or not options.may_lack_split
+    split = at(options.split_column, "split_column") if options.split_column is not None and is_asked else None
     if split is None and not options.no_split and SPLIT_NAME in names and SPLIT_NAME not in options.attributes:
         split = names.index(SPLIT_NAME)
     numeric = tuple(at(name, "numeric") for name in options.numeric)

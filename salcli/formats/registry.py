@@ -49,6 +49,16 @@ FORMATS = [
         holds_several_arrays=True,
     ),
     Format(
+        "parquet",
+        (".parquet", ".pq"),
+        lambda head: head.startswith(sniff.PARQUET_MAGIC),
+        lazy("parquet", "ParquetReader"),
+        lazy("parquet_writer", "ParquetWriter"),
+        title="a Parquet file",
+        has_magic=True,
+        holds_several_arrays=True,
+    ),
+    Format(
         "word2vec-text",
         (".txt", ".vec"),
         sniff.is_word2vec_text,
@@ -79,7 +89,7 @@ COMPRESSED_SUFFIX = ".gz"
 COPIED = Beside()
 READ_ONLY_SUFFIXES = frozenset({".bz2", ".xz"})
 FOREIGN_SUFFIXES = frozenset(  # other programs expect what these promise
-    {".parquet", ".kv", ".csv", ".json", ".jsonl", ".pkl", ".pickle", ".pt", ".pth", ".safetensors", ".mat"}
+    {".kv", ".csv", ".json", ".jsonl", ".pkl", ".pickle", ".pt", ".pth", ".safetensors", ".mat"}
     | {".arrow", ".feather", ".ftz", ".model", ".zip", ".h5ad"}
 )
 
@@ -158,8 +168,8 @@ def _kind(file: ByteFile, forced: Format | None, options: ReadOptions) -> Format
         raise FormatError(f"{file.name}: not {promised[0]}, whatever its name says")
     if not kind.holds_several_arrays and (options.dataset or options.keys_dataset):
         name, value = ("dataset", options.dataset) if options.dataset else ("keys_dataset", options.keys_dataset)
-        several = " and ".join(one.name for one in FORMATS if one.holds_several_arrays)
-        raise ParameterError(name, value, f"{file.name} is {kind}; only {several} hold several arrays")
+        several = ", ".join(one.name for one in FORMATS if one.holds_several_arrays)
+        raise ParameterError(name, value, f"{file.name} is {kind}; only files of {several} hold several arrays")
     return kind
 
 

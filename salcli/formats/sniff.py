@@ -14,12 +14,12 @@ NPY_MAGIC = b"\x93NUMPY"
 ZIP_MAGIC = b"PK\x03\x04"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+PARQUET_MAGIC = b"PAR1"
 
 # Magic bytes, what the file is, and what to do about it.
 REFUSED = (
     (b"\xba\x16\x4f\x2f", "a fastText model, not vectors: use the .vec file that fastText writes beside it"),
     (b"(\xb5/\xfd", "zstd-compressed: decompress it first (zstd -d)"),
-    (b"PAR1", "a Parquet file, which salcli does not read: write its vectors as .npy or .h5"),
     (b"ARROW1", "an Arrow file, which salcli does not read: write its vectors as .npy or .h5"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive: extract the vectors first"),
     (b"Rar!", "a RAR archive: extract the vectors first"),

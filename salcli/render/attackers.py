@@ -9,7 +9,7 @@ from salcli.evaluation.text import ABSENT, count, decimal, general, interval, li
 from salcli.render.numbers import R2_IN_WORDS, detectable_table, numeric_table, recall_table
 
 STAGES = ("before", "after")
-FRESH = "fresh"
+FRESH, WHITE_BOX = "fresh", "white-box"
 """The adversary whose figures decide about a release."""
 ATTACKER = "An attacker is a classifier that is trained to read the guarded attribute from the embeddings. "
 OF_AN_ERASER = (
@@ -17,6 +17,10 @@ OF_AN_ERASER = (
     "by construction, so its figure shows that the eraser does what it claims. "
     "The fresh attacker brings labelled rows of its own, as anybody can who obtains the embeddings; "
     "its figure is the one that a release must be judged by. "
+)
+OF_A_HOLDER = (
+    "The white-box attacker brings the same rows and holds the eraser: beside each erased row it reads what the row "
+    "may have been, as far as the eraser can be inverted. "
 )
 OF_NO_ERASER = (
     "The in-sample attacker is trained on the rows that an eraser would be fitted on, the fresh attacker on others. "
@@ -74,20 +78,23 @@ def probe_pairs(probes: Iterable[ProbeResult]) -> tuple[ProbePair, ...]:
     return tuple(pairs.values())
 
 
-def best_attacker(pairs: Iterable[ProbePair], stage: str) -> tuple[ProbePair, ProbeResult] | None:
+def best_attacker(
+    pairs: Iterable[ProbePair], stage: str, adversary: str = FRESH
+) -> tuple[ProbePair, ProbeResult] | None:
     """Return the fresh attacker with the largest leakage, and its result; without a fresh one, the largest of all.
 
     Parameters
     ----------
     pairs : attackers on one attribute
     stage : before or after
+    adversary : instead of fresh
 
     Returns
     -------
     None if none was measured at that stage
     """
     measured = [(pair, pair.stages[stage]) for pair in pairs if stage in pair.stages]
-    fresh = [each for each in measured if each[1].adversary == FRESH]
+    fresh = [each for each in measured if each[1].adversary == adversary]
     return max(fresh or measured, key=lambda each: each[1].leakage, default=None)
 
 
@@ -152,7 +159,7 @@ def shown_attributes(probes: Iterable[ProbeResult], stage: str) -> dict[str, lis
 
 
 def probe_table(pairs: Iterable[ProbePair], caption: str = READ_RIGHT, *, is_detail: bool = False) -> Table:
-    """Return a table of probes, one a row, before and after.
+    """Return a table of probes, one a row, before and after: narrow enough for a page (see `measures_table`).
 
     Parameters
     ----------
@@ -160,35 +167,46 @@ def probe_table(pairs: Iterable[ProbePair], caption: str = READ_RIGHT, *, is_det
     caption : of the table
     is_detail : whether it may be folded
     """
-    return Table(
-        caption,
-        (
-            *names("attribute", "probe", "adversary"),
-            *numbers("before", "after", "majority", "95% interval before", "95% interval after"),
-            *numbers("balanced before", "balanced after", "95% interval of balanced after"),
-            *numbers("AUC before", "AUC after", "95% interval of AUC after"),
-            *numbers("leak before", "leak after", "n train", "n test"),
-            *names("remarks"),
-        ),
-        tuple(_row(pair) for pair in pairs),
-        is_detail=is_detail,
+    columns = (
+        *names("attribute", "probe", "adversary"),
+        *numbers("before", "after", "95% interval after", "majority"),
+        *numbers("leak before", "leak after"),
     )
+    return Table(caption, columns, tuple(_row(pair) for pair in pairs), is_detail=is_detail)
 
 
 def _row(pair: ProbePair) -> Row:
     latest, both = pair.latest, pair.both
     return (
         *(pair.attribute, latest.reader, latest.adversary),
-        *(*both(lambda result: decimal(result.accuracy)), decimal(latest.majority)),
-        *both(lambda result: interval(result.ci95)),
-        *both(lambda result: decimal(result.balanced_accuracy)),
-        interval(latest.balanced_ci95),
-        *both(lambda result: decimal(result.auc)),
-        interval(latest.auc_ci95),
+        *both(lambda result: decimal(result.accuracy)),
+        *(interval(latest.ci95), decimal(latest.majority)),
         *both(lambda result: decimal(result.leak)),
-        *(count(latest.n_train), count(latest.n_test)),
-        _remarks_of_both(pair),
     )
+
+
+def measures_table(pairs: Iterable[ProbePair]) -> Table:
+    """Return a folded table of the other measures of `pairs`, and of how each attacker was tuned."""
+    columns = (
+        *names("attribute", "probe", "adversary"),
+        *numbers("95% interval before", "balanced before", "balanced after", "95% interval"),
+        *numbers("AUC before", "AUC after", "95% interval", "n train", "n test"),
+        *names("remarks"),
+    )
+    rows = tuple(
+        (
+            *(pair.attribute, pair.latest.reader, pair.latest.adversary),
+            interval(pair.stages["before"].ci95) if "before" in pair.stages else ABSENT,
+            *pair.both(lambda result: decimal(result.balanced_accuracy)),
+            interval(pair.latest.balanced_ci95),
+            *pair.both(lambda result: decimal(result.auc)),
+            interval(pair.latest.auc_ci95),
+            *(count(pair.latest.n_train), count(pair.latest.n_test)),
+            _remarks_of_both(pair),
+        )
+        for pair in pairs
+    )
+    return Table("Balanced accuracy, AUC, and how each attacker was tuned", columns, rows, is_detail=True)
 
 
 def _remarks_of_both(pair: ProbePair) -> str:
@@ -222,7 +240,8 @@ def attackers_section(report: Report) -> Section | None:
         return None
     is_unknown = isinstance(report.eraser, ErasedFile)
     adversaries = OF_AN_UNKNOWN_ERASER if is_unknown else OF_AN_ERASER if report.eraser else OF_NO_ERASER
-    lead = ATTACKER + adversaries + (SAFE if report.probes else "")
+    is_held = WHITE_BOX in {of.adversary for of in report.probes} | {of.adversary for of in report.numeric}
+    lead = ATTACKER + adversaries + (OF_A_HOLDER if is_held else "") + (SAFE if report.probes else "")
     is_at_edge = any(probe.accuracy in probe.ci95 for probe in report.probes)
     more = ((AT_EDGE,) if is_at_edge else ()) + ((R2_IN_WORDS,) if report.numeric else ())
     folds = (_folds_in_words(report.folds),) if report.folds is not None else ()
@@ -288,14 +307,14 @@ def _range(values: Sequence[float]) -> str:
 
 
 def probe_tables(report: Report) -> tuple[Table, ...]:
-    """Return the tables of the attackers in `report`: on rows in the first form, in others (two), and on bands."""
+    """Return the tables of the attackers in `report`: on rows in the first form, in others, in detail, and on bands."""
     first, most, rest = by_form(report.probes)
     found = [probe_table(first)]
     if most:
         found.append(probe_table(most, IN_FORMS))
     if rest:
         found.append(probe_table(rest, "The other attackers on rows in these forms", is_detail=True))
-    return (*found, *bands_tables(report))
+    return (*found, measures_table((*first, *most, *rest)), *bands_tables(report))
 
 
 def bands_tables(report: Report) -> tuple[Table, ...]:

@@ -126,7 +126,7 @@ def detectable_table(found: Iterable[Detectable]) -> Table | None:
     for of in found:
         first = first or of
         figures = (of.accuracy, of.leak, of.r2)
-        rows.append((visible(of.attribute), count(of.n_test), *map(decimal, figures)))
+        rows.append((visible(of.attribute), _worth(of), *map(decimal, figures)))
     if first is None:
         return None
     caption = (
@@ -136,12 +136,18 @@ def detectable_table(found: Iterable[Detectable]) -> Table | None:
     return Table(caption, (*names("attribute"), *numbers("n test", "accuracy", "leak", "R²")), tuple(rows))
 
 
+def _worth(of: Detectable) -> str:
+    """Return the number of test rows, and of the independent ones that they are worth."""
+    worth = "" if of.n_effective is None else f" (worth {count(int(of.n_effective))} or more)"
+    return count(of.n_test) + worth
+
+
 def detectable_lines(found: Iterable[Detectable]) -> Iterator[str]:
     """Yield a line on what the test rows could have shown for each of `found`."""
     for of in found:
         named = {"accuracy": of.accuracy, "leak": of.leak} if not of.is_numeric else {"R²": of.r2}
         figures = ", ".join(f"{name} {decimal(value)}" for name, value in named.items() if value is not None)
         yield (
-            f"smallest that {count(of.n_test)} test rows of {visible(of.attribute)} could have shown "
+            f"smallest that {_worth(of)} test rows of {visible(of.attribute)} could have shown "
             f"(power {general(of.power)}): {figures or 'nothing'}"
         )

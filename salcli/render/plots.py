@@ -27,7 +27,7 @@ from salcli.render.canvas import (
 )
 from salcli.render.sweep import Curve
 
-MOST_ROWS, MOST_CURVES, MOST_COLOURS, MOST_LETTERS = 40, 12, 7, 24
+MOST_ROWS, MOST_CURVES, MOST_COLOURS, MOST_LETTERS = 40, 12, 7, 30
 MOST_BANDS = 4
 LEAST_HEIGHT = 0.1
 """Least height of an axis of shares, so that differences in the third decimal look small."""

@@ -64,6 +64,12 @@ def test_rows_of_any_length_leak_little_once_normalised(tmp_path: Path) -> None:
         assert then_normalized[adversary] <= accuracy + 0.1, adversary
 
 
+def test_without_the_mean_that_all_rows_share_lengths_of_words_bring_nothing_back(tmp_path: Path) -> None:
+    erased, then_normalized = read_by_linear(tmp_path, "glove", "--no-center", is_unit=False)
+    for adversary, accuracy in erased.items():
+        assert then_normalized[adversary] <= accuracy + 0.03, adversary
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     x, labels = planted(60)

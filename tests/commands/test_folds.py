@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
-import salcli.api
+import salcli
 from salcli.commands.evaluate import evaluate
 from salcli.commands.fit import fit
 from salcli.commands.folds import evaluate_folds
@@ -66,7 +66,7 @@ def test_pooled_figures_are_those_of_turns_by_hand(small: Files, n: int) -> None
     for adversary in (IN_SAMPLE, FRESH):
         true, predicted = [], []
         for turn in fold_splits(labels, np.arange(N), n, 0):
-            eraser = salcli.api.fit(small.x[turn.fitted], y[turn.fitted]).eraser
+            eraser = salcli.fit(small.x[turn.fitted], y[turn.fitted]).eraser
             erased = eraser(small.x)
             train = turn.trainers[adversary]
             scaling = Scaling.of(x[train])  # of the rows before
@@ -222,3 +222,29 @@ def test_copies_among_the_turns_are_left_out_and_fail_the_gates(small: Files) ->
     assert found["duplicates"]["test"]["of"] == N
     assert found["duplicates"]["test"]["n"] > 0.5 * N
     assert "copies of rows that train" in found["gates"][0]["reason"]
+
+
+def test_the_split_column_of_the_fit_need_not_be_there(small: Files) -> None:
+    rows = [line.split(",") for line in Path(small.labels).read_text("utf-8").splitlines()[1:]]
+    parts = ["train", "dev", "test"]
+    split = write_csv(
+        Path(small.path("split.csv")), ["y", "job", "author", "split"], ([*r, parts[i % 3]] for i, r in enumerate(rows))
+    )
+    fit(small.embeddings, str(split), small.path("s.npz"), FitOptions(labels=LabelOptions(("y",))))
+    options = EvaluateOptions(quick=True, folds=3, probes=("linear",))
+    without, given = (
+        to_json(evaluate(small.embeddings, labels, small.path("s.npz"), options))
+        for labels in (small.labels, str(split))
+    )
+    said = "column 'split' is not used: `folds` divides all labelled rows but bands, which take no turn"
+    assert [note for note in given["notes"] if "'split'" in note] == [said]
+    assert not any("split" in note for note in without["notes"])
+    assert given["probes"] == without["probes"]
+    # an eraser that was fitted without a split: the column is said to be ignored, too
+    found = to_json(evaluate(small.embeddings, str(split), small.path("e.npz"), options))
+    assert said in found["notes"]
+    named = replace(options, labels=LabelOptions(split_column="part"))
+    with pytest.raises(LabelError, match="no column 'part'"):
+        evaluate(small.embeddings, small.labels, small.path("s.npz"), named)
+    with pytest.raises(LabelError, match="no column 'split'"):
+        evaluate(small.embeddings, small.labels, small.path("s.npz"), replace(options, folds=None))

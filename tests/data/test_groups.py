@@ -1,6 +1,7 @@
 """Rows of one group lie in one part, whatever divides them."""
 
 from collections.abc import Sequence
+from random import Random
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from salcli.data.groups import RowGroups, group_shares, hashed_shares
+from salcli.data.groups import RowGroups, group_shares, grouped_parts, hashed_shares
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.data.splits import FRESH, SplitRule
 from salcli.errors import LabelError
@@ -104,3 +105,50 @@ def test_groups_are_counted() -> None:
 def test_hashes_are_spread_evenly() -> None:
     shares = hashed_shares(map(str, range(4_000)), 0, "x")
     assert np.histogram(shares, 4, (0, 1))[0] == pytest.approx([1_000] * 4, abs=120)
+
+
+@given(
+    some_groups,
+    st.lists(st.integers(0, 1), min_size=80, max_size=80),
+    st.sampled_from([(0.49, 0.21, 0.3), (0.5, 0.5, 0.0), (0.3, 0.2, 0.1), (1 / 3, 1 / 3, 1 / 3)]),
+    st.integers(0, 9),
+)
+def test_parts_of_groups_have_their_shares_up_to_one_group(
+    groups: list[int], classes: list[int], shares: tuple[float, ...], seed: int
+) -> None:
+    n = len(groups)
+    of = RowGroups.of(labels(groups), np.arange(n))
+    parts = grouped_parts(of, np.array(classes[:n]), shares, seed)
+    rest = np.setdiff1d(np.arange(n), np.concatenate(parts))
+    every = [*parts, rest]
+    assert_array_equal(np.sort(np.concatenate(every)), np.arange(n))
+    kinds = [set(of.codes[part].tolist()) for part in every]
+    assert sum(map(len, kinds)) == len(of.names)  # no group in two parts
+    largest = int(of.sizes.max())
+    for part, share in zip(every, (*shares, 1 - sum(shares)), strict=True):
+        assert len(part) < share * n + largest
+        assert len(part) > share * n - len(shares) * largest
+        assert share > 1e-9 or not len(part)
+
+
+def test_parts_of_many_groups_have_their_shares_of_each_class() -> None:
+    rng = np.random.default_rng(0)
+    groups = rng.integers(0, 150, 1_000).tolist()
+    classes = np.array(groups) % 2  # each group is of one class
+    of = RowGroups.of(labels(groups), np.arange(1_000))
+    shares = (0.49, 0.21, 0.3)
+    for part, share in zip(grouped_parts(of, classes, shares, 0), shares, strict=True):
+        assert np.bincount(classes[part]) == pytest.approx(share * np.bincount(classes), abs=8)
+
+
+@given(some_groups, st.randoms(use_true_random=False), st.integers(0, 9))
+def test_the_part_of_a_group_does_not_depend_on_the_order_of_the_rows(
+    groups: list[int], random: Random, seed: int
+) -> None:
+    of, n = labels(groups, keyed=True), len(groups)
+    order = np.array(random.sample(range(n), n))
+    strata = np.array(groups) % 2
+    one = grouped_parts(RowGroups.of(of, np.arange(n)), strata, (0.5, 0.2, 0.3), seed)
+    other = grouped_parts(RowGroups.of(of, order), strata[order], (0.5, 0.2, 0.3), seed)
+    for here, there in zip(one, other, strict=True):
+        assert_array_equal(here, np.sort(order[there]))

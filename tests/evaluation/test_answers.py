@@ -11,8 +11,9 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, r2_score, r
 
 from benchmarks import fold_intervals
 from salcli.data.labels import Attribute, GuardedLabels
-from salcli.evaluation.answers import cluster_effect, pooled, pooled_numbers
+from salcli.evaluation.answers import pooled, pooled_numbers
 from salcli.evaluation.attackers.scores import Answers, areas, errors, wilson
+from salcli.evaluation.clusters import cluster_effect
 from salcli.evaluation.explained import Guesses, NumericResult, explained
 from salcli.evaluation.report import ProbeResult
 

@@ -10,7 +10,8 @@ from salcli.data.splits import EvaluationSplit, SplitRule
 from salcli.evaluation.attack import attack, attack_again
 from salcli.evaluation.attackers import ATTACKERS
 from salcli.evaluation.attackers.base import Scaling
-from salcli.evaluation.bands import attack_bands
+from salcli.evaluation.bands import attack_bands, notes_on_bands
+from salcli.evaluation.gates import Asked, Judge, leak_gate
 from salcli.evaluation.stages import Stages
 from salcli.options import EvaluateOptions
 from salcli.streaming.progress import Silent
@@ -69,7 +70,7 @@ def test_fresh_attackers_are_measured_on_each_band_with_their_settings() -> None
     labels, split, stages = given()
     options = EvaluateOptions(forms=("raw", "unit"))
     results, _ = attack(stages, labels, split.only(options.adversaries), ("quadratic",), options, Silent())
-    found = attack_bands(stages, labels, split, results, 0, Silent())
+    found, _ = attack_bands(stages, labels, split, results, 0, Silent())
     assert [(r.band, r.adversary, r.form, r.stage) for r in found] == [
         (band, "fresh", "raw", stage) for band in ("band1", "band2") for stage in ("before", "after")
     ]
@@ -89,7 +90,7 @@ def test_the_first_adversary_attacks_where_none_is_fresh() -> None:
     alone = split.only(("in-sample",))
     options = EvaluateOptions(forms=("unit",), adversaries=("in-sample",))
     results, _ = attack(stages, labels, alone, ("quadratic",), options, Silent())
-    found = attack_bands(stages, labels, alone, results, 0, Silent())
+    found, _ = attack_bands(stages, labels, alone, results, 0, Silent())
     assert {(r.adversary, r.form) for r in found} == {("in-sample", "unit")}
 
 
@@ -105,4 +106,25 @@ def test_rows_of_no_class_or_of_one_that_was_not_trained_on_are_left_out() -> No
     found = attack_again(stages, changed, split, fresh, split.bands["band2"], 0)
     assert found is not None
     assert (found.n_test, found.n_left_out, found.untrained_classes) == (50, 0, ())
-    assert {r.band for r in attack_bands(stages, changed, split, results, 0, Silent())} == {"band2"}
+    assert {r.band for r in attack_bands(stages, changed, split, results, 0, Silent())[0]} == {"band2"}
+
+
+def test_a_band_of_one_class_or_of_classes_that_nobody_knows_is_named_and_passes_no_gate() -> None:
+    labels, split, stages = given()
+    codes, parts = labels.attributes[0].values.copy(), np.array(PARTS)
+    codes[parts == "band1"], codes[parts == "band2"] = 0, 2
+    changed = GuardedLabels("l.csv", (Attribute("g", codes, ("a", "b", "c")),), None, PARTS, "split")
+    options = EvaluateOptions(forms=("raw",))
+    results, _ = attack(stages, changed, split, ("linear",), options, Silent(), "after")
+    found, unread = attack_bands(stages, changed, split, results, 0, Silent())
+    assert unread == ("band2: no row has a class of g that the fresh attacker was trained on",)
+    assert notes_on_bands(found) == (
+        "g: the 80 rows of band1 are all of one class: no attacker does better than a blind guess",
+    )
+    gate = leak_gate(1.0, None, Asked((("g", "fresh", "linear"),)), (*results, *found), "after", Judge())
+    assert (gate.status, gate.reason) == ("failed", "the rows of band1 are all of one class of g")
+    codes[np.flatnonzero(parts == "band1")[:40]] = 2  # half of the band is of a class that trains nobody
+    codes[np.flatnonzero(parts == "band1")[:60:2]] = 1
+    found, _ = attack_bands(stages, changed, split, results, 0, Silent())
+    gate = leak_gate(1.0, None, Asked((("g", "fresh", "linear"),)), (*results, *found), "after", Judge())
+    assert "of 80 rows of band1 are of classes of g" in gate.reason

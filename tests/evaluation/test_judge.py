@@ -93,6 +93,18 @@ def test_an_undecided_gate_says_how_many_rows_would_decide() -> None:
     assert "95% bounds" in gate.reason
 
 
+def test_rows_of_groups_decide_in_groups_and_as_many_more_as_they_are_alike() -> None:
+    def gate(n_effective: float | None, unit: str) -> Gate:
+        of = result(0.55, adversary="in-sample", n_test=400, n_effective=n_effective)
+        return accuracy_gate(0.6, None, Asked(NAMES[:1], unit=unit), (of,), "after", Judge())
+
+    apart, together = gate(200.0, "test rows"), gate(100.0, "test rows in groups of such sizes")
+    assert together.rows_needed == pytest.approx(2 * (apart.rows_needed or 0), rel=0.01)
+    assert (
+        f"about {together.rows_needed:,} test rows in groups of such sizes would decide (400 here)" in together.reason
+    )
+
+
 def judged(value: float, error: float, limit: float, *, confidence: float | None = 0.95, name: str = "min-x") -> Gate:
     return Judge(confidence).gate(name, limit, [Measured(Estimate(value, error), value, 100)])
 

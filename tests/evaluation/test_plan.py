@@ -99,6 +99,16 @@ def test_rows_for_development_train_the_fresh_attacker_under_any_of_their_names(
     assert note_on_splits(labels(parts), np.arange(N), SplitRule("train")) == ()
 
 
+def test_parts_that_are_nearly_called_as_bands_are_named() -> None:
+    for name, number in (("Band1", 1), ("band01", 1), ("BAND_2", 2), ("band 012", 12)):
+        (note,) = note_on_splits(labels((*PARTS[:-4], *[name] * 4)), np.arange(N), SplitRule("train"))
+        assert f"rows marked {name!r} (4 rows) are not used" in note
+        assert note.endswith(f"; did you mean band{number} by {name!r}?")
+    for name in ("band", "band0", "bandit1", "test1"):
+        (note,) = note_on_splits(labels((*PARTS[:-4], *[name] * 4)), np.arange(N), SplitRule("train"))
+        assert "did you mean" not in note
+
+
 def test_names_of_the_split_that_have_no_part_are_said() -> None:
     parts = (*PARTS[:-4], "holdout", "Test", "Test", "")
     (note,) = note_on_splits(labels(parts), np.arange(N), SplitRule("train"))

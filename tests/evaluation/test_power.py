@@ -8,7 +8,8 @@ from scipy.stats import binom
 
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.data.splits import EvaluationSplit
-from salcli.evaluation.attackers.scores import areas
+from salcli.evaluation.attackers.scores import areas, pooled_areas
+from salcli.evaluation.clusters import cluster_effect, independent_rows
 from salcli.evaluation.evidence import Explained, Magnitude
 from salcli.evaluation.explained import explained
 from salcli.evaluation.power import (
@@ -136,3 +137,55 @@ def test_a_limit_below_what_could_have_been_shown_is_warned_of() -> None:
     assert notes[1].startswith("age: 400 test rows could have shown nothing below 0.06")
     none = blind_spots((of_classes("g", np.array([0, 1]), 0.95),), options)
     assert none[0].startswith("g: 2 test rows could have shown no leak at all")
+
+
+def grouped(sizes: np.ndarray, *, mixed: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Groups of rows and their classes: one class a group, or both in turn."""
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    return groups, np.arange(len(groups)) % 2 if mixed else groups % 2
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_rows_of_groups_that_are_alike_show_no_more_than_is_said(mixed: bool) -> None:
+    rng = np.random.default_rng(0)
+    groups, codes = grouped(rng.integers(2, 9, 100), mixed=mixed)
+    said, blind = smallest_leak(codes, 0.05, groups), smallest_leak(codes, 0.05)
+    assert said is not None
+    assert blind is not None
+
+    def power(leak: float) -> float:
+        found = 0
+        for _ in range(RUNS // 5):
+            # all rows of a group are read alike: of one class the same score, of the other the opposite one
+            scores = rng.normal(size=int(groups.max()) + 1)[groups] * (1 if not mixed else 2 * codes - 1)
+            scores = scores + shifted((1 + leak) / 2) * codes
+            of = pooled_areas([(scores, codes, np.arange(2))], lambda moved: cluster_effect(moved, groups))
+            assert of is not None
+            found += Magnitude(of.strength, of.strength_error, of.chance).lower(0.05) > 0
+        return found / (RUNS // 5)
+
+    assert power(said) > 0.74
+    assert power(blind) < 0.65  # what rows that were independent would show
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(1, 200))
+def test_rows_are_worth_their_groups_at_least_and_never_more_than_they_are(sizes: list[int], n: int) -> None:
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    every = np.ones(len(groups), bool)
+    worth = independent_rows(groups, every)
+    assert worth == pytest.approx(len(groups) / cluster_effect(np.zeros(len(groups)), groups))
+    assert worth <= len(sizes) + 1e-9
+    assert independent_rows(None, every[:n]) == len(every[:n])
+    of_numbers_alone = of_numbers("age", len(groups), 0.95, groups)
+    assert of_numbers_alone.r2 is None or of_numbers_alone.r2 == smallest_r2(worth, 0.05)
+
+
+def test_a_report_of_grouped_rows_says_what_they_are_worth() -> None:
+    groups, codes = grouped(np.full(60, 10), mixed=False)
+    found = of_classes("g", codes, 0.95, groups)
+    assert found.n_effective == pytest.approx(60, rel=0.07)
+    assert found.accuracy == smallest_share(0.5, int(found.n_effective or 0), 0.05)
+    assert found.leak == pytest.approx(of_classes("g", np.arange(60) % 2, 0.95).leak, rel=0.05)
+    (note,) = blind_spots((found,), EvaluateOptions(max_leak=(Limit(0.3),)))
+    assert note.startswith("g: 600 test rows, if those of a group were all alike, could have shown nothing below")
+    assert of_classes("g", codes, 0.95, np.zeros(len(codes), int)).leak is None  # a single group

@@ -46,7 +46,6 @@ def zip_of(*names: str) -> bytes:
         (b"", "empty"),
         (b"\xba\x16\x4f\x2f\x0c\x00", "fastText"),
         (b"(\xb5/\xfd", "zstd"),
-        (b"PAR1", "Parquet"),
         (b"version https://git-lfs.github.com/spec/v1\noid", "git lfs pull"),
         (b"<!DOCTYPE html><html>", "HTML"),
         (b"\xef\xbb\xbf  <html lang='en'>", "HTML"),
