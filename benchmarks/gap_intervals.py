@@ -16,9 +16,9 @@ from salcli.evaluation.gaps import GapTest, difference, mean, root_mean_square, 
 CASES = (
     *(("TPR gap, mean", 2, 150, 0.5, gap) for gap in (0.0, 0.05, 0.1)),
     *(("TPR gap, RMS", 18, 60, 0.5, gap) for gap in (0.0, 0.05, 0.1)),
-    *(("FPR gap, RMS", 18, 1_020, 0.03, gap) for gap in (0.0, 0.01, 0.02)),
-    *(("TPR ratio", 2, 150, 0.5, lacks) for lacks in (0.0, 0.1)),
-    *(("TPR ratio", 18, 60, 0.5, lacks) for lacks in (0.0, 0.1)),
+    *(("FPR gap, RMS", 18, 1_020, 0.03, gap) for gap in (0.0, 0.02)),
+    ("TPR ratio", 2, 150, 0.5, 0.1),
+    ("TPR ratio", 18, 60, 0.5, 0.1),
 )
 """Figure, classes, rows of each class and group, rate of the higher group, and the gap, or what a ratio lacks of 1."""
 
@@ -49,7 +49,7 @@ def coverage(figure: str, n_classes: int, n_rows: int, rate: float, gap: float, 
 def main() -> None:
     """Print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--draws", type=int, default=400, help="samples of each row")
+    parser.add_argument("--draws", type=int, default=200, help="samples of each row")
     n_draws = parser.parse_args().draws
     print("| figure | classes | rows of a class and group | highest rate | true gap, or 1 − ratio | holds it | width |")
     print("|---|---|---|---|---|---|---|")
