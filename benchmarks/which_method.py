@@ -4,10 +4,10 @@
 
 bios is sample_data/bios-sample (gender is guarded, the main task is the profession), glove is sample_data/glove-sample
 (its he and she words). Each method is fitted by `salcli fit` with its default options and judged by `salcli compare`.
-The first columns are the leak (0: nothing is read, 1: all) to fresh attackers, on raw rows that took no part in the fit.
-*Changed* is the mean squared change of test rows, as a share of their variance, a common shift left out. *Neighbours* is
-the share of the ten nearest rows that stay, *task* the accuracy of a classifier that is trained after erasure. *Fit* is
-the least time of three fits, as a multiple of that of sal.
+The first columns are the leak (0: nothing is read, 1: all) to fresh attackers, on raw rows that took no part in the
+fit. *Changed* is the mean squared change of test rows, as a share of their variance, a common shift left out.
+*Neighbours* is the share of the ten nearest rows that stay, *task* the accuracy of a classifier that is trained after
+erasure. *Fit* is the least time of three fits, as a multiple of that of sal.
 """
 
 import argparse

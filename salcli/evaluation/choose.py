@@ -52,8 +52,7 @@ class AutoParameters(Record):
     attackers: tuple[str, ...] = option(
         (),
         "--attacker",
-        help="Attacker that the limit is for, as `evaluate --probes` has it (repeatable); default: linear, poly, rbf "
-        "and quadratic.",
+        help="Attacker of evaluate that the limit is for (repeatable); default: linear, poly, rbf and quadratic.",
         metavar="P",
         repeatable=True,
     )
@@ -117,7 +116,7 @@ class AutoMethod:
         GateError : no candidate keeps the limit; the message names the best one
         """
         if parameters.max_leak is None:
-            raise UsageError("method auto needs a limit: give `max_leak=X`")
+            raise UsageError("method auto needs a limit: give `max_leak=X` to `salcli fit`")
         options = EvaluateOptions(
             adversaries=(FRESH,), attacker_rows=parameters.attacker_rows, seed=seed, learning_curve=False
         )
