@@ -7,7 +7,7 @@ The names below work on arrays, frames and tensors: estimators of scikit-learn (
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from salcli.api.estimators import INLP, LEACE, SAL, SPLINCE, KernelSAL, Transport
+    from salcli.api.estimators import INLP, LEACE, SAL, SPLINCE, Auto, KernelSAL, Transport
     from salcli.api.evaluating import evaluate
     from salcli.api.fitting import fit
     from salcli.api.keyed import erase_keyed_vectors
@@ -20,6 +20,7 @@ __all__ = [
     "LEACE",
     "SAL",
     "SPLINCE",
+    "Auto",
     "KernelSAL",
     "Transport",
     "__version__",
@@ -32,7 +33,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    **dict.fromkeys(("INLP", "LEACE", "SAL", "SPLINCE", "KernelSAL", "Transport"), "estimators"),
+    **dict.fromkeys(("INLP", "LEACE", "SAL", "SPLINCE", "Auto", "KernelSAL", "Transport"), "estimators"),
     "erase_keyed_vectors": "keyed",
     "evaluate": "evaluating",
     "fit": "fitting",

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.api.arrays import to_numpy
+from salcli.api.base import ErasingTransformer
 from salcli.api.labels import classes_of, columns_of, label_table
 from salcli.api.report import Report, read_limits, report_of
 from salcli.commands.evaluate import Subject, judged, measured, write_reports
@@ -22,7 +23,7 @@ from salcli.errors import AlignmentError, ParameterError, ShapeError, warn
 from salcli.evaluation.attack import require_attackers
 from salcli.evaluation.provenance import run_of
 from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile
-from salcli.options import EvaluateOptions
+from salcli.options import EvaluateOptions, options_of
 from salcli.streaming.engine import one_blas_thread
 from salcli.streaming.progress import Silent
 
@@ -48,16 +49,17 @@ def evaluate(
     ----------
     before : `[n, d]` rows before erasure: array, frame, tensor, or `Embeddings` as `load` returns them, whose keys are
         needed for `similarity` and `neighbors`
-    after : `[n, d']` the same rows erased; or an estimator that was fitted on all rows of `before`, which can be
-        fitted again (`folds`, `sweep`, `repeats`); or None: the rows are evaluated as they are
+    after : `[n, d']` the same rows erased; or an estimator or pipeline that erases them; or None: the rows are
+        evaluated as they are. An estimator of salcli must be fitted on all rows of `before`: it can then be fitted
+        again (`folds`, `sweep`, `repeats`)
     guarded : `[n]` the guarded labels, or several columns (see `SAL.fit`)
     numeric : whether labels are numbers instead of classes, or the names of columns that are
     task : `[n]` classes of the main task
     split : `[n]` parts of the rows: train (the eraser was fitted on them), dev (they train fresh attackers), test;
         without one, or `holdout`, no row is known to be unseen by the eraser, and figures are in-sample
     groups : `[n]` names of groups, each of which lies in one part
-    options : of `salcli evaluate`, by their names in Python: `probes`, `adversaries`, `forms`, `holdout`, `folds`,
-        `max_accuracy`, `reports`, `seed` …
+    options : of `salcli evaluate`, by their names in Python (`probes`, `adversaries`, `forms`, `holdout`, `folds`,
+        `max_accuracy`, `reports`, `seed` …), as lists, or as texts that the command line takes
 
     Returns
     -------
@@ -144,11 +146,11 @@ def _after(
     """Return the artifact of an estimator, or the rows after erasure as a source."""
     if after is None:
         return None, None
-    if hasattr(after, "artifact_"):
-        if after.strength == 1 and not after.eraser_.needs_secret:
-            artifact: Artifact = after.artifact_
-            artifact.require_width(repr(after), source)
-            return artifact, None
+    if isinstance(after, ErasingTransformer) and after.strength == 1 and not after.eraser_.needs_secret:
+        artifact: Artifact = after.artifact_
+        artifact.require_width(repr(after), source)
+        return artifact, None
+    if hasattr(after, "transform"):
         after = after.transform(before.vectors if isinstance(before, Embeddings) else before)
     against, _ = _source(after, AFTER, keys)
     if against.n != source.n:
@@ -177,13 +179,16 @@ def _options(given: dict[str, Any], labels: GuardedLabels, against: str | None) 
     for name, value in given.items():
         if name not in known:
             raise ParameterError(name, value, f"no option of evaluate; expected some of {', '.join(known)}")
-    several = {each.name for each in fields(EvaluateOptions) if "tuple" in str(each.type)}
-    values = {name: _several(value) if name in several else value for name, value in read_limits(given).items()}
+    values = {name: _read(name, value) for name, value in read_limits(given).items()}
     return EvaluateOptions(**values, against=against, task=None if labels.task is None else labels.task.name)
 
 
-def _several(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
+def _read(name: str, value: Any) -> Any:
+    """Return the value of an option: a list as a tuple, and a text as the command line has it."""
+    option, _ = options_of(EvaluateOptions)[name]
+    if isinstance(value, str):
+        return option.read(name, [value] if option.is_repeatable else value)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _hash_of(source: Source) -> FileHash:

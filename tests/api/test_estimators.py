@@ -18,6 +18,7 @@ from salcli.api.constructor import OWN
 from salcli.commands.apply import apply
 from salcli.commands.fit import fit
 from salcli.erasers.artifact import read_artifact
+from salcli.erasers.base import METHODS
 from salcli.errors import FormatError, LabelError, ParameterError, SalcliWarning, UsageError
 from salcli.options import ApplyOptions, FitOptions, LabelOptions, options_of
 
@@ -226,6 +227,27 @@ def test_parameters_mean_what_they_mean_to_the_command(kind: Any, parameters: An
     again = kind.from_artifact(path)
     assert again.get_params() == found.get_params() | found.header_["parameters"]  # γ = scale is a number there
     assert len(again.get_feature_names_out()) == again.transform(x).shape[1]
+
+
+def test_the_method_is_chosen_as_the_command_chooses_it(tmp_path: Path) -> None:
+    x, table = rows(n=200)
+    x = (x / x.std(axis=0)).astype(np.float32)
+    embeddings, labels, path = write(tmp_path, x, {"gender": table["gender"]})
+    parameters = {"max_leak": 0.6, "attackers": ("linear",)}
+    options = FitOptions(method="auto", parameters=salcli.Auto._parameter_type()(**parameters))
+    by_command = fit(embeddings, labels, path, options)
+    found = fitted(salcli.Auto, x, table, **parameters)
+    same_eraser(by_command, found.artifact_)
+    assert without_inputs(by_command.header) == without_inputs(found.header_)
+    chosen = {kind.method: kind for kind in ESTIMATORS}[found.header_["method"]]
+    np.testing.assert_array_equal(chosen.from_artifact(path).transform(x), found.transform(x))
+    with pytest.raises(UsageError, match="needs a limit"):
+        fitted(salcli.Auto, x, table)
+
+
+def test_every_method_has_an_estimator() -> None:
+    kinds = (getattr(salcli, name) for name in salcli.__all__)
+    assert {kind.method for kind in kinds if isinstance(kind, type)} == set(METHODS)
 
 
 def test_noise_needs_its_secret(tmp_path: Path) -> None:

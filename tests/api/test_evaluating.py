@@ -2,17 +2,20 @@
 
 import doctest
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from html import unescape
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
 
 import salcli
 from salcli.api import evaluating
+from salcli.api.report import GATES
 from salcli.commands.evaluate import evaluate as evaluate_files
 from salcli.data.embeddings import Embeddings
 from salcli.errors import AlignmentError, ParameterError, UsageError
@@ -93,6 +96,27 @@ def test_an_estimator_can_be_fitted_again(tmp_path: Path) -> None:
     assert salcli.evaluate(x, unnamed, table["gender"], **PLAIN).probes[0].attribute == "y"
     part = salcli.SAL(strength=0.2).fit(x, guarded=table["gender"])
     assert salcli.evaluate(x, part, table["gender"], **PLAIN).eraser.method == "against"
+
+
+def test_a_pipeline_erases_and_options_may_be_texts() -> None:
+    x, erased, table = data()
+    part = table["split"] == "train"
+    erase = make_pipeline(salcli.SAL(guards="y")).fit(x[part], table["gender"][part])
+    options = PLAIN | {"probes": "quadratic,linear", "forms": "raw,unit", "max_accuracy": "linear=0.9"}
+    found = salcli.evaluate(x, erase, table["gender"], split=table["split"], **options)
+    assert {(result.probe, result.form) for result in found.probes} == set(
+        product(("quadratic", "linear"), ("raw", "unit"))
+    )
+    given = PLAIN | {"probes": ["quadratic", "linear"], "forms": ("raw", "unit"), "max_accuracy": ["linear=0.9"]}
+    assert figures(found) == figures(salcli.evaluate(x, erased, table["gender"], split=table["split"], **given))
+    sal = salcli.SAL().fit(x, guarded=table["gender"])
+    swept = salcli.evaluate(x, sal, table["gender"], sweep="strength=0:1:0.5", **PLAIN)
+    assert [step.value for step in swept.sweep] == [0, 0.5, 1]
+
+
+def test_every_limit_of_the_command_is_a_gate() -> None:
+    limits = {each.name for each in fields(EvaluateOptions) if each.name.startswith(("max_", "min_"))}
+    assert limits == {*GATES, "max_leak_increase", "min_pairs"}
 
 
 def test_rows_can_be_evaluated_as_they_are() -> None:
