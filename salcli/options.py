@@ -612,8 +612,8 @@ class EvaluateOptions(Record):
     adversaries: tuple[str, ...] = option(
         ADVERSARIES,
         "--adversary",
-        help="in-sample (trained on the fitted rows), fresh (on rows of its own), pooled (on both), white-box (as fresh, "
-        "with the eraser, inverted).",
+        help="in-sample (trained on the fitted rows), fresh (on rows of its own), pooled (on both), white-box (as "
+        "fresh, with the eraser inverted).",
         metavar="A,…",
         parse=_listed,
         choices=(*ADVERSARIES, POOLED, WHITE_BOX),

@@ -3,6 +3,7 @@
 Too little, and the map itself writes the class into the rows; too much, and it does nothing. No reader alone sees both.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -62,10 +63,14 @@ def try_all(
     """
     import scipy.linalg  # noqa: F401 (its BLAS, loaded on a thread, would not be limited to one of its own)
 
+    one_at_a_time = threading.Lock()  # a map takes many matrices while it is made, and few afterwards
+
     with progress.stage("choose shrinkage", len(candidates), "maps") as advance:
 
         def tried(shrinkage: Shrinkage) -> Trial:
-            return Trial(shrinkage, readings(fit(shrinkage)(x, dtype=np.float32), codes, n_classes))
+            with one_at_a_time:
+                moved = fit(shrinkage)(x, dtype=np.float32)
+            return Trial(shrinkage, readings(moved, codes, n_classes))
 
         trials = []
         for trial in map_in_threads(tried, candidates):
