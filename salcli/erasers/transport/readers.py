@@ -50,7 +50,7 @@ def readings(x: NDArray[np.floating], codes: Codes, n_classes: int) -> dict[str,
     x = x - x.mean(axis=0, dtype=np.float64)
     x *= np.sqrt(x.shape[1] / max(float(np.mean(np.einsum("ij,ij->i", x, x))), np.finfo(np.float64).tiny))
     scaled, half = x.astype(np.float32), len(x) // 2
-    del x  # of float64, and not needed while readers are trained
+    del x  # of float64
     x1, x2, codes1, codes2 = scaled[:half], scaled[half:], codes[:half], codes[half:]
     across = _distances(x1, x2)
     both = (Reading(x2, codes2, n_classes, x1, across), codes1), (Reading(x1, codes1, n_classes, x2, across.T), codes2)
