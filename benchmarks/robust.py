@@ -4,7 +4,7 @@
 
 KIND is glove (vectors.npy, vocab.txt: the 7,500 most `he` and most `she` words), dialect or eec (vectors.npy and
 labels.csv). 40 % of the labelled rows fit the eraser, 30 % train the attackers, 30 % are the test, of either at most
-1,500; no choice looks at the test. `sal+` removes, beside the direction of SAL, those in which the variances of the
+1,200; no choice looks at the test. `sal+` removes, beside the direction of SAL, those in which the variances of the
 classes differ most: as many as leave fitted rows the neighbours that transport leaves them. `white-box` is transport as
 whoever holds the eraser reads it. Attackers are those of `evaluate`, each with a few settings, chosen on a part of its
 own rows. Kept is the mean share of the ten nearest rows by cosine that stay, of 500 random rows and of 500 labelled
@@ -33,7 +33,7 @@ from salcli.evaluation.similarity import similarity_score, spellings
 from salcli.formats.gold_sets import read_similarity
 from salcli.streaming.engine import map_in_threads, one_blas_thread
 
-TOP, SHOWN, MOST = 7500, 500, 1500
+TOP, SHOWN, MOST = 7500, 500, 1200
 METHODS: dict[str, dict[str, Any]] = {
     "before": {},
     "sal": {},

@@ -161,8 +161,7 @@ class TransportEraser(Eraser):
         along *= w.sum(axis=1, keepdims=True)
         np.copyto(moved, x)
         subtract_product(moved, along, left_t, times=strength)
-        subtract_product(x, along, left_t)
-        x -= self.centre
+        x -= self.centre  # not x₁ − centre: A_z − I is 0 along V
         part = _scratch(x)
         for z, shift in enumerate(shifts):
             np.multiply(x, w[:, z : z + 1], out=part)
