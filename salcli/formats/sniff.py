@@ -66,6 +66,11 @@ class Header(NamedTuple):
     n_bytes: int
 
 
+def is_table(head: bytes) -> bool:
+    """Return whether content that begins with `head` is a table of named columns, in a format of its own."""
+    return head.startswith(PARQUET_MAGIC)
+
+
 def compression_of(head: bytes) -> str | None:
     """Return the name of the compression that `head`, a file's first bytes, starts with; None if it is plain."""
     return next((name for magic, name in COMPRESSIONS.items() if head.startswith(magic)), None)
