@@ -59,6 +59,17 @@ FORMATS = [
         holds_several_arrays=True,
     ),
     Format(
+        "safetensors",
+        (".safetensors",),
+        sniff.is_safetensors,
+        lazy("safetensors", "SafetensorsReader"),
+        lazy("safetensors", "SafetensorsWriter"),
+        title="a safetensors file",
+        has_magic=True,
+        holds_keys=False,
+        holds_several_arrays=True,
+    ),
+    Format(
         "word2vec-text",
         (".txt", ".vec"),
         sniff.is_word2vec_text,
@@ -89,7 +100,7 @@ COMPRESSED_SUFFIX = ".gz"
 COPIED = Beside()
 READ_ONLY_SUFFIXES = frozenset({".bz2", ".xz"})
 FOREIGN_SUFFIXES = frozenset(  # other programs expect what these promise
-    {".kv", ".csv", ".json", ".jsonl", ".pkl", ".pickle", ".pt", ".pth", ".safetensors", ".mat"}
+    {".kv", ".csv", ".json", ".jsonl", ".pkl", ".pickle", ".pt", ".pth", ".mat"}
     | {".arrow", ".feather", ".ftz", ".model", ".zip", ".h5ad"}
 )
 
