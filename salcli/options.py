@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # help is shown without numpy
 DEFAULT_FIT_SPLIT = "train"
 JUDGES = ("bounds", "point")
 DTYPES = ("float16", "float32", "float64")
-FORMAT_HELP = "npy, npz, h5, parquet, word2vec-text, glove or word2vec-bin"
+FORMAT_HELP = "npy, npz, h5, parquet, safetensors, word2vec-text, glove, word2vec-bin, fbin, f16bin or fvecs"
 CHUNK_BYTES = 8 << 20  # large beside Python's overhead for each chunk, small enough for a few on every thread
 WIDENED_CHUNK_BYTES = 16 << 20
 STREAMED_CHUNK_BYTES = 32 << 20  # of rows that are read in batches, through a small buffer
@@ -185,8 +185,8 @@ class ReadOptions(Record):
         None,
         "--dataset",
         "--vector",
-        help="Matrix inside an HDF5 or npz file, or column of vectors of a table; default: the only one, or of a table "
-        "one named emb, embedding, embeddings or vector.",
+        help="Matrix inside an HDF5, npz or safetensors file, or column of vectors of a table; default: the only one, "
+        "or of a table one named emb, embedding, embeddings or vector.",
         metavar="PATH",
         text=True,
     )

@@ -100,10 +100,10 @@ def find_keys(path: str, schema: pa.Schema, requested: str | None) -> str | None
     """
     if requested is not None:
         kind = _type_of(path, schema, requested)
-        if not _holds_keys(kind):
+        if not holds_keys(kind):
             raise FormatError(f"{path}: column {requested!r} is {str(kind)[:80]}, expected text or whole numbers")
         return requested
-    fitting = {each.name for each in schema if _holds_keys(each.type)}
+    fitting = {each.name for each in schema if holds_keys(each.type)}
     name = next((name for name in KEY_NAMES if name in fitting), None)
     if name is not None:
         _type_of(path, schema, name)
@@ -125,7 +125,8 @@ def is_text(kind: pa.DataType) -> bool:
     return any(test(kind) for test in (*kinds, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view))
 
 
-def _holds_keys(kind: pa.DataType) -> bool:
+def holds_keys(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type is one that keys have: text or whole numbers."""
     values = kind.value_type if pa.types.is_dictionary(kind) else stored(kind)
     return is_text(values) or bool(pa.types.is_integer(values))
 
