@@ -99,6 +99,11 @@ class ParquetReader(TableReader):
         """Return the number of the first Parquet column that holds values of a column of the table."""
         return sum(n_leaves(self.schema.field(i).type) for i in range(self.schema.get_field_index(column)))
 
+    def rest(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield some columns of all rows (see `TableReader.rest`)."""
+        if columns:
+            yield from self.opened().iter_batches(batch_size=rows, columns=list(columns), use_threads=False)
+
     @property
     def row_bytes(self) -> float:
         """Bytes of the columns of a row beside its vector, before compression, about."""
