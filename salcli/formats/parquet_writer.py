@@ -26,6 +26,8 @@ class ParquetWriter(TableWriter):
         FormatError : the input is damaged
         """
         like = output.model if isinstance(output.model, ParquetReader) else None
+        if like is not None:
+            like.try_first_row(like.schema.names)
         super().__init__(output, like, GROUP_BYTES)
         self._file = pq.ParquetWriter(output.open(), self.schema, **_settings(self.schema, self.vector, like))
 
