@@ -24,7 +24,7 @@ from salcli.formats.base import FileReader, concatenated
 from salcli.formats.files import ByteFile
 from salcli.options import ReadOptions
 
-DECODED_BYTES, DECODED_ROWS = 2 << 20, 1 << 16  # of vectors that are decoded at once
+DECODED_BYTES, DECODED_ROWS = 1 << 19, 1 << 16  # of vectors that are decoded at once, into a processor's cache
 WAITING_CURSORS = 8  # each holds the buffers of a decoder
 CUT_GROUPS = 4  # groups of different sizes that a partition has room for, as those at its ends are decoded twice
 
