@@ -1,12 +1,14 @@
 """What nonlinear attackers read after each method, on rows that took no part in any choice, and what is kept.
 
-    python -m benchmarks.robust KIND FOLDER [--seeds N] [--methods sal,leace,transport]
+    python -m benchmarks.robust KIND FOLDER [--seeds N] [--methods sal,transport,white-box]
 
 KIND is glove (vectors.npy, vocab.txt: the 7,500 most `he` and most `she` words), dialect or eec (vectors.npy and
 labels.csv). 40 % of the labelled rows fit the eraser, 30 % train the attackers, 30 % are the test, of either at most
-2,000. Attackers are those of `evaluate`, each with a few settings, chosen on a part of its own rows. Kept is the mean
-share of the ten nearest rows by cosine that stay, of 500 random rows and of 500 labelled ones, and SimLex-999 or the
-accuracy of a logistic regression on the main task, trained on the attackers' rows.
+1,200; no choice looks at the test. `sal+` removes, beside the direction of SAL, those in which the variances of the
+classes differ most: as many as leave fitted rows the neighbours that transport leaves them. `white-box` is transport as
+whoever holds the eraser reads it. Attackers are those of `evaluate`, each with a few settings, chosen on a part of its
+own rows. Kept is the mean share of the ten nearest rows by cosine that stay, of 500 random rows and of 500 labelled
+ones, and SimLex-999 or the accuracy of a logistic regression on the main task, trained on the attackers' rows.
 """
 
 import argparse
@@ -22,6 +24,8 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 import salcli
+from salcli.erasers.base import Eraser
+from salcli.erasers.linear import LinearEraser
 from salcli.evaluation.attackers import ATTACKERS
 from salcli.evaluation.attackers.base import Scaling
 from salcli.evaluation.attackers.scores import silence_convergence_warnings
@@ -29,14 +33,19 @@ from salcli.evaluation.similarity import similarity_score, spellings
 from salcli.formats.gold_sets import read_similarity
 from salcli.streaming.engine import map_in_threads, one_blas_thread
 
-TOP, SHOWN, MOST = 7500, 500, 2000
-METHODS = {
-    "before": None,
+TOP, SHOWN, MOST = 7500, 500, 1200
+METHODS: dict[str, dict[str, Any]] = {
+    "before": {},
     "sal": {},
+    "sal+": {},
     "leace": {},
     "ksal": {"landmarks": 500, "gamma": "scale"},
+    "inlp": {},
     "transport": {},
+    "white-box": {},
 }
+TRANSPORTS: dict[int, Eraser] = {}
+DIRECTIONS = (0, 1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96)
 WIDTHS = (0.25, 1.0, 4.0)
 GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
     "linear": {"C": (1.0,)},
@@ -126,21 +135,62 @@ def kept(data: Data, z: Array, train: Array, test: Array, seed: int) -> Iterator
         yield float(model.score((z[test] - middle) / spread, data.task[test]))
 
 
+def fitted(x: Array, y: Array, method: str, seed: int) -> Eraser:
+    """Return the eraser of a method, and print what it chose."""
+    if method == "sal+":
+        return more_directions(x, y, seed)
+    if method in ("transport", "white-box"):
+        return transported(x, y, seed)
+    eraser = salcli.fit(x, y, method=method, seed=seed, **METHODS[method]).eraser
+    print(f"  {method}, seed {seed}: k {eraser.k}", flush=True)
+    return eraser
+
+
+def transported(x: Array, y: Array, seed: int) -> Eraser:
+    """Return the transport of a seed, which several methods need."""
+    if seed not in TRANSPORTS:
+        found = salcli.fit(x, y, method="transport", seed=seed)
+        about = found.header["transport"]
+        print(f"  transport, seed {seed}: shrinkage {about['shrinkage']}, {about['towards']}", flush=True)
+        TRANSPORTS[seed] = found.eraser
+    return TRANSPORTS[seed]
+
+
+def more_directions(x: Array, y: Array, seed: int) -> LinearEraser:
+    """Return SAL with further directions: as many as leave fitted rows the neighbours that transport leaves them."""
+    shown = np.random.default_rng(seed).choice(len(x), SHOWN, replace=False)
+    least = overlap(x, transported(x, y, seed)(x), shown)
+    u = salcli.fit(x, y, method="sal").eraser.left
+    z = x - (x @ u) @ u.T
+    values, vectors = np.linalg.eigh(np.cov(z[y == 0].T) - np.cov(z[y == 1].T))
+    vectors = vectors[:, np.argsort(-np.abs(values))]
+    best = LinearEraser(np.zeros(x.shape[1]), u, u)
+    for n in DIRECTIONS:
+        basis = np.linalg.qr(np.hstack([u, vectors[:, :n]]))[0][:, : min(n + 1, x.shape[1] - 1)]
+        eraser = LinearEraser(np.zeros(x.shape[1]), basis, basis)
+        if overlap(x, eraser(x), shown) < least:
+            break
+        best = eraser
+    print(f"  sal+, seed {seed}: k {best.k}, for neighbours {least:.3f}", flush=True)
+    return best
+
+
 def figures(data: Data, method: str, seed: int) -> list[float]:
     """Return what each attacker reads, and what is kept."""
     order = np.random.default_rng(seed).permutation(len(data.rows))
     fit, train, test = np.split(order, [int(0.4 * len(order)), int(0.7 * len(order))])
     train, test = train[:MOST], test[:MOST]
-    z, options = data.x, METHODS[method]
-    if options is not None:
-        found = salcli.fit(data.x[data.rows[fit]], data.y[fit], method=method, seed=seed, **options)
-        with one_blas_thread():
-            z = found.eraser(data.x, dtype=np.float32)
-        print(f"  {method}, seed {seed}: {found.header.get('transport', {}).get('shrinkage', '')} "
-              f"{found.header.get('transport', {}).get('towards', '')}", flush=True)  # fmt: skip
     at_train, at_test = data.rows[train], data.rows[test]
-    scale = Scaling.of(data.x[at_train] if z.shape == data.x.shape else z[at_train])
-    x, new = scale(z[at_train]), scale(z[at_test])
+    z, parts = data.x, (data.x[at_train], data.x[at_test])
+    if method != "before":
+        eraser = fitted(data.x[data.rows[fit]], data.y[fit], method, seed)
+        with one_blas_thread():
+            z = eraser(data.x, dtype=np.float32)
+            parts = z[at_train], z[at_test]
+            if method == "white-box":
+                parts = tuple(np.hstack([part, eraser.preimages(part)]) for part in parts)
+    scale = Scaling.of(data.x[at_train] if parts[0].shape[1] == data.x.shape[1] else parts[0])
+    x, new = map(scale, parts)
     with silence_convergence_warnings():
         read_ = list(map_in_threads(lambda name: attacked(name, x, data.y[train], new, data.y[test], seed), GRIDS))
     return [*read_, max(read_), *kept(data, z, at_train, at_test, seed)]

@@ -5,7 +5,7 @@
 The labels of a column are hidden but for their counts and some seed labels, drawn at random (mean over three draws).
 *Right* is the share of the other rows; without seed labels up to the names of the classes, by the best matching.
 *Read* is the balanced accuracy of a linear attacker on the true labels of rows that took no part in the fit, after SAL
-that was fitted to half of the rows with the assigned labels, and with the true ones.
+that was fitted to half of the rows with the assigned labels, to the seed labels alone, and to that half with true ones.
 """
 
 import argparse
@@ -62,9 +62,23 @@ def right(found: NDArray[np.str_], truth: NDArray[np.str_], known: set[int]) -> 
     return float(table[linear_sum_assignment(table, maximize=True)].sum() / len(truth))
 
 
-def read_after(x: NDArray[np.floating], labels: NDArray[np.str_], truth: NDArray[np.str_], seed: int) -> float:
-    """Return what a linear attacker reads of the true labels after SAL that was fitted to `labels`."""
-    fit, train, test = np.split(np.random.default_rng(seed).permutation(len(x)), [len(x) // 2, 3 * len(x) // 4])
+def read_after(
+    x: NDArray[np.floating],
+    labels: NDArray[np.str_],
+    truth: NDArray[np.str_],
+    known: set[int],
+    seed: int,
+    *,
+    alone: bool,
+) -> float:
+    """Return what a linear attacker reads of the true labels after SAL that was fitted to `labels` of other rows.
+
+    These rows are those of the seed labels and, unless they are to be `alone`, others up to a half of all.
+    """
+    seeds = np.array(sorted(known), np.int64)
+    order = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(len(x)), seeds))
+    fit, train, test = np.split(np.concatenate([seeds, order]), [len(x) // 2, 3 * len(x) // 4])
+    fit = seeds if alone else fit
     z = salcli.fit(x[fit], labels[fit]).eraser(x.astype(np.float64))
     scale, codes = Scaling.of(z[train]), np.unique(truth, return_inverse=True)[1]
     attacker = ATTACKERS["linear"]
@@ -85,18 +99,18 @@ def main() -> None:
     x, y = np.load(given.embeddings), np.array(truth)
     shares = np.unique(y, return_counts=True)[1] / len(y)
     print(f"{given.column}: {len(y):,} rows, {len(shares)} classes; at random {shares @ shares:.3f} would be right\n")
-    print("| seed labels | right | held-out seed labels right | read after erasure | with the true labels |")
-    print("|---:|---:|---:|---:|---:|")
-    of_truth = np.mean([read_after(x, y, y, draw) for draw in range(DRAWS)])
+    print("| seed labels | right | held-out seed labels right | read after | by seed labels alone | by true labels |")
+    print("|---:|---:|---:|---:|---:|---:|")
     for n_seeds in map(int, given.seeds.split(",")):
         figures = []
         for draw in range(DRAWS):
             found, done, known = assigned(str(given.embeddings), truth, n_seeds, draw)
-            held = float("nan") if done.seeds is None else done.seeds.right
-            figures.append((right(found, y, known), held, read_after(x, found, y, draw)))
-        share, held, left = np.mean(figures, axis=0)
-        checked = "–" if np.isnan(held) else f"{held:.3f}"
-        print(f"| {n_seeds} | {share:.3f} | {checked} | {left:.3f} | {of_truth:.3f} |", flush=True)
+            held = np.nan if done.seeds is None else done.seeds.right
+            of_found, of_truth = (read_after(x, labels, y, known, draw, alone=False) for labels in (found, y))
+            of_seeds = read_after(x, y, y, known, draw, alone=True) if known else np.nan
+            figures.append((right(found, y, known), held, of_found, of_seeds, of_truth))
+        cells = ("–" if np.isnan(mean) else f"{mean:.3f}" for mean in np.mean(figures, axis=0))
+        print(f"| {n_seeds} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -77,6 +77,12 @@ class NotEnoughMemory(SalcliError):  # noqa: N818 (as in MemoryError, the name s
     """Work that does not fit into the memory of this machine: how much it takes, how much there is."""
 
 
+class GateError(SalcliError):
+    """A limit that nothing keeps: there is nothing to write."""
+
+    exit_code = 1
+
+
 class OutputError(SalcliError):
     """The output could not be written; an earlier file in its place is unchanged."""
 

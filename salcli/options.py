@@ -457,7 +457,7 @@ def _parse_shares(text: str) -> tuple[float, ...]:
         raise ValueError("expected three shares such as 0.49,0.21,0.30, or none") from None
 
 
-BY_WORDS = ("top", "by", "limit", "bands")
+BY_WORDS = ("top", "by", "limit", "bands", "groups")
 """Options of `label` that choose among words along a direction."""
 BY_COUNTS = ("seed_labels", "starts", "sample")
 """Options of `label` that assign every row by class counts."""
@@ -529,7 +529,7 @@ class LabelCommandOptions(Record):
     groups: str | None = option(
         None,
         help="Groups of words (author, document), each of which lies in one part of the split: a CSV of words and "
-        "groups (FILE:COL if it has more columns), or a list beside the rows of an HDF5 or npz file.",
+        "groups (FILE:COL if it has more columns), or a list beside the rows of an HDF5, npz or Parquet file.",
         metavar="COL|FILE",
         text=True,
     )
@@ -607,7 +607,20 @@ class InspectOptions(Record):
     read: ReadOptions = field(default_factory=ReadOptions)
 
 
-ADVERSARIES, POOLED = ("in-sample", "fresh"), "pooled"
+@dataclass(frozen=True)
+class ExportOptions(Record):
+    """What an eraser is written as."""
+
+    to: str | None = option(
+        None,
+        help="onnx, safetensors, npz, or sentence-transformers (OUT: the folder of a model, which the eraser is "
+        "appended to); default: by the suffix of OUT.",
+        metavar="TARGET",
+    )
+    double: bool = option(False, help="Multiply in float64: less than rounding to float32 leaves behind.")
+
+
+ADVERSARIES, POOLED, WHITE_BOX = ("in-sample", "fresh"), "pooled", "white-box"
 RAW = "raw"
 FORMS = (RAW, "unit", "float16", "int8", "binary")
 """How rows are used: as they are, of length 1, rounded, quantized, or their signs."""
@@ -689,10 +702,11 @@ class EvaluateOptions(Record):
     adversaries: tuple[str, ...] = option(
         ADVERSARIES,
         "--adversary",
-        help="in-sample (trained on the fitted rows), fresh (on rows of its own), pooled (on both).",
+        help="in-sample (trained on the fitted rows), fresh (on rows of its own), pooled (on both), white-box (as "
+        "fresh, and holds the eraser).",
         metavar="A,…",
         parse=_listed,
-        choices=(*ADVERSARIES, POOLED),
+        choices=(*ADVERSARIES, POOLED, WHITE_BOX),
     )
     probes: tuple[str, ...] | None = option(
         None,
@@ -878,9 +892,11 @@ class EvaluateOptions(Record):
                 object.__setattr__(self, name, tuple(dict.fromkeys(given)))
         super().__post_init__()
         if not self.adversaries:
-            raise ParameterError("adversaries", (), f"expected {', '.join(ADVERSARIES)} or {POOLED}")
+            raise ParameterError("adversaries", (), f"expected {', '.join((*ADVERSARIES, POOLED))} or {WHITE_BOX}")
         if not self.forms:
             raise ParameterError("forms", (), f"expected some of {', '.join(FORMS)}")
+        if WHITE_BOX in self.adversaries and RAW not in self.attacked_forms:
+            raise UsageError(f"`adversaries={WHITE_BOX}` inverts rows as `apply` writes them: leave raw among `forms`")
         self._require_companions()
         self._require_folds()
 
@@ -922,6 +938,8 @@ class EvaluateOptions(Record):
         """
         if has_eraser and self.against is not None:
             raise UsageError("`eraser` and `against` exclude each other: give one")
+        if WHITE_BOX in self.adversaries and not has_eraser:
+            raise UsageError(f"`adversaries={WHITE_BOX}` holds the eraser and inverts it: give `eraser`")
         needs_none = self.similarity or self.bias or self.neighbors or self.min_neighbors_kept is not None
         if not (has_labels or needs_none):
             raise UsageError("missing LABELS (only `similarity`, `bias` and `neighbors` do without)")

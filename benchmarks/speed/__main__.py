@@ -22,7 +22,20 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.speed import applying, bounds, commands, files, fitting, ours, peers, scaling, startup, table, words
+from benchmarks.speed import (
+    applying,
+    bounds,
+    commands,
+    files,
+    fitting,
+    methods,
+    ours,
+    peers,
+    scaling,
+    startup,
+    table,
+    words,
+)
 from benchmarks.speed.bench import Bench
 from benchmarks.speed.machine import available_bytes, machine, versions
 from benchmarks.speed.memory import AtHand, is_taken_back
@@ -37,6 +50,7 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Row]]] = {
     "words": words.rows,
     "scaling": scaling.rows,
     "kernels": commands.rows,
+    "methods": methods.rows,
     "bounds": bounds.rows,
     "peers": peers.rows,  # last: it loads libraries that keep threads of their own
 }

@@ -14,6 +14,7 @@ TITLES = {
     "words": "Word vectors against gensim",
     "peers": "Other ways to an eraser",
     "kernels": "`kfit` and `evaluate`",
+    "methods": "Methods of several passes, and transport",
     "scaling": "How the pass of `fit` grows",
     "bounds": "What the machine allows, one step alone, on one thread if not on all",
 }

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -198,15 +198,17 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if type(other) is not type(self) or not sums_suffice(self):
             return NotImplemented
         check_is_fitted(self)
-        found: Self = type(self)(**self.get_params())
-        found.__dict__.update(self.__dict__)
+        found: Self = clone(self)
+        fitted = ("_fitted", "_sums", "n_features_in_", "feature_names_in_")
+        found.__dict__.update({name: value for name, value in vars(self).items() if name in fitted})
         merged: Self = found.merge(other)
         return merged
 
     def _known_sums(self) -> Sums:
         if self._sums is None:
             raise ValueError(
-                f"{self!r} was read from an artifact, which has no sums of rows: nothing can be added to it; fit again"
+                f"{self!r} has no sums of its rows, as it was read from an artifact, or fitted with parameters that "
+                "need more than sums: nothing can be added to it; fit again"
             )
         return self._sums
 
@@ -339,6 +341,8 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             table = sums.table()
             method: SummedMethod = self._method
             options = self._options(table)
+            if method.centres(options.parameters) != sums.is_centred:
+                raise ValueError("`center` was changed after rows were added up: fit again")
             rows = np.flatnonzero(table.is_labelled)
             fitted = range(len(table)) if len(rows) == len(table) else rows
             chosen = table.restricted_to(fitted)

@@ -1,4 +1,4 @@
-"""The methods as estimators of scikit-learn: `SAL`, `LEACE`, `SPLINCE`, `INLP`, `KernelSAL`, `Transport`."""
+"""The methods as estimators of scikit-learn: `SAL`, `LEACE`, `SPLINCE`, `INLP`, `KernelSAL`, `Transport`, `Auto`."""
 
 from typing import Any, Self
 
@@ -169,3 +169,24 @@ class Transport(OneToOneFeatureMixin, ErasingTransformer):  # type: ignore[misc]
     """
 
     method = "transport"
+
+
+class Auto(OneToOneFeatureMixin, ErasingTransformer):  # type: ignore[misc]
+    """Takes the gentlest eraser that leaks less than a limit on held-out rows (`salcli fit --method auto`).
+
+    It tries sal, leace, inlp and transport. What was chosen is `header_["method"]`, and its artifact is read by the
+    estimator of that method; what was tried is `header_["auto"]`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from salcli import Auto
+    >>> rng = np.random.default_rng(0)
+    >>> gender = rng.permutation(["f", "m"] * 100)
+    >>> X = rng.normal(size=(200, 5)) + np.outer(gender == "f", [3, 0, 0, 0, 0])
+    >>> auto = Auto(max_leak=0.5, attackers=("linear",)).fit(X, guarded=gender)
+    >>> auto.header_["method"], auto.k_
+    ('sal', 1)
+    """
+
+    method = "auto"

@@ -92,7 +92,9 @@ def _array(values: Any) -> NDArray[Any]:
         values = values.detach().cpu().numpy()
     if isinstance(values, np.ndarray):
         return values
-    return np.asarray(values) if isinstance(getattr(values, "dtype", None), np.dtype) else np.array(values, object)
+    if isinstance(getattr(values, "dtype", None), np.dtype):  # a series of plain numbers
+        return np.asarray(values)
+    return np.array(values.to_list() if hasattr(values, "to_list") else values, object)
 
 
 def is_label(values: NDArray[Any]) -> NDArray[np.bool_]:

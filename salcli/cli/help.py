@@ -18,6 +18,7 @@ _FIT = (
         "Options of the method",
         (
             *("task", "k", "alpha", "rounds", "training_rows", "shrinkage"),
+            *("max_leak", "attackers", "attacker_rows"),
             *("kernel", "gamma", "degree", "coef0", "landmarks", "center", "keep_mean", "unit", "unit_rounds"),
         ),
     ),
@@ -46,6 +47,7 @@ GROUPS: dict[str, tuple[Group, ...]] = {
         ("What is kept", ("task", "similarity", "bias", "neighbors", "kept")),
         ("Gates", ("max_accuracy", "max_gain", "max_leak", "max_r2", "max_leak_increase", "baseline", "max_tpr_gap")),
     ),
+    "export": ((MAIN, ("output", "to", "double")),),
     "inspect": ((MAIN, ("labels", "similarity", "head", "projection")),),
 }
 """Names of parameters by command and group; those that are in none stand by their record, or in the last group."""
@@ -81,6 +83,10 @@ EXAMPLES = {
     "compare": (
         "salcli compare vectors.npy labels.csv --eraser sal.npz --eraser leace.npz",
         "salcli compare vectors.npy labels.csv --method sal --method leace",
+    ),
+    "export": (
+        "salcli export eraser.npz -o eraser.onnx",
+        "salcli export eraser.npz --to sentence-transformers -o model/",
     ),
     "inspect": (
         "salcli inspect vectors.npy --labels labels.csv",

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
@@ -32,7 +32,7 @@ from salcli.evaluation.stages import Erasure, opened_against
 from salcli.formats import atomic
 from salcli.formats.gold_sets import column_of
 from salcli.formats.registry import open_source
-from salcli.options import CompareOptions, EvaluateOptions, FitOptions
+from salcli.options import WHITE_BOX, CompareOptions, EvaluateOptions, FitOptions
 from salcli.streaming.engine import one_blas_thread
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
@@ -119,6 +119,7 @@ def compare(
             }
 
         entries = tuple(_entries(artifacts, others))
+        _require_invertible(entries, source, evaluation)
         cache: dict[Hashable, Any] = {}
         found = []
         with located(embeddings):
@@ -145,6 +146,23 @@ def compare(
     comparison = comparison.worded(lambda text: wording(without_folders(text, named)))
     write_reports(comparison, evaluation, progress)
     return comparison
+
+
+def _require_invertible(entries: Iterable[_Entry], source: Source, options: EvaluateOptions) -> None:
+    """Check, before anything is trained, that a white-box attacker, if one is wanted, can be made of each candidate.
+
+    Raises
+    ------
+    UsageError : it names the candidate
+    """
+    for entry in entries:
+        if WHITE_BOX not in options.adversaries or (entry.artifact is None and entry.against is None):
+            continue
+        erasure = Erasure() if entry.artifact is None else Erasure.of(entry.artifact, source)
+        try:
+            erasure.require_invertible()
+        except UsageError as error:
+            raise UsageError(f"{entry.name}: {error}") from error
 
 
 def _of_each(options: CompareOptions) -> EvaluateOptions:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from salcli.data.join import settle_index
 from salcli.data.labels import as_index
 from salcli.data.source import Chunk, Source
-from salcli.data.splits import DEV, TEST, TRAIN, apportioned, named_parts, stratified_parts
+from salcli.data.splits import PARTS, apportioned, part_names, stratified_parts
 from salcli.errors import LabelError, located, warn
 from salcli.evaluation.attackers.scores import wilson
 from salcli.formats import atomic
@@ -141,7 +141,7 @@ def label_by_counts(embeddings: str, output: str, options: LabelCommandOptions, 
     found = assign(scores[is_free], counts - np.bincount(known[~is_free], minlength=len(names)), best.prices)
     codes = known.copy()
     codes[is_free] = found.codes
-    splits = named_parts(codes, options.split, options.seed)
+    splits = part_names(stratified_parts(codes, options.split, options.seed), len(codes))
     records = _records(rows, n_all, names, codes, splits, scores, Assignment(codes, found.prices), options)
     columns = [*(["word"] if rows.keys else []), options.name, *(["split"] if options.split else []), "score", "margin"]
     with (
@@ -152,7 +152,7 @@ def label_by_counts(embeddings: str, output: str, options: LabelCommandOptions, 
     return Assigned(
         output,
         dict(zip(names, np.bincount(codes, minlength=len(names)).tolist(), strict=True)),
-        {name: splits.count(name) for name in (TRAIN, DEV, TEST)} if options.split else {},
+        {name: splits.count(name) for name in PARTS} if options.split else {},
         len(codes),
         int(np.sum(~is_free)),
         len(sampled),

@@ -127,7 +127,7 @@ def sweep(
     with progress.stage("sweep", len(values), "values") as advance:
         for value in values:
             erasure = _at(again, whole, parameter, value)
-            stages = replace(again.stages, after=erasure.erased(again.stages.rows), kernel=None)
+            stages = replace(again.stages, after=erasure.erased(again.stages.rows), kernel=None, erasure=erasure)
             found = _measured(again, erasure, stages, again.plan, options)
             step = SweepStep(
                 probes=found.probes, numeric=found.numeric, measures=found.measures, parameter=parameter, value=value

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from salcli.data.groups import RowGroups, hashed_shares, require_filled
 from salcli.data.labels import GuardedLabels, Index
-from salcli.data.splits import FRESH, IN_SAMPLE, POOLED, EvaluationSplit, stratified_sample
+from salcli.data.splits import FRESH, IN_SAMPLE, POOLED, WHITE_BOX, EvaluationSplit, stratified_sample, trainers_of
 from salcli.errors import LabelError
 
 
@@ -89,14 +89,14 @@ def fold_splits(
         fitted = fitted if complete is None else np.intersect1d(fitted, complete)
         if sample is not None and sample < len(fitted):
             fitted = stratified_sample(labels, fitted, sample, seed)
-        trainers = {IN_SAMPLE: fitted, FRESH: fresh, POOLED: np.union1d(fitted, fresh)}
-        yield EvaluationSplit.of(fitted, trainers, index[numbers == test], has_held_out=True)
+        yield EvaluationSplit.of(fitted, trainers_of(fitted, fresh), index[numbers == test], has_held_out=True)
 
 
 def _offsets(n: int) -> dict[str, range]:
     """Return by adversary how far behind the test part the parts lie that train it."""
     n_fresh = (n - 1) // 2
-    return {IN_SAMPLE: range(n_fresh + 1, n), FRESH: range(1, n_fresh + 1), POOLED: range(1, n)}
+    fresh = range(1, n_fresh + 1)
+    return {IN_SAMPLE: range(n_fresh + 1, n), FRESH: fresh, POOLED: range(1, n), WHITE_BOX: fresh}
 
 
 def reciprocity(n: int) -> dict[str, float]:

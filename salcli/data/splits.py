@@ -17,7 +17,7 @@ PARTS = (TRAIN, DEV, TEST)
 BAND = re.compile(r"band[1-9]\d*")
 """Names of parts that are near the labelled rows: nothing is trained on them."""
 DEV_NAMES = (DEV, "val", "valid", "validation")
-IN_SAMPLE, FRESH, POOLED = "in-sample", "fresh", "pooled"
+IN_SAMPLE, FRESH, POOLED, WHITE_BOX = "in-sample", "fresh", "pooled", "white-box"
 TEST_ROWS = 10  # most test rows, in units of the most training rows: enough for an interval of a fraction of a per cent
 
 
@@ -111,8 +111,7 @@ class SplitRule:
         if not len(test):
             found = EvaluationSplit.of(fitted, {IN_SAMPLE: fitted}, fitted, has_held_out=False)
         else:
-            trainers = {IN_SAMPLE: fitted, FRESH: fresh, POOLED: np.union1d(fitted, fresh)}
-            found = EvaluationSplit.of(fitted, trainers, test, has_held_out=True)
+            found = EvaluationSplit.of(fitted, trainers_of(fitted, fresh), test, has_held_out=True)
         return replace(found, bands={name: index for name, index in bands.items() if len(index)})
 
     def _bands(self, labels: GuardedLabels) -> list[str]:
@@ -142,7 +141,7 @@ class EvaluationSplit:
     fitted: Index
     """Rows that the eraser was fitted on."""
     trainers: dict[str, Index]
-    """By adversary, the rows that train it (pooled: fitted and fresh ones); an adversary without rows is missing."""
+    """By adversary, the rows that train it (see `trainers_of`); an adversary without rows is missing."""
     test: Index
     """Rows that attackers are tested on; the fitted rows themselves if none were held out."""
     has_held_out: bool
@@ -277,9 +276,13 @@ def shared_by(splits: Sequence[EvaluationSplit], labels: GuardedLabels, seed: in
             f"{labels.path}: no labelled row is left to test on that all candidates held out: fit them with the same "
             "`holdout`, or with labels that have a split column"
         )
-    trainers = {IN_SAMPLE: fitted, FRESH: fresh, POOLED: np.union1d(fitted, fresh)}
     bands = {name: _without(index, fitted, labels) for split in splits for name, index in split.bands.items()}
-    return replace(EvaluationSplit.of(fitted, trainers, test, has_held_out=True), bands=bands)
+    return replace(EvaluationSplit.of(fitted, trainers_of(fitted, fresh), test, has_held_out=True), bands=bands)
+
+
+def trainers_of(fitted: Index, fresh: Index) -> dict[str, Index]:
+    """Return the labels that train each adversary: the fitted ones, fresh ones, or both; white-box as fresh."""
+    return {IN_SAMPLE: fitted, FRESH: fresh, POOLED: np.union1d(fitted, fresh), WHITE_BOX: fresh}
 
 
 def capped(labels: GuardedLabels, index: Index, most: int, seed: int) -> Index:
@@ -412,18 +415,6 @@ def stratified_parts(
         parts.append(np.concatenate([*chosen, np.zeros(0, np.int64)]))
         taken += quota
     return parts
-
-
-def named_parts(strata: Index, shares: Sequence[float], seed: int) -> list[str]:
-    """Return the part of each position at random, stratified: train, dev, test, or "" for those left over.
-
-    Parameters
-    ----------
-    strata : `[n]` stratum of each position
-    shares : of the three parts, sum at most 1; none: all are left over
-    seed : of the shuffle
-    """
-    return part_names(stratified_parts(strata, shares, seed), len(strata))
 
 
 def part_names(parts: Sequence[Index], n: int) -> list[str]:

@@ -123,6 +123,24 @@ class Eraser(Protocol):
         """
         raise UsageError("`reduces` needs an orthogonal projection, which this eraser is not")
 
+    def preimages(self, y: NDArray[Any], *, strength: float = 1.0) -> Array | None:  # noqa: ARG002 (members use them)
+        """Return what erased rows may have been, as far as whoever holds the eraser can compute it.
+
+        Parameters
+        ----------
+        y : `[n, d_out]` erased rows
+        strength : λ ∈ [0, 1] that they were erased with
+
+        Returns
+        -------
+        `[n, p]`, columns to read beside those of y; None: a row has no trace of what was removed
+
+        Raises
+        ------
+        UsageError : nothing computes it for this kind of eraser
+        """
+        raise UsageError(f"`adversaries=white-box`: nothing here inverts an eraser of the kind {self.kind!r}")
+
     def residue(self, x: NDArray[Any], dtype: DTypeLike) -> float:  # noqa: ARG002 (members use them)
         """Return how much rounding brings back of the removed directions, as a root mean square; 0 if not known.
 
@@ -292,6 +310,7 @@ METHODS: Registry[Method] = Registry(
         "inlp": "salcli.erasers.inlp:METHOD",
         "ksal": "salcli.erasers.ksal:METHOD",
         "transport": "salcli.erasers.transport.method:METHOD",
+        "auto": "salcli.evaluation.choose:METHOD",  # above the other methods: it trains attackers on what they erase
     }
 )
 

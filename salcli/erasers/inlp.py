@@ -40,7 +40,7 @@ class INLPParameters(Record):
     )
     training_rows: int | None = option(
         None,
-        help="Most training rows of the classifiers, stratified by class; default: as many as 64 MiB of memory hold.",
+        help="Most training rows of the classifiers, stratified by class; default: as many as 32 MiB of memory hold.",
         metavar="N",
         bounds=(2, None),
     )

@@ -268,6 +268,18 @@ class LinearEraser(Eraser):
         projection[np.arange(len(at)), at] += 1.0
         return projection
 
+    def preimages(self, y: NDArray[Any], *, strength: float = 1.0) -> Array | None:
+        """Return the rows before erasure, exactly, if the strength is below 1 (see `Eraser.preimages`).
+
+        leftᵀ right = I, so (y − mean) right = (1 − λ)(x − mean) right, and x = y + λ/(1 − λ) (y − mean) right leftᵀ.
+        Of full strength a projection leaves nothing. Rows of length 1 are returned up to a factor each.
+        """
+        if strength in (0, 1):
+            return None
+        x = y.astype(np.float64)
+        x += (strength / (1 - strength)) * ((x - self.mean) @ self.right) @ self.left.T
+        return x
+
     def residue(self, x: NDArray[Any], dtype: DTypeLike) -> float:
         """Return what rounding erased rows to `dtype` brings back.
 

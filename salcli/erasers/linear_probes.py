@@ -22,7 +22,7 @@ HELD_OUT = 0.25
 """Share of the rows in memory that classifiers are scored on and not trained on."""
 LEAST_HELD_OUT = 5
 """Held-out rows for each class, below which hardly any accuracy would be above chance."""
-TRAINING_BYTES = 64 << 20
+TRAINING_BYTES = 32 << 20
 """Most memory of the training rows, as float32, where their number is not given."""
 UNIT_ROWS = 1 << 12
 Z = 1.645

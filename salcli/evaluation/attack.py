@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels, Index
-from salcli.data.splits import TEST, EvaluationSplit
+from salcli.data.splits import FRESH, TEST, WHITE_BOX, EvaluationSplit
 from salcli.erasers.artifact import Artifact
 from salcli.errors import ParameterError, UsageError
 from salcli.evaluation.answers import pooled
@@ -28,7 +28,7 @@ from salcli.evaluation.attackers.scores import (
     wilson,
 )
 from salcli.evaluation.attackers.tuning import tuned
-from salcli.evaluation.forms import Form, in_form, in_forms, notes_on_forms
+from salcli.evaluation.forms import Form, in_form, in_forms, notes_on_forms, read_by
 from salcli.evaluation.gates import Asked
 from salcli.evaluation.intersections import LEAST_ROWS, Product, attacked, least_rows
 from salcli.evaluation.readings import Reading, reading_of, training_rows
@@ -48,6 +48,10 @@ ALL = "all"
 QUICK = ("linear", "quadratic")
 """Attackers whose time does not grow with the square of their rows."""
 UNCONVERGED = "{} of {} attackers did not converge: their figures are not to be trusted"
+NOTHING_TO_INVERT = (
+    "white-box: erased rows have no trace of what the eraser removed, so whoever holds it reads what the fresh "
+    "attacker reads"
+)
 TOO_RARE = "{} is not attacked: fewer than two of its classes have {} test rows (`intersections=False` leaves it out)"
 
 
@@ -71,9 +75,9 @@ class _Job:
     """Test rows that are left out, by their class of a product, of which there are fewer than `LEAST_ROWS`."""
     rows: Form
 
-    def of_raw(self, stage: str) -> tuple[str, ...]:
-        """Return what tells it at a stage from the jobs on raw rows."""
-        return self.attribute.name, self.adversary, self.probe, stage
+    def name(self, stage: str, *, adversary: str | None = None, form: str | None = None) -> tuple[str, ...]:
+        """Return what tells it at a stage from all others, or the name that it has with another adversary or form."""
+        return self.attribute.name, adversary or self.adversary, form or self.rows.name, self.probe, stage
 
 
 def require_attackers(options: EvaluateOptions) -> None:
@@ -177,7 +181,7 @@ def attack(
     for attribute in attacked(labels, options):
         for adversary in split.trainers:
             at_train, at_test = (stages.at(split.having(attribute, name, labels)) for name in (adversary, TEST))
-            for form in forms:
+            for form in read_by(adversary, forms):
                 readers = readers_of(form.name, probes)
                 of_form, doubts = _jobs(attribute, adversary, at_train, at_test, form, readers, least)
                 jobs += of_form
@@ -185,8 +189,10 @@ def attack(
     _require_memory(jobs)
     is_pooled = options.folds is not None or labels.groups is not None
     work = [(job, name) for job in jobs for name in _stage_names(job) if only in (None, name)]
-    raw = {job.of_raw(name): at for at, (job, name) in enumerate(work) if job.rows.name == RAW}
-    shared = {at: raw[job.of_raw(name)] for at, (job, name) in enumerate(work) if name in job.rows.equal}
+    places = {job.name(name): at for at, (job, name) in enumerate(work)}
+    shared = {
+        at: place for at, (job, name) in enumerate(work) if (place := places.get(_twin(job, name, stages), at)) != at
+    }
     order = [at for at in range(len(work)) if at not in shared]
     order.sort(key=lambda at: -_effort(work[at][0]))  # the longest first: all threads end at once
 
@@ -204,9 +210,12 @@ def attack(
             results[at] = found
             advance(1)
     for at, same in shared.items():
-        results[at] = replace(results[same], form=work[at][0].rows.name)
+        job = work[at][0]
+        results[at] = replace(results[same], form=job.rows.name, adversary=job.adversary)
     if labels.groups is not None and options.folds is None:
         results = {at: pooled([found], labels) for at, found in results.items()}
+    if WHITE_BOX in split.trainers and stages.after is not None and stages.white_box is stages:
+        notes.append(NOTHING_TO_INVERT)
     n_unmet = sum(not result.converged for result in results.values())
     if n_unmet:
         notes.append(UNCONVERGED.format(n_unmet, len(results)))
@@ -234,12 +243,28 @@ def attack_again(
     attribute = next(each for each in labels.attributes if each.name == of.attribute)
     at_train, at = stages.at(split.having(attribute, of.adversary, labels)), stages.at(index)
     at = at[attribute.codes(stages.labels[at]) >= 0]
-    rows = Form(of.form, in_form(stages, of.form, split.fitted))
+    rows = Form(of.form, in_form(stages.read_by(of.adversary), of.form, split.fitted))
     jobs, _ = _jobs(attribute, of.adversary, at_train, at, rows, (of.probe,))
     if not jobs:
         return None
     reading = reading_of(attacker_of(of.probe), rows.stages, at_train, jobs[0].at_test)
     return _result(jobs[0], reading, of.stage, of.hyperparameters, seed, is_capped=of.capped)
+
+
+def _twin(job: _Job, stage: str, stages: Stages) -> tuple[str, ...]:
+    """Return the name of the job on the same rows: raw ones, or those of the fresh attacker where nothing is inverted.
+
+    Parameters
+    ----------
+    job : any
+    stage : before or after
+    stages : the rows as they are in the file
+    """
+    if stage in job.rows.equal:
+        return job.name(stage, form=RAW)
+    if job.adversary == WHITE_BOX and (stage == "before" or job.rows.stages.after is stages.after):
+        return job.name(stage, adversary=FRESH)
+    return job.name(stage)
 
 
 def _stage_names(job: _Job) -> Sequence[str]:
@@ -380,7 +405,7 @@ def _require_memory(jobs: list[_Job]) -> None:
 
 def _job_bytes(job: _Job) -> int:
     """Return a bound of the bytes of one job: its rows or inner products, and what the attacker takes besides."""
-    n, m, d = len(job.at_train), len(job.at_test), job.rows.stages.before.shape[1]
+    n, m, d = len(job.at_train), len(job.at_test), job.rows.stages.width
     attacker = attacker_of(job.probe)
     if attacker.reads == "kernel":
         return 8 * n * (n + 2 * m) + attacker.memory_bytes(n, m, d)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import GuardedLabels, Index
-from salcli.data.splits import TEST, EvaluationSplit
+from salcli.data.splits import FRESH, TEST, WHITE_BOX, EvaluationSplit
 from salcli.erasers.artifact import Artifact
 from salcli.errors import UsageError
 from salcli.evaluation.answers import pooled_numbers
@@ -16,7 +16,7 @@ from salcli.evaluation.attackers import ATTACKERS, REGRESSORS
 from salcli.evaluation.attackers.base import Attacker
 from salcli.evaluation.attackers.tuning import tuned
 from salcli.evaluation.explained import Guesses, NumericResult, explained
-from salcli.evaluation.forms import Form, in_forms
+from salcli.evaluation.forms import Form, in_forms, read_by
 from salcli.evaluation.intersections import least_rows
 from salcli.evaluation.readings import reading_of, training_rows
 from salcli.evaluation.report import reader
@@ -49,10 +49,17 @@ class _Job:
     def attacker(self) -> Attacker:
         return REGRESSORS[self.probe]
 
-    @property
-    def of_raw(self) -> tuple[str, str, str, str]:
-        """What is the same in every form."""
-        return self.attribute, self.adversary, self.probe, self.stage
+    def name(self, *, adversary: str | None = None, form: str | None = None) -> tuple[str, ...]:
+        """Return what tells it from all others, or the name that it has with another adversary or form."""
+        return self.attribute, adversary or self.adversary, form or self.rows.name, self.probe, self.stage
+
+    def twin(self, stages: Stages) -> tuple[str, ...]:
+        """Return the name of the job on the same rows (see `salcli.evaluation.attack`), `stages` as in the file."""
+        if self.stage in self.rows.equal:
+            return self.name(form=RAW)
+        if self.adversary == WHITE_BOX and (self.stage == "before" or self.rows.stages.after is stages.after):
+            return self.name(adversary=FRESH)
+        return self.name()
 
 
 def chosen_regressors(artifact: Artifact | None, labels: GuardedLabels, options: EvaluateOptions) -> tuple[str, ...]:
@@ -110,8 +117,8 @@ def attack_numbers(
         return (), notes
     sizes = sorted(map(_bytes, jobs))
     require_memory(sum(sizes[-LOCAL.n_workers :]), "training the attackers", "lower `attacker_rows`")
-    raw = {job.of_raw: at for at, job in enumerate(jobs) if job.rows.name == RAW}
-    shared = {at: raw[job.of_raw] for at, job in enumerate(jobs) if job.stage in job.rows.equal}
+    places = {job.name(): at for at, job in enumerate(jobs)}
+    shared = {at: place for at, job in enumerate(jobs) if (place := places.get(job.twin(stages), at)) != at}
     order = [at for at in range(len(jobs)) if at not in shared]
     order.sort(key=lambda at: -len(jobs[at].at_train))
 
@@ -125,7 +132,7 @@ def attack_numbers(
             results[at] = found
             advance(1)
     for at, same in shared.items():
-        results[at] = replace(results[same], form=jobs[at].rows.name)
+        results[at] = replace(results[same], form=jobs[at].rows.name, adversary=jobs[at].adversary)
     return tuple(results[at] for at in range(len(jobs))), notes
 
 
@@ -142,8 +149,12 @@ def asked_of_numbers(
     forms : of the rows that are attacked
     """
     names = [attribute.name for attribute in labels.attributes if attribute.classes is None]
-    readers = [reader(probe, form) for form in forms for probe in _suited(probes, form)]
-    return tuple(itertools.product(names, options.adversaries, readers))
+    return tuple(
+        (name, adversary, reader(probe, form))
+        for name, adversary, form in itertools.product(names, options.adversaries, forms)
+        if form == RAW or adversary != WHITE_BOX
+        for probe in _suited(probes, form)
+    )
 
 
 def _suited(probes: Sequence[str], form: str) -> Sequence[str]:
@@ -178,7 +189,7 @@ def _jobs(
             else:
                 jobs += [
                     _Job(attribute.name, adversary, probe, stage, form, at_train, at_test, y_train, y_test)
-                    for form in forms
+                    for form in read_by(adversary, forms)
                     for probe in _suited(probes, form.name)
                     for stage in _stages(probe, form.stages, only)
                 ]
@@ -215,6 +226,6 @@ def _result(job: _Job, options: EvaluateOptions, *, is_capped: bool) -> NumericR
 
 def _bytes(job: _Job) -> int:
     """Bound the memory of one job: what its attacker reads, and what the attacker takes beside it."""
-    n, m, d = len(job.at_train), len(job.at_test), job.rows.stages.before.shape[1]
+    n, m, d = len(job.at_train), len(job.at_test), job.rows.stages.width
     read = 8 * n * (n + 2 * m) if job.attacker.reads == "kernel" else 8 * 4 * (n + m) * d
     return read + job.attacker.memory_bytes(n, m, d)

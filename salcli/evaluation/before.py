@@ -98,7 +98,7 @@ class Before:
         is_mapped = eraser is not None and (eraser.normalizes or not eraser.keeps_space)
         has_features = self.stages.before is not self.stages.rows
         is_foreign = erasure.against is not None or (is_mapped and not has_features)
-        return replace(self.stages, after=after, kernel=erasure.kernel, is_foreign=is_foreign)
+        return replace(self.stages, after=after, kernel=erasure.kernel, is_foreign=is_foreign, erasure=erasure)
 
 
 def read_before(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from salcli.data.join import LabelledRows
 from salcli.data.labels import GuardedLabels, Index
 from salcli.data.source import Chunk, Source
-from salcli.data.splits import FRESH, IN_SAMPLE, POOLED, TEST, EvaluationSplit
+from salcli.data.splits import FRESH, IN_SAMPLE, POOLED, TEST, WHITE_BOX, EvaluationSplit
 from salcli.evaluation.text import listed
 from salcli.streaming.engine import ordered_map
 from salcli.streaming.passes import gather_rows
@@ -70,7 +70,7 @@ def without_copies(
     if not split.has_held_out:
         return split, {}
     fresh = np.setdiff1d(
-        np.concatenate([split.trainers.get(name, split.test[:0]) for name in (FRESH, POOLED)]), split.fitted
+        np.concatenate([split.trainers.get(name, split.test[:0]) for name in (FRESH, POOLED, WHITE_BOX)]), split.fitted
     )
     parts = {"fit": split.fitted, FRESH: fresh, TEST: split.test}
     chosen = np.unique(np.concatenate(list(parts.values())))
@@ -91,8 +91,8 @@ def without_copies(
     left_out = np.setdiff1d(fresh, kept[FRESH])
     trainers = {name: index if name == IN_SAMPLE else np.setdiff1d(index, left_out) for name, index in trainers.items()}
     n_available = split.n_available | {name: split.n_available[name] - copies.n for name, copies in found.items()}
-    if POOLED in n_available and FRESH in found:
-        n_available[POOLED] -= found[FRESH].n
+    for name in {POOLED, WHITE_BOX} & n_available.keys() if FRESH in found else ():
+        n_available[name] -= found[FRESH].n
     trainers = {name: index for name, index in trainers.items() if len(index) or name == IN_SAMPLE}
     return replace(split, trainers=trainers, test=kept[TEST], n_available=n_available), found
 

@@ -1,6 +1,6 @@
 """The forms in which a consumer uses rows: as they are, of length 1, rounded, quantized, or their signs alone."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from salcli.data.splits import EvaluationSplit, capped
 from salcli.errors import RowRangeError
 from salcli.evaluation.cosine import unit_rows
 from salcli.evaluation.stages import Stages
-from salcli.options import RAW, EvaluateOptions
+from salcli.options import RAW, WHITE_BOX, EvaluateOptions
 
 Array = NDArray[Any]
 INT8 = "int8"
@@ -56,8 +56,15 @@ def distinct(stages: Stages, forms: Sequence[str]) -> dict[str, frozenset[str]]:
     forms : names in `salcli.options.FORMS`; without raw among them, all of them differ
     """
     rows = stages.named()
+
+    def is_already(stage: str, x: Array, form: str) -> bool:
+        if stage != "before":
+            return _is_already(x, form)
+        return stages.once((_is_already, form), lambda: _is_already(x, form))
+
     equal = {
-        form: frozenset(name for name, x in rows.items() if RAW in forms and _is_already(x, form)) for form in forms
+        form: frozenset(name for name, x in rows.items() if RAW in forms and is_already(name, x, form))
+        for form in forms
     }
     return {form: names for form, names in equal.items() if len(names) < len(rows)}
 
@@ -76,6 +83,15 @@ def in_forms(stages: Stages, forms: Sequence[str], fitted: Index) -> tuple[Form,
     RowRangeError : float16 does not hold a number
     """
     return tuple(Form(form, in_form(stages, form, fitted), same) for form, same in distinct(stages, forms).items())
+
+
+def read_by(adversary: str, forms: Iterable[Form]) -> Iterator[Form]:
+    """Yield rows in those of the `forms` that an `adversary` reads: a white-box one inverts raw rows."""
+    for form in forms:
+        if adversary != WHITE_BOX:
+            yield form
+        elif form.name == RAW:
+            yield replace(form, stages=form.stages.white_box)
 
 
 def notes_on_forms(forms: Sequence[str], found: Sequence[Form]) -> tuple[str, ...]:
@@ -101,9 +117,11 @@ def in_form(stages: Stages, form: str, fitted: Index) -> Stages:
     if form == RAW:
         return stages
     at = _fitted(stages, fitted)
-    changed = {name: _converted(x, form, at, name) for name, x in stages.named().items()}
+    key = _converted, form, at.tobytes() if form == INT8 else b""
+    before = stages.once(key, lambda: _converted(stages.before, form, at, "before"))
+    after = None if stages.after is None else _converted(stages.after, form, at, "after")
     is_foreign = stages.is_foreign or form == INT8  # whose units depend on the stage
-    return replace(stages, before=changed["before"], after=changed.get("after"), is_foreign=is_foreign)
+    return replace(stages, before=before, after=after, is_foreign=is_foreign, known={})
 
 
 def _fitted(stages: Stages, fitted: Index) -> Index:

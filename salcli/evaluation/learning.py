@@ -93,7 +93,7 @@ def _curve(
     is_known = np.isin(true, y)
     at_test, true = at_test[is_known], true[is_known]
     attacker = attacker_of(result.probe)
-    rows = in_form(stages, result.form, split.fitted)
+    rows = in_form(stages.read_by(result.adversary), result.form, split.fitted)
     reading = reading_of(attacker, rows, at_train, at_test)
     x, new = (read(result.stage, result.hyperparameters) for read in (reading.train, reading.test))
     is_kernel = attacker.reads == "kernel"

@@ -12,6 +12,7 @@ from salcli.data.splits import (
     IN_SAMPLE,
     TEST,
     TEST_ROWS,
+    WHITE_BOX,
     EvaluationSplit,
     SplitRule,
     shared_by,
@@ -107,7 +108,7 @@ def notes_on(split: EvaluationSplit, labels: GuardedLabels, options: EvaluateOpt
             "no row is marked test" if labels.splits is not None else "no rows were held out (by a split or `holdout`)"
         )
         notes.append((NOT_HELD_OUT if IN_SAMPLE in options.adversaries else NONE_FRESH).format(why))
-    elif FRESH in options.adversaries and FRESH not in split.trainers:
+    elif {FRESH, WHITE_BOX} & set(options.adversaries) and not {FRESH, WHITE_BOX} & split.trainers.keys():
         notes.append("no row is left to train a fresh attacker")
     for name, index in split.trainers.items():
         if split.is_capped(name):

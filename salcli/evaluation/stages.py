@@ -1,27 +1,30 @@
 """Rows in memory, before and after erasure: by an eraser, or as another tool erased them."""
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Index
 from salcli.data.source import Source
+from salcli.data.splits import WHITE_BOX
 from salcli.erasers.artifact import Artifact
 from salcli.erasers.base import Eraser
 from salcli.erasers.kernel import KernelEraser
 from salcli.erasers.precision import erased_dtype
-from salcli.errors import AlignmentError
+from salcli.errors import AlignmentError, UsageError
 from salcli.formats.registry import open_source
 from salcli.options import ReadOptions
 from salcli.streaming.passes import gather_rows
 from salcli.streaming.progress import Progress, Silent
 
 Array = NDArray[Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +75,26 @@ class Erasure:
         """Return rows `x` `[n, d]` erased as `apply` erases them; None without an eraser."""
         return None if self.eraser is None else self.eraser(x, strength=self.strength, dtype=self.dtype or x.dtype)
 
+    def preimages(self, y: Array) -> Array | None:
+        """Return what whoever holds the eraser computes of erased rows `y` `[n, w]` (see `Eraser.preimages`).
+
+        Raises
+        ------
+        UsageError : there is no eraser, or nothing inverts it
+        """
+        if self.eraser is None:
+            raise UsageError("`adversaries=white-box` inverts an eraser of vectors: there is none")
+        return self.eraser.preimages(y, strength=self.strength)
+
+    def require_invertible(self) -> None:
+        """Check that a white-box attacker can be made.
+
+        Raises
+        ------
+        UsageError : there is no eraser, or nothing inverts it
+        """
+        self.preimages(np.zeros((0, 0 if self.eraser is None else self.eraser.d_out)))
+
 
 @dataclass(frozen=True, eq=False)
 class Stages:
@@ -88,14 +111,52 @@ class Stages:
     kernel: KernelEraser | None = None
     is_foreign: bool = False
     """Whether another tool wrote `after`, possibly in other units."""
+    erasure: Erasure | None = None
+    """How `after` was made."""
+    known: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    """What was computed of the rows before, by `once`."""
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return what `compute` returns for the rows before, computed once for each `key`, however they are erased."""
+        if key not in self.known or self.known[key][0] is not self.before:
+            self.known[key] = self.before, compute()
+        found: T = self.known[key][1]
+        return found
 
     def at(self, index: Index) -> Index:
         """Return the positions, ascending, of those labels of `index` whose rows are in memory."""
         return np.flatnonzero(np.isin(self.labels, index))
 
+    @property
+    def width(self) -> int:
+        """Of the widest rows, as attackers read them."""
+        return max(int(x.shape[1]) for x in self.named().values())
+
     def named(self) -> dict[str, Array]:
         """Return the stages by name: before and, if there is one, after."""
         return {"before": self.before} | ({} if self.after is None else {"after": self.after})
+
+    @cached_property
+    def white_box(self) -> "Stages":
+        """The rows as whoever holds the eraser reads them: erased ones with what they may have been beside them.
+
+        These very stages where erased rows have no trace of what was removed.
+
+        Raises
+        ------
+        UsageError : nothing inverts the eraser
+        """
+        if self.after is None or self.erasure is None:
+            return self
+        found = self.erasure.preimages(self.after)
+        if found is None:
+            return self
+        kind = np.result_type(self.after.dtype, np.float32)
+        return replace(self, after=np.concatenate([self.after, found], axis=1, dtype=kind, casting="same_kind"))
+
+    def read_by(self, adversary: str) -> "Stages":
+        """Return the rows as an `adversary` reads them."""
+        return self.white_box if adversary == WHITE_BOX else self
 
 
 def stage_rows(
@@ -120,7 +181,7 @@ def stage_rows(
     after = erasure.erased(x)
     if erasure.against is not None:
         after = gather_same(source, erasure.against, rows, kept, progress)
-    return Stages(index[kept], x, erasure.published(x), after, erasure.kernel, erasure.against is not None)
+    return Stages(index[kept], x, erasure.published(x), after, erasure.kernel, erasure.against is not None, erasure)
 
 
 def gather_same(source: Source, other: Source, rows: Index, kept: Index, progress: Progress) -> Array:

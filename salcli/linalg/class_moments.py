@@ -102,7 +102,7 @@ class ClassMoments:
         found = cls(CrossMoments.of_sums(sums), sums.scatters())
         with np.errstate(over="ignore", invalid="ignore"):
             for scatter, n, off in zip(found.scatters, found.counts, found.means - anchor, strict=True):
-                scatter -= n * np.outer(off, off)
+                scatter -= np.outer(n * off, off)
         return found
 
     def add(self, x: NDArray[Any], z: NDArray[Any]) -> Self:
@@ -118,7 +118,7 @@ class ClassMoments:
         scatters = self.scatters + other.scatters
         weights = self.counts * (other.counts / np.maximum(self.counts + other.counts, 1))
         for scatter, weight, step in zip(scatters, weights, other.means - self.means, strict=True):
-            scatter += weight * np.outer(step, step)
+            scatter += np.outer(weight * step, step)
         return type(self)(self.cross + other.cross, scatters)
 
     def is_accurate_enough(self, *, is_centred: bool = True) -> bool:  # noqa: ARG002 (the protocol has it)

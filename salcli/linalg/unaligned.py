@@ -73,7 +73,7 @@ def align(
         assigned = known.copy()
         assigned[is_free], prices = found.codes, found.prices
         new_direction, new_strength = _direction(_covariance(x, mean, assigned, shares))
-        if new_strength <= strength or np.array_equal(assigned, codes):
+        if new_strength <= strength:  # equal where the classes are those of the round before
             break
         codes, direction, strength = assigned, new_direction, new_strength
     return Alignment(codes, strength, direction, mean, prices)

@@ -9,7 +9,7 @@ from salcli.evaluation.text import ABSENT, count, decimal, general, interval, li
 from salcli.render.numbers import R2_IN_WORDS, detectable_table, numeric_table, recall_table
 
 STAGES = ("before", "after")
-FRESH = "fresh"
+FRESH, WHITE_BOX = "fresh", "white-box"
 """The adversary whose figures decide about a release."""
 ATTACKER = "An attacker is a classifier that is trained to read the guarded attribute from the embeddings. "
 OF_AN_ERASER = (
@@ -17,6 +17,10 @@ OF_AN_ERASER = (
     "by construction, so its figure shows that the eraser does what it claims. "
     "The fresh attacker brings labelled rows of its own, as anybody can who obtains the embeddings; "
     "its figure is the one that a release must be judged by. "
+)
+OF_A_HOLDER = (
+    "The white-box attacker brings the same rows and holds the eraser: beside each erased row it reads what the row "
+    "may have been, as far as the eraser can be inverted. "
 )
 OF_NO_ERASER = (
     "The in-sample attacker is trained on the rows that an eraser would be fitted on, the fresh attacker on others. "
@@ -74,20 +78,23 @@ def probe_pairs(probes: Iterable[ProbeResult]) -> tuple[ProbePair, ...]:
     return tuple(pairs.values())
 
 
-def best_attacker(pairs: Iterable[ProbePair], stage: str) -> tuple[ProbePair, ProbeResult] | None:
+def best_attacker(
+    pairs: Iterable[ProbePair], stage: str, adversary: str = FRESH
+) -> tuple[ProbePair, ProbeResult] | None:
     """Return the fresh attacker with the largest leakage, and its result; without a fresh one, the largest of all.
 
     Parameters
     ----------
     pairs : attackers on one attribute
     stage : before or after
+    adversary : instead of fresh
 
     Returns
     -------
     None if none was measured at that stage
     """
     measured = [(pair, pair.stages[stage]) for pair in pairs if stage in pair.stages]
-    fresh = [each for each in measured if each[1].adversary == FRESH]
+    fresh = [each for each in measured if each[1].adversary == adversary]
     return max(fresh or measured, key=lambda each: each[1].leakage, default=None)
 
 
@@ -233,7 +240,8 @@ def attackers_section(report: Report) -> Section | None:
         return None
     is_unknown = isinstance(report.eraser, ErasedFile)
     adversaries = OF_AN_UNKNOWN_ERASER if is_unknown else OF_AN_ERASER if report.eraser else OF_NO_ERASER
-    lead = ATTACKER + adversaries + (SAFE if report.probes else "")
+    is_held = WHITE_BOX in {of.adversary for of in report.probes} | {of.adversary for of in report.numeric}
+    lead = ATTACKER + adversaries + (OF_A_HOLDER if is_held else "") + (SAFE if report.probes else "")
     is_at_edge = any(probe.accuracy in probe.ci95 for probe in report.probes)
     more = ((AT_EDGE,) if is_at_edge else ()) + ((R2_IN_WORDS,) if report.numeric else ())
     folds = (_folds_in_words(report.folds),) if report.folds is not None else ()

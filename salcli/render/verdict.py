@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 from salcli.evaluation.measures import recorded
-from salcli.evaluation.report import Gate, Report, Status
+from salcli.evaluation.report import Gate, ProbeResult, Report, Status
 from salcli.evaluation.section import Column, Fact, Row, Section, Table, names, numbers
 from salcli.evaluation.text import ABSENT, beside, decimal, general, listed, percent, shortened, visible
 from salcli.render.attackers import (
     FRESH,
+    WHITE_BOX,
     ProbePair,
     best_attacker,
     by_attribute,
@@ -92,10 +93,10 @@ def _readable(report: Report) -> str:
             continue
         is_read |= best[1].leakage > best[1].majority or best[1].leak > 0
         name = f"{shortened(attribute, 60)}: " if several else ""
-        in_sample = "" if best[1].adversary == FRESH else ", in-sample"
-        parts.append(
-            f"{name}{best[1].reader}{in_sample} {percent(best[1].leakage)}, majority {percent(best[1].majority)}"
-        )
+        parts.append(f"{name}{_read_by(best[1])}, majority {percent(best[1].majority)}")
+        holder = best_attacker(pairs, report.judged_stage, WHITE_BOX)
+        if holder is not None and holder[1].leakage > best[1].leakage:
+            parts.append(f"{name}{_read_by(holder[1])}")
     near = [each for each in report.bands if each.stage == report.judged_stage]
     if near:
         band = max(near, key=lambda each: each.leak)
@@ -103,11 +104,17 @@ def _readable(report: Report) -> str:
         parts.append(f"{band.band}: {band.reader} {percent(band.leakage)}, majority {percent(band.majority)}")
     for pair in best_regression(numeric_pairs(report.numeric)).values():
         name = f"{shortened(pair.attribute, 60)}: "
-        in_sample = "" if pair.latest.adversary == FRESH else ", in-sample"
-        parts.append(f"{name}{pair.reader}{in_sample} R² {decimal(pair.latest.r2)}")
+        by = "" if pair.latest.adversary == FRESH else f", {pair.latest.adversary}"
+        parts.append(f"{name}{pair.reader}{by} R² {decimal(pair.latest.r2)}")
     still = "Still readable" if report.judged_stage == "after" else "Readable"
     still = still if is_read else "No better than a guess"
     return f"{still}: {'; '.join(parts)}." if parts else ""
+
+
+def _read_by(of: ProbeResult) -> str:
+    """Return the attacker of a result and what it reads; who is not fresh is named."""
+    by = "" if of.adversary == FRESH else f", {of.adversary}"
+    return f"{of.reader}{by} {percent(of.leakage)}"
 
 
 def _judged_attackers(report: Report) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from salcli.streaming.progress import Advance, Progress, Silent
 
 MANY_KEYS = 100_000  # from here on, progress of the join is shown
 JOINING = 8  # least ratio of numbers in a group of partitions to numbers in its sums
+GATHERED_ELEMENTS = 1 << 20  # numbers of a file that are in memory at once while some of its rows are gathered
 GROUPED_ROWS = 1 << 17  # whose label matrix is in memory at once
 GROUPING = Grouping()
 
@@ -276,14 +277,16 @@ def gather_rows(source: Source, rows: NDArray[np.int64], progress: Progress) -> 
     x, is_read = np.empty((len(rows), source.d), source.dtype), np.zeros(len(rows), np.bool_)
     chunks = (chunk for chunk in source.chunks() if chosen.touch(chunk.start, chunk.n_rows))
 
-    def read(chunk: Chunk) -> tuple[NDArray[Any], Selection]:
-        return chosen.within(chunk.read())
+    def read(chunk: Chunk) -> list[tuple[NDArray[Any], Selection]]:
+        found = (chosen.within(batch) for batch in chunk.batches(max(1, GATHERED_ELEMENTS // source.d)))
+        return [(np.array(part), index) for part, index in found]  # a batch is overwritten by the next one
 
     with progress.stage("read", len(chosen)) as advance:
-        for part, index in ordered_map(read, chunks):
-            at = as_subscript(index)
-            x[at], is_read[at] = part, True
-            advance(len(part))
+        for parts in ordered_map(read, chunks):
+            for part, index in parts:
+                at = as_subscript(index)
+                x[at], is_read[at] = part, True
+                advance(len(part))
     return (x if is_read.all() else x[is_read]), np.flatnonzero(is_read)
 
 

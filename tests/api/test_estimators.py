@@ -18,6 +18,7 @@ from salcli.api.constructor import OWN
 from salcli.commands.apply import apply
 from salcli.commands.fit import fit
 from salcli.erasers.artifact import read_artifact
+from salcli.erasers.base import METHODS
 from salcli.errors import FormatError, LabelError, ParameterError, SalcliWarning, UsageError
 from salcli.options import ApplyOptions, FitOptions, LabelOptions, options_of
 
@@ -193,3 +194,83 @@ def test_the_examples_run() -> None:
     found = doctest.testmod(estimators)
     assert found.attempted > 30
     assert found.failed == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters"),
+    [
+        (salcli.SAL, {"k": "auto"}),
+        (salcli.SAL, {"unit": True, "seed": 3}),
+        (salcli.SAL, {"alpha": 1.5, "keep_mean": True}),
+        (salcli.SAL, {"center": False}),
+        (salcli.LEACE, {"k": 1}),
+        (salcli.INLP, {"rounds": 2, "seed": 5}),
+        (salcli.KernelSAL, {"landmarks": "all", "kernel": "poly"}),
+        (salcli.KernelSAL, {"landmarks": 40, "gamma": "scale", "seed": 2}),
+        (salcli.Transport, {"shrinkage": 0.3, "towards": "identity"}),
+    ],
+)
+def test_parameters_mean_what_they_mean_to_the_command(kind: Any, parameters: Any, tmp_path: Path) -> None:
+    x, table = rows(n=200)
+    x = (x / x.std(axis=0)).astype(np.float32)
+    embeddings, labels, path = write(tmp_path, x, {"gender": table["gender"]})
+    given = {name: value for name, value in parameters.items() if name != "seed"}
+    seed = parameters.get("seed", 0)
+    options = FitOptions(method=kind.method, parameters=kind._parameter_type()(**given), seed=seed)
+    by_command = fit(embeddings, labels, path, options)
+    found = fitted(kind, x, table, **parameters)
+    same_eraser(by_command, found.artifact_)
+    assert without_inputs(by_command.header) == without_inputs(found.header_)
+    out = str(tmp_path / "out.npy")
+    apply(path, embeddings, out, ApplyOptions())
+    np.testing.assert_array_equal(np.load(out), found.transform(x))
+    again = kind.from_artifact(path)
+    assert again.get_params() == found.get_params() | found.header_["parameters"]  # γ = scale is a number there
+    assert len(again.get_feature_names_out()) == again.transform(x).shape[1]
+
+
+def test_the_method_is_chosen_as_the_command_chooses_it(tmp_path: Path) -> None:
+    x, table = rows(n=200)
+    x = (x / x.std(axis=0)).astype(np.float32)
+    embeddings, labels, path = write(tmp_path, x, {"gender": table["gender"]})
+    parameters = {"max_leak": 0.6, "attackers": ("linear",)}
+    options = FitOptions(method="auto", parameters=salcli.Auto._parameter_type()(**parameters))
+    by_command = fit(embeddings, labels, path, options)
+    found = fitted(salcli.Auto, x, table, **parameters)
+    same_eraser(by_command, found.artifact_)
+    assert without_inputs(by_command.header) == without_inputs(found.header_)
+    chosen = {kind.method: kind for kind in ESTIMATORS}[found.header_["method"]]
+    np.testing.assert_array_equal(chosen.from_artifact(path).transform(x), found.transform(x))
+    with pytest.raises(UsageError, match="needs a limit"):
+        fitted(salcli.Auto, x, table)
+
+
+def test_every_method_has_an_estimator() -> None:
+    kinds = (getattr(salcli, name) for name in salcli.__all__)
+    assert {kind.method for kind in kinds if isinstance(kind, type)} == set(METHODS)
+
+
+def test_noise_needs_its_secret(tmp_path: Path) -> None:
+    x, table = rows()
+    x = (x / x.std(axis=0)).astype(np.float32)
+    found = fitted(salcli.Transport, x, table, shrinkage=0.3, noise=0.2)
+    with pytest.raises(UsageError, match="noise_key"):
+        found.transform(x)
+    path, secret, out = (str(tmp_path / name) for name in ("e.npz", "secret", "out.npy"))
+    embeddings, _, _ = write(tmp_path, x, table)
+    found.to_artifact(path)
+    with pytest.warns(SalcliWarning, match="made a new secret"):
+        apply(path, embeddings, out, ApplyOptions(noise_key=secret))
+    np.testing.assert_array_equal(np.load(out), found.set_params(noise_key=secret).transform(x))
+
+
+@pytest.mark.parametrize("name", ["schema-1-sal", "schema-1-exact", "schema-1-features"])
+def test_artifacts_of_the_first_schema_are_read(name: str, tmp_path: Path) -> None:
+    path = str(Path(__file__).parent.parent / "golden" / f"{name}.npz")
+    artifact = read_artifact(path)
+    kind = salcli.SAL if artifact.header["method"] == "sal" else salcli.KernelSAL
+    found = kind.from_artifact(path)
+    x = np.random.default_rng(0).normal(size=(20, found.n_features_in_))
+    np.testing.assert_array_equal(found.transform(x), artifact.eraser.to_features()(x))
+    found.to_artifact(str(tmp_path / "e.npz"))
+    np.testing.assert_array_equal(kind.from_artifact(str(tmp_path / "e.npz")).transform(x), found.transform(x))

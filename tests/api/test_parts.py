@@ -123,8 +123,27 @@ def test_what_does_not_add_up_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="numbers.*classes|classes.*numbers"):
         salcli.SAL(numeric=True).fit(x, guarded=table["time"])._sums + one._sums
     one.to_artifact(str(tmp_path / "e.npz"))
+    moved = salcli.SAL().partial_fit(x, guarded=table["job"]).set_params(center=False)
+    with pytest.raises(ValueError, match="fit again"):
+        moved.transform(x)
+    with pytest.raises(ValueError, match="fitted with parameters that need more"):
+        salcli.SAL(unit=True).fit(x, guarded=table["job"]).set_params(unit=False).partial_fit(x, guarded=table["job"])
     with pytest.raises(ValueError, match="read from an artifact"):
         salcli.SAL.from_artifact(str(tmp_path / "e.npz")).partial_fit(x, guarded=table["job"])
+
+
+def test_a_sum_is_an_estimator_of_its_own() -> None:
+    x, table = everything()
+    one, other = (
+        salcli.SAL().fit(x[:90], guarded=table["job"][:90]),
+        salcli.SAL().fit(x[90:], guarded=table["job"][90:]),
+    )
+    first = one.transform(x)
+    total = one.set_output(transform="default") + other
+    total.set_output(transform="pandas")
+    total.partial_fit(x, guarded=table["job"])
+    np.testing.assert_array_equal(one.transform(x), first)
+    assert one.header_["rows"]["n_fitted"] < total.header_["rows"]["n_fitted"]
 
 
 def test_methods_that_need_more_than_sums_have_no_partial_fit() -> None:

@@ -1,5 +1,6 @@
 """What scikit-learn demands of an estimator, and pipelines, searches and scores with guarded labels."""
 
+import doctest
 from collections.abc import Iterator
 from typing import Any, Self
 from unittest import SkipTest
@@ -15,6 +16,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import check_estimator
 
 import salcli
+from salcli.api import scoring
 from salcli.errors import LabelError, ParameterError, RankError, UsageError
 from tests.api.test_estimators import rows
 
@@ -171,3 +173,7 @@ def test_leaks_of_numbers_are_shares_of_their_variance() -> None:
     kept = salcli.SAL(strength=0.0, numeric=True).fit(x, guarded=age)
     assert score(kept, x, guarded=age) < -0.95
     assert score(kept.set_params(strength=1.0), x, guarded=age) > -0.2
+
+
+def test_the_examples_run() -> None:
+    assert doctest.testmod(scoring).failed == 0

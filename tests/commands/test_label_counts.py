@@ -112,6 +112,17 @@ def test_every_class_has_its_rows_when_directions_come_from_a_sample(
     assert list(done.classes.values()) == sizes
 
 
+def test_directions_come_from_seed_labels_alone_where_a_sample_has_no_room_for_others(
+    rows: tuple[str, list[str]], tmp_path: Path
+) -> None:
+    write_csv(tmp_path / "s.csv", ["label"], [[one if i < 60 else ""] for i, one in enumerate(rows[1])])
+    done = assigned(rows[0], tmp_path / "l.csv", seed_labels=str(tmp_path / "s.csv"), sample=50, split=())
+    assert done.n_sampled == 50
+    assert done.strength > 0
+    found = [line[0] for line in read_csv(tmp_path / "l.csv")[1]]
+    assert np.mean(np.array(found) == np.array(rows[1])) > 0.98
+
+
 def test_of_a_repeated_key_the_first_row_is_labelled_and_rows_with_nan_are_left_out(tmp_path: Path) -> None:
     x, truth = planted(60, 4)
     x[7] = np.nan
@@ -172,6 +183,7 @@ def test_the_column_of_seed_labels_is_that_of_name(rows: tuple[str, list[str]], 
         ({"counts": (("a", 0.5), ("b", 0.4))}, ParameterError, "add up to 0.9, expected 1"),
         ({"counts": (("a", -1), ("b", 4))}, ParameterError, "of every class"),
         ({"counts": HALVES, "directions": ("he:she",)}, UsageError, "cannot go with `directions`"),
+        ({"counts": HALVES, "groups": "a.csv"}, UsageError, "cannot go with `groups`"),
         ({"counts": HALVES, "bands": (5,)}, UsageError, "cannot go with `bands`"),
         ({"directions": ("he:she",), "starts": 3}, UsageError, "`starts` goes with `counts=NAME:SHARE,…`"),
         ({"counts": HALVES, "name": "margin"}, UsageError, "would not be taken for labels"),

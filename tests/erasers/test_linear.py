@@ -3,7 +3,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LogisticRegression
@@ -203,3 +203,17 @@ def test_rounding_leaves_nothing_of_float64_rows_along_the_removed_directions(se
     along /= along.std()
     found = LogisticRegression(C=100).fit(along[:1000], y[:1000]).score(along[1000:], y[1000:])
     assert found < 0.58  # after a single subtraction up to 1.0
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(2, 8), st.floats(0.01, 0.99), st.integers(0, 50))
+def test_a_strength_below_one_is_inverted_exactly_and_no_other(d: int, strength: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    left = np.linalg.qr(rng.normal(size=(d, min(2, d))))[0]
+    right = left + 0.3 * (np.eye(d) - left @ left.T) @ rng.normal(size=left.shape)
+    eraser, x = LinearEraser(rng.normal(size=d), left, right), rng.normal(size=(20, d))
+    found = eraser.preimages(eraser(x, strength=strength), strength=strength)
+    assert found is not None
+    assert_allclose(found, x, atol=1e-9 / (1 - strength))
+    assert eraser.preimages(eraser(x)) is None
+    assert eraser.preimages(x, strength=0.0) is None

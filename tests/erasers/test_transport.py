@@ -240,3 +240,21 @@ def test_two_attributes_are_guarded_by_their_product_and_numbers_are_refused() -
         salcli.fit(x, codes, method="transport", towards="pooled")
     with pytest.raises(RankError):
         salcli.fit(np.repeat(np.eye(4)[:2], 100, axis=0), np.repeat([0, 1], 100), method="transport", shrinkage=0.0)
+
+
+@settings(deadline=None, max_examples=12)
+@given(st.integers(2, 5), st.integers(2, 3), st.integers(0, 50), st.sampled_from([0.3, 0.9, 1.0]), st.booleans())
+def test_the_preimage_of_the_right_class_is_the_row(
+    d: int, c: int, seed: int, strength: float, keep_mean: bool
+) -> None:
+    x, codes = gaussians(60 * c, d, c, seed)
+    eraser = fitted(x, codes, keep_mean=keep_mean)
+    step = fit_sal(ClassMoments.of(x, np.eye(c)[codes]).cross, keep_mean=keep_mean).eraser
+    expected = step(x) if strength == 1 else x
+    for code in range(c):
+        known = exactly_known(eraser, code)
+        found = known.preimages(known(x, strength=strength), strength=strength)
+        assert found.shape == (len(x), c * d + c)
+        assert_allclose(found[:, code * d : (code + 1) * d], expected, atol=1e-6 * max(1, np.abs(x).max()))
+        believed = found[:, c * d :] / np.sqrt(np.mean((known(x, strength=strength) - eraser.centre) ** 2))
+        assert_allclose(believed, np.broadcast_to(np.arange(c) == code, believed.shape), atol=1e-9)

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from salcli.erasers.base import Eraser
 from salcli.erasers.transport.gaussians import IDENTITY, POOLED, Shrinkage
 from salcli.erasers.transport.readers import readings
-from salcli.streaming.engine import map_in_threads
+from salcli.streaming.engine import N_THREADS, Threads
 from salcli.streaming.progress import Progress
 
+WIDE = 512  # dimensions from which on maps are tried one at a time: each takes a dozen matrices
 CANDIDATES = (
     *(Shrinkage(share, POOLED) for share in (1.0, 0.6, 0.3)),
     *(Shrinkage(share, IDENTITY) for share in (0.6, 0.4, 0.2, 0.1, 0.05)),
@@ -68,7 +69,7 @@ def try_all(
             return Trial(shrinkage, readings(fit(shrinkage)(x, dtype=np.float32), codes, n_classes))
 
         trials = []
-        for trial in map_in_threads(tried, candidates):
+        for trial in Threads(1 if x.shape[1] >= WIDE else N_THREADS).map(tried, candidates):
             trials.append(trial)
             advance(1)
     return tuple(trials)

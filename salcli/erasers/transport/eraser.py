@@ -161,13 +161,38 @@ class TransportEraser(Eraser):
         along *= w.sum(axis=1, keepdims=True)
         np.copyto(moved, x)
         subtract_product(moved, along, left_t, times=strength)
-        subtract_product(x, along, left_t)
-        x -= self.centre
+        x -= self.centre  # not x₁ − centre: A_z − I is 0 along V
         part = _scratch(x)
         for z, shift in enumerate(shifts):
             np.multiply(x, w[:, z : z + 1], out=part)
             subtract_product(moved, part, shift, times=-strength)
         return moved
+
+    def preimages(self, y: NDArray[Any], *, strength: float = 1.0) -> Array:
+        """Return what erased rows may have been, once for each class, and how far each of these is believed.
+
+        Where the posterior is sure of class z and the gate is open, a row is moved by
+
+            y − centre = ((1 − λ) I + λ (A_z − V Vᵀ)) (x − centre)
+
+        which is inverted for every z; of full strength, up to the coordinates along V, which are lost. The right class
+        gives the row after the mean step alone, to which the other classes' preimages are compared by the posterior.
+
+        Returns
+        -------
+        `[n, c d + c]`: c preimages, and the posterior of each class at its own one, in units of a column of y
+        """
+        (c, d), v = self.maps.shape[:2], self.directions
+        away = y - self.centre
+        found = np.empty((len(y), c * d + c))
+        lost = 1.0 if strength == 1 else 0.0  # without it the matrix has no inverse
+        for z, part in enumerate(np.split(found[:, : c * d], c, axis=1)):
+            matrix = (1 - strength) * np.eye(d) + strength * self.maps[z] + (lost - strength) * (v @ v.T)
+            np.matmul(away, np.linalg.inv(matrix), out=part)
+            part += self.centre
+            found[:, c * d + z] = self.posterior(part)[:, z]
+        found[:, c * d :] *= float(np.sqrt(np.mean(away**2))) if len(away) else 1.0
+        return found
 
     @cached_property
     def _factors(self) -> tuple[Array, Array, Array]:

@@ -128,7 +128,9 @@ class ClassGaussians:
         posterior = replace(posterior, certain=certain_lead(posterior, x.astype(np.float64), codes))
         v, middle = mean_step.left, moments.cross.mean_x
         rest = np.linalg.qr(v, mode="complete")[0][:, v.shape[1] :]
-        covariances = np.asarray(rest.T @ moments.covariances() @ rest, np.float64)
+        covariances = np.empty((len(moments.counts), *(2 * rest.shape[1:])))
+        for inner, scatter, n in zip(covariances, moments.scatters, moments.counts, strict=True):
+            np.matmul(rest.T @ scatter, rest / max(n, 1), out=inner)
         if rest.shape[1]:
             covariances /= float(np.trace(covariances, axis1=1, axis2=2).mean() / rest.shape[1]) or 1.0
         centre = middle - v @ (v.T @ (middle - mean_step.mean))
@@ -142,12 +144,16 @@ class ClassGaussians:
         RankError : covariances without an inverse
         """
         rest, (c, d) = self.rest, (len(self.shares), len(self.centre))
-        maps = np.broadcast_to(np.eye(d), (c, d, d)).copy()
+        maps = np.empty((c, d, d))
+        maps[:] = np.eye(d)
         if rest.shape[1]:
             try:
                 inner, _ = maps_to_barycentre(shrinkage(self.covariances, self.shares), self.shares)
             except np.linalg.LinAlgError as error:
                 raise RankError("covariances of classes have no inverse: give a larger `shrinkage`") from error
-            maps += rest @ (inner - np.eye(rest.shape[1])) @ rest.T
-        maps = (maps + maps.transpose(0, 2, 1)) / 2
+            for whole, part in zip(maps, inner, strict=True):
+                part.flat[:: len(part) + 1] -= 1
+                whole += rest @ part @ rest.T
+                whole += whole.T.copy()
+                whole /= 2
         return TransportEraser(self.mean_step.mean, self.mean_step.left, self.centre, maps, self.posterior)

@@ -78,6 +78,10 @@ class NoisyTransportEraser(TransportEraser):
             moved += before
         return moved
 
+    def preimages(self, y: NDArray[Any], *, strength: float = 1.0) -> Array:  # noqa: ARG002 (its base has them)
+        """Raise UsageError: without the secret, noise cannot be taken off (see `Eraser.preimages`)."""
+        raise UsageError("`adversaries=white-box`: noise by a secret is not inverted by whoever holds the eraser alone")
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what an artifact holds: no secret."""
         return {**super().arrays(), **{name: getattr(self, name) for name in ("components", "variances", "noise")}}

@@ -50,6 +50,7 @@ def readings(x: NDArray[np.floating], codes: Codes, n_classes: int) -> dict[str,
     x = x - x.mean(axis=0, dtype=np.float64)
     x *= np.sqrt(x.shape[1] / max(float(np.mean(np.einsum("ij,ij->i", x, x))), np.finfo(np.float64).tiny))
     scaled, half = x.astype(np.float32), len(x) // 2
+    del x  # of float64
     x1, x2, codes1, codes2 = scaled[:half], scaled[half:], codes[:half], codes[half:]
     across = _distances(x1, x2)
     both = (Reading(x2, codes2, n_classes, x1, across), codes1), (Reading(x1, codes1, n_classes, x2, across.T), codes2)
@@ -71,11 +72,14 @@ def _rbf(rows: Reading) -> Scores:
 
     targets = (np.eye(rows.n_classes)[rows.codes] - rows.shares).astype(np.float32)
     among = _distances(rows.x, rows.x)
+    gram, to_new = np.empty_like(among), np.empty_like(rows.across, order="C")
     for gamma in GAMMAS:
-        gram, to_new = (np.exp(part * (-gamma / rows.x.shape[1])) for part in (among, rows.across))
         for ridge in RIDGES:
+            for part, distances in ((gram, among), (to_new, rows.across)):
+                np.multiply(distances, np.float32(-gamma / rows.x.shape[1]), out=part)
+                np.exp(part, out=part)
             gram.flat[:: len(gram) + 1] = 1 + ridge
-            factor = cho_factor(gram, lower=True, check_finite=False)
+            factor = cho_factor(gram.T, lower=True, overwrite_a=True, check_finite=False)  # in place: it is symmetric
             yield (to_new @ cho_solve(factor, targets, check_finite=False)) / rows.shares + 1
 
 
@@ -87,7 +91,7 @@ def _quadratic(rows: Reading) -> Scores:
     means = np.stack([rows.x[rows.codes == code].mean(axis=0) for code in range(rows.n_classes)])
     away = [rows.x[rows.codes == code] - mean for code, mean in enumerate(means)]
     covariances = np.stack([part.T @ part / len(part) for part in away])
-    pooled = np.tensordot(rows.shares, covariances, 1).astype(np.float32)
+    pooled = np.einsum("c,cde->de", rows.shares.astype(np.float32), covariances)
     for share in POOLED:
         for ridge in IDENTITY:
             scores = np.empty((len(rows.new), rows.n_classes), np.float32)
