@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # help is shown without numpy
 DEFAULT_FIT_SPLIT = "train"
 JUDGES = ("bounds", "point")
 DTYPES = ("float16", "float32", "float64")
-FORMAT_HELP = "npy, npz, h5, parquet, safetensors, word2vec-text, glove, word2vec-bin, fbin, f16bin or fvecs"
+FORMAT_HELP = "npy, npz, h5, parquet, arrow, safetensors, word2vec-text, glove, word2vec-bin, fbin, f16bin or fvecs"
 CHUNK_BYTES = 8 << 20  # large beside Python's overhead for each chunk, small enough for a few on every thread
 WIDENED_CHUNK_BYTES = 16 << 20
 STREAMED_CHUNK_BYTES = 32 << 20  # of rows that are read in batches, through a small buffer

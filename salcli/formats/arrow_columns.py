@@ -146,14 +146,17 @@ def vectors(column: pa.Array, d: int, first: int, where: str) -> Floats:
     FormatError : a list is null, of another length, or holds a null
     """
     lists = column.storage if isinstance(column, pa.ExtensionArray) else column
-    if lists.null_count:  # `flatten` would leave such rows out
+    if lists.null_count:
         raise _fault(where, first + _first_null(lists), "the vector is null", d)
+    start = lists.offset * d
     if not pa.types.is_fixed_size_list(lists.type):
-        lengths = np.diff(lists.offsets.to_numpy())
+        offsets = lists.offsets.to_numpy()
+        lengths, start = np.diff(offsets), int(offsets[0])
         if (lengths != d).any():
             row = int(np.argmax(lengths != d))
             raise _fault(where, first + row, f"a vector of {lengths[row]:,} numbers", d)
-    flat = lists.flatten()  # `values` would begin with rows before the slice
+    # `values` begins with rows before the slice. `flatten` does not, but imports pyarrow's functions, for 0.1 seconds.
+    flat = lists.values.slice(start, len(lists) * d)
     if flat.null_count:
         row, column_number = divmod(_first_null(flat), d)
         raise _fault(where, first + row, f"number {column_number} of the vector is null", d)

@@ -24,7 +24,7 @@ from salcli.formats.base import FileReader, concatenated
 from salcli.formats.files import ByteFile
 from salcli.options import ReadOptions
 
-DECODED_BYTES, DECODED_ROWS = 2 << 20, 1 << 16  # of vectors that are decoded at once
+DECODED_BYTES, DECODED_ROWS = 1 << 19, 1 << 16  # of vectors that are decoded at once, into a processor's cache
 WAITING_CURSORS = 8  # each holds the buffers of a decoder
 CUT_GROUPS = 4  # groups of different sizes that a partition has room for, as those at its ends are decoded twice
 
@@ -102,6 +102,11 @@ class TableReader(FileReader):
     fills_buffers = True
     schema: pa.Schema
 
+    @property
+    def is_sequential(self) -> bool:
+        """Whether a row is found only after those before it in its group."""
+        return True
+
     def __init__(self, file: ByteFile, options: ReadOptions) -> None:
         """Find vectors and keys.
 
@@ -132,7 +137,9 @@ class TableReader(FileReader):
         self.d = self._width(kind)
         require_shape(f"{self.path}: column {self.vector}", self.n, self.d)
         self.check()
-        self.partition = _partition(self.groups, partition_rows(self.d, options.partition_elements))
+        self.partition = partition_rows(self.d, options.partition_elements)
+        if self.is_sequential:
+            self.partition = _partition(self.groups, self.partition)
         self._rows = options.rows_per_chunk(self.d * self.dtype.itemsize, self.partition, fills_buffers=True)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -164,6 +171,15 @@ class TableReader(FileReader):
         columns : that are decoded, by name
         rows : of a batch, about
         """
+
+    @abstractmethod
+    def rest(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield some columns of all rows, about so many `rows` at a time."""
+
+    @property
+    @abstractmethod
+    def row_bytes(self) -> float:
+        """Bytes of the columns of a row beside its vector, before compression, about."""
 
     def check(self) -> None:
         """Check what is known of the numbers before they are read."""

@@ -19,6 +19,7 @@ KINDS = {
     sniff.ZIP_MAGIC: "a zip archive or an npz file",
     sniff.HDF5_MAGIC: "an HDF5 file",
     sniff.PARQUET_MAGIC: "a Parquet file",
+    sniff.ARROW_MAGIC: "an Arrow file",
 }
 
 

@@ -41,6 +41,7 @@ class ParquetReader(TableReader):
 
     def survey(self, itemsize: int) -> list[int]:
         """Return the rows of each group; small row groups are joined."""
+        self.try_first_row([self.vector])
         found = [self.metadata.row_group(i) for i in range(self.metadata.num_row_groups)]
         if any(group.num_rows < 0 for group in found) or sum(g.num_rows for g in found) != self.metadata.num_rows:
             raise FormatError(f"{self.path}: damaged Parquet footer: its row groups do not add up to its rows")
@@ -88,6 +89,18 @@ class ParquetReader(TableReader):
                 )
             first += rows
 
+    def try_first_row(self, columns: Sequence[str]) -> None:
+        """Read the first row of some columns, before their metadata is asked for.
+
+        pyarrow ends the process where the metadata of a column is damaged or encrypted, while reading raises.
+
+        Raises
+        ------
+        FormatError : they cannot be read
+        """
+        with damage(f"{self.path}: row 0"):
+            next(iter(self.opened().iter_batches(batch_size=1, columns=list(columns), use_threads=False)), None)
+
     def decode(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a group (see `TableReader.decode`)."""
         found: Iterator[pa.RecordBatch] = self.opened().iter_batches(
@@ -98,6 +111,11 @@ class ParquetReader(TableReader):
     def leaf_of(self, column: str) -> int:
         """Return the number of the first Parquet column that holds values of a column of the table."""
         return sum(n_leaves(self.schema.field(i).type) for i in range(self.schema.get_field_index(column)))
+
+    def rest(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield some columns of all rows (see `TableReader.rest`)."""
+        if columns:
+            yield from self.opened().iter_batches(batch_size=rows, columns=list(columns), use_threads=False)
 
     @property
     def row_bytes(self) -> float:

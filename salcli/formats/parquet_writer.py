@@ -1,184 +1,50 @@
-"""Writing Parquet: the input's table with another column of vectors, row group by row group, or a new table."""
+"""Writing Parquet: the input's table with another column of vectors, or a new table, in row groups of about 64 MB."""
 
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from salcli.data.embeddings import Embeddings
-from salcli.errors import FormatError, UsageError
-from salcli.formats.arrow_columns import damage, stored
-from salcli.formats.base import Output, Writer
-from salcli.formats.keys import encoded, is_utf8
+from salcli.formats.base import Output
 from salcli.formats.parquet import ParquetReader, n_leaves
-from salcli.formats.table_metadata import changed_schema, without_columns
+from salcli.formats.table_writer import TableWriter
 
-KEYS, VECTORS = "id", "embedding"
 GROUP_BYTES = 64 << 20
-COPIED_ROWS = 4096  # of the columns beside the vectors that are decoded at once
 VERSIONS = ("1.0", "2.4", "2.6")
 
 
-class ParquetWriter(Writer):
-    """Writes row groups of about 64 MB; columns beside the vectors are read from the input as they are needed."""
+class ParquetWriter(TableWriter):
+    """Writes row groups of about `GROUP_BYTES` before compression."""
 
-    def __init__(self, output: Output, *, group_bytes: int | None = None) -> None:
+    def __init__(self, output: Output) -> None:
         """Start the file of `output`.
 
-        Parameters
-        ----------
-        output : its shape and its input
-        group_bytes : of a row group before compression, about; default: `GROUP_BYTES`
-
         Raises
         ------
-        UsageError : another column is to be erased too
+        UsageError : another column is to be erased too, or numbers that tables do not have
         FormatError : the input is damaged
         """
-        if output.beside.erased:
-            raise UsageError(
-                "`erase_also`: a Parquet file is erased one column at a time: apply the eraser to the output again, "
-                "with `dataset` naming the other column"
-            )
         like = output.model if isinstance(output.model, ParquetReader) else None
-        if output.dtype.itemsize > 8:
-            raise UsageError(f"{output.target}: Parquet holds no {output.dtype}: give `dtype=float64`")
-        self._target, self._has_keys = output.target, output.has_keys
-        self._dtype = output.dtype.newbyteorder("=")
-        self._vector, row_bytes = VECTORS, float(output.d * output.dtype.itemsize)
-        if like is None:
-            # The columns of a new table.
-            fields = [pa.field(KEYS, pa.string(), nullable=False)] if output.has_keys else []
-            kind = pa.list_(pa.field("element", pa.from_numpy_dtype(output.dtype), nullable=False), output.d)
-            self._schema = pa.schema([*fields, pa.field(VECTORS, kind, nullable=False)])
-            self._rest: _Rest | None = None
-            settings = _settings(self._schema, VECTORS, None)
-        else:
-            self._vector = like.vector
-            left = {each for each in like.companions() if not output.beside.is_copied(each)}
-            self._schema = without_columns(like.schema, left)
-            if (output.d, output.dtype) != (like.d, like.dtype):
-                self._schema = changed_schema(self._schema, like.vector, output.d, output.dtype)
-            self._rest = _Rest(like, [name for name in self._schema.names if name != like.vector])
-            settings = _settings(self._schema, like.vector, like)
-            row_bytes += like.row_bytes
-        self._group_rows = max(1, int((group_bytes or GROUP_BYTES) // max(1.0, row_bytes)))
-        self._parts: list[Embeddings] = []
-        self._n_waiting = 0
-        self._file = pq.ParquetWriter(output.open(), self._schema, **settings)
+        if like is not None:
+            like.try_first_row(like.schema.names)
+        super().__init__(output, like, GROUP_BYTES)
+        self._file = pq.ParquetWriter(output.open(), self.schema, **_settings(self.schema, self.vector, like))
 
-    def encode(self, batch: Embeddings) -> Embeddings:
-        """Return `batch` in the dtype of the output; safe on any thread."""
-        return batch.with_vectors(np.ascontiguousarray(batch.vectors, dtype=self._dtype))
-
-    def write(self, piece: Embeddings) -> None:
-        """Append `piece`, which `encode` returned.
-
-        Raises
-        ------
-        FormatError : a key that is not text, or a damaged column of the input
-        OSError : the disk is full, or fails
-        """
-        while len(piece):
-            part = piece.take(slice(0, self._group_rows - self._n_waiting))
-            piece = piece.take(slice(len(part), None))
-            self._parts.append(part)
-            self._n_waiting += len(part)
-            if self._n_waiting == self._group_rows:
-                self._flush()
-
-    def _flush(self) -> None:
-        tables = [self._table(part) for part in self._parts]
-        self._parts, self._n_waiting = [], 0
-        self._file.write_table(pa.concat_tables(tables), row_group_size=self._group_rows)
-
-    def _table(self, part: Embeddings) -> pa.Table:
-        column = _lists(part.vectors, self._schema.field(self._vector).type)
-        if self._rest is not None:
-            rest = self._rest.rows(part.rows)
-            columns = [column if name == self._vector else rest[name] for name in self._schema.names]
-        else:
-            keys = [pa.array(_texts(self._target, part), pa.string())] if self._has_keys else []
-            columns = [*keys, column]
-        return pa.Table.from_arrays(columns, schema=self._schema)
+    def append(self, table: pa.Table) -> None:
+        """Write a row group."""
+        self._file.write_table(table, row_group_size=self.group_rows)
 
     def close(self) -> None:
         """Write what is still in memory, and the footer."""
-        if self._n_waiting:
-            self._flush()
+        self.flush()
         self._file.close()
 
     def discard(self) -> None:
         """Close, so that nothing is written when the writer is garbage-collected."""
-        self._parts = []
-        with suppress(*(pa.ArrowException, ValueError, OSError)):
+        super().discard()
+        with suppress(pa.ArrowException, ValueError, OSError):
             self._file.close()
-
-
-class _Rest:
-    """The columns of a table beside its vectors, in file order."""
-
-    def __init__(self, reader: ParquetReader, columns: list[str]) -> None:
-        self._path, self._columns, self._row = reader.path, columns, 0
-        rows = reader.metadata.num_rows
-        self._batches = iter(
-            reader.opened().iter_batches(batch_size=COPIED_ROWS, columns=columns, use_threads=False) if columns else ()
-        )
-        self._waiting: pa.Table | None = None
-        self._n = rows
-
-    def rows(self, rows: np.ndarray) -> dict[str, pa.ChunkedArray]:
-        """Return the columns of some rows, which ascend and follow those of the call before."""
-        if not self._columns:
-            return {}
-        first, stop = int(rows[0]), int(rows[-1]) + 1
-        self._read(first)
-        if self._waiting is not None:
-            self._waiting = self._waiting.slice(first - self._row)
-        self._row = first
-        self._read(stop)
-        assert self._waiting is not None
-        found, self._waiting, self._row = self._waiting.slice(0, stop - first), self._waiting.slice(stop - first), stop
-        if len(rows) < stop - first:
-            found = found.take(pa.array(rows - first))
-        return {name: found.column(name) for name in self._columns}
-
-    def _read(self, stop: int) -> None:
-        """Read batches until those that wait reach the row before `stop`."""
-        parts = [] if self._waiting is None else [self._waiting]
-        row = self._row + sum(map(len, parts))
-        while row < stop:
-            with damage(f"{self._path}: rows from {row}"):
-                batch = next(self._batches, None)
-            if batch is None:
-                raise FormatError(f"{self._path}: ends at row {row}, where {self._n - 1} are announced")
-            parts.append(pa.Table.from_batches([batch]))
-            row += len(batch)
-        self._waiting = pa.concat_tables(parts) if parts else None
-
-
-def _lists(x: np.ndarray, kind: pa.DataType) -> pa.Array:
-    """Return rows `[n, d]` as a column of the type `kind`, without a copy."""
-    lists = stored(kind)
-    flat = pa.array(x.reshape(-1), lists.value_type)
-    n, d = x.shape
-    if pa.types.is_fixed_size_list(lists):
-        column = pa.FixedSizeListArray.from_arrays(flat, type=lists)
-    elif pa.types.is_large_list(lists):
-        column = pa.LargeListArray.from_arrays(pa.array(np.arange(n + 1) * d, pa.int64()), flat, type=lists)
-    else:
-        column = pa.ListArray.from_arrays(pa.array(np.arange(n + 1) * d, pa.int32()), flat, type=lists)
-    return column if lists == kind else pa.ExtensionArray.from_storage(kind, column)
-
-
-def _texts(target: str, part: Embeddings) -> list[str]:
-    for row, key in zip(part.rows.tolist(), part.keys or (), strict=True):
-        if not is_utf8(key):
-            shown = encoded([key])[0][:40]
-            raise FormatError(f"{target}: the key {shown!r} of row {row} is not UTF-8, which text in Parquet must be")
-    return list(part.keys or ())
 
 
 def _settings(schema: pa.Schema, vector: str, like: ParquetReader | None) -> dict[str, Any]:

@@ -59,6 +59,16 @@ FORMATS = [
         holds_several_arrays=True,
     ),
     Format(
+        "arrow",
+        (".arrow", ".feather"),
+        sniff.is_arrow,
+        lazy("arrow_ipc", "ArrowReader"),
+        lazy("arrow_ipc", "ArrowWriter"),
+        title="an Arrow file",
+        has_magic=True,
+        holds_several_arrays=True,
+    ),
+    Format(
         "safetensors",
         (".safetensors",),
         sniff.is_safetensors,
@@ -130,8 +140,7 @@ COMPRESSED_SUFFIX = ".gz"
 COPIED = Beside()
 READ_ONLY_SUFFIXES = frozenset({".bz2", ".xz"})
 FOREIGN_SUFFIXES = frozenset(  # other programs expect what these promise
-    {".kv", ".csv", ".json", ".jsonl", ".pkl", ".pickle", ".pt", ".pth", ".mat"}
-    | {".arrow", ".feather", ".ftz", ".model", ".zip", ".h5ad"}
+    {".kv", ".csv", ".json", ".jsonl", ".pkl", ".pickle", ".pt", ".pth", ".mat"} | {".ftz", ".model", ".zip", ".h5ad"}
 )
 
 

@@ -15,12 +15,12 @@ ZIP_MAGIC = b"PK\x03\x04"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 PARQUET_MAGIC = b"PAR1"
+ARROW_MAGIC = b"ARROW1"
 
 # Magic bytes, what the file is, and what to do about it.
 REFUSED = (
     (b"\xba\x16\x4f\x2f", "a fastText model, not vectors: use the .vec file that fastText writes beside it"),
     (b"(\xb5/\xfd", "zstd-compressed: decompress it first (zstd -d)"),
-    (b"ARROW1", "an Arrow file, which salcli does not read: write its vectors as .npy or .h5"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive: extract the vectors first"),
     (b"Rar!", "a RAR archive: extract the vectors first"),
     (b"PK\x05\x06", "an empty zip archive"),
@@ -73,7 +73,13 @@ def is_safetensors(head: bytes) -> bool:
 
 def is_table(head: bytes) -> bool:
     """Return whether content that begins with `head` is a table of named columns, in a format of its own."""
-    return head.startswith(PARQUET_MAGIC)
+    return head.startswith(PARQUET_MAGIC) or is_arrow(head)
+
+
+def is_arrow(head: bytes) -> bool:
+    """Return whether content that begins with `head` is an Arrow file, or a stream of Arrow messages."""
+    length = int.from_bytes(head[4:8], "little")  # of the schema, padded to 8 bytes
+    return head.startswith(ARROW_MAGIC) or (head.startswith(b"\xff" * 4) and 0 < length < 1 << 28 and length % 8 == 0)
 
 
 def compression_of(head: bytes) -> str | None:

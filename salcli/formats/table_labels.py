@@ -1,5 +1,6 @@
 """Labels in a table: the columns of a Parquet or Arrow file that are no lists, as text, as a label CSV has them."""
 
+import itertools
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
@@ -8,10 +9,12 @@ import pyarrow.parquet as pq
 
 from salcli.errors import LabelError
 from salcli.formats.arrow_columns import KEY_NAMES, damage, holds_keys, texts
+from salcli.formats.arrow_ipc import ArrowFile
 from salcli.formats.arrow_table import PositionedFile
 from salcli.formats.csv_records import Batch
 from salcli.formats.files import ByteFile
 from salcli.formats.parquet import BUFFER_BYTES
+from salcli.formats.sniff import is_arrow
 from salcli.formats.table_metadata import class_names
 
 ROWS = 1 << 14  # read at once
@@ -89,6 +92,13 @@ Columns = Callable[[list[str]], Iterator[pa.RecordBatch]]
 
 def _opened(file: ByteFile) -> tuple[pa.Schema, int, Columns]:
     """Return the schema of a table, its rows, and a function that yields some of its columns."""
+    if is_arrow(file.head()):
+        arrow = ArrowFile(file)
+
+        def select(columns: list[str]) -> Iterator[pa.RecordBatch]:
+            return itertools.chain.from_iterable(arrow.rows(i, columns, ROWS) for i in range(len(arrow.counts)))
+
+        return arrow.schema, sum(arrow.counts), select
     opened = pq.ParquetFile(PositionedFile(file), pre_buffer=False, buffer_size=BUFFER_BYTES)
 
     def read(columns: list[str]) -> Iterator[pa.RecordBatch]:

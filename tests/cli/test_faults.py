@@ -69,13 +69,18 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Command]:
         "apply to text": Command(("apply", eraser, text, "-o", "{out}/o.txt"), ("o.txt",)),
         "apply to gzip": Command(("apply", eraser, text, "-o", "{out}/o.bin.gz"), ("o.bin.gz",)),
         "apply to HDF5": Command(("apply", eraser, text, "-o", "{out}/o.h5"), ("o.h5",)),
+        "apply to Parquet": Command(("apply", eraser, text, "-o", "{out}/o.parquet"), ("o.parquet",)),
+        "apply to Arrow": Command(("apply", eraser, text, "-o", "{out}/o.arrow"), ("o.arrow",)),
         "label": Command(("label", text, "--direction", "w1:w2", "--top", "90", "-o", "{out}/l.csv"), ("l.csv",)),
         "inspect": Command(("inspect", eraser, "--projection", "{out}/p.npy"), ("p.npy",)),
         "evaluate": Command(("evaluate", text, labelled, "--eraser", eraser, "--probes", "linear", *asked), reports),
     }
 
 
-NAMES = ("fit", "kfit", "apply", "apply to text", "apply to gzip", "apply to HDF5", "label", "inspect", "evaluate")
+NAMES = (
+    *("fit", "kfit", "apply", "apply to text", "apply to gzip", "apply to HDF5", "apply to Parquet", "apply to Arrow"),
+    *("label", "inspect", "evaluate"),
+)
 
 
 @pytest.fixture(scope="module")

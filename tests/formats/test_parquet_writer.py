@@ -153,7 +153,7 @@ def test_columns_of_numbers_are_warned_of_and_others_are_not(tmp_path: Path) -> 
 
 def test_another_column_cannot_be_erased_too(tmp_path: Path) -> None:
     pq.write_table(table_of(X), tmp_path / "x.parquet")
-    with pytest.raises(UsageError, match="one column at a time"):
+    with pytest.raises(UsageError, match="a table is erased one column at a time"):
         rewritten(tmp_path / "x.parquet", tmp_path / "y.parquet", beside=Beside(erased={"more": np.dtype(np.float32)}))
     assert not (tmp_path / "y.parquet").exists()
 
@@ -174,7 +174,7 @@ def test_other_formats_become_a_new_table(tmp_path: Path, has_keys: bool, dtype:
 def test_what_parquet_cannot_hold_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", X[:1])
     (tmp_path / "k.txt").write_bytes(b"\xff\n")
-    with pytest.raises(FormatError, match="of row 0 is not UTF-8, which text in Parquet must be"):
+    with pytest.raises(FormatError, match="of row 0 is not UTF-8, which text in tables must be"):
         rewritten(tmp_path / "x.npy", tmp_path / "y.parquet", options={"keys_file": str(tmp_path / "k.txt")})
     np.save(tmp_path / "x.npy", X[:1].astype(np.longdouble))
     with pytest.raises(UsageError, match="give `dtype=float64`"):
