@@ -9,7 +9,7 @@ BROWSER ?= chromium
 
 .DEFAULT_GOAL := help
 .PHONY: help install format check test test-fast fuzz docs docs-picture demo audit bench bench-check reproduce-words \
-	reproduce-kernels reproduce-fairness clean
+	reproduce-kernels reproduce-fairness reproduce-attackers clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -78,6 +78,9 @@ reproduce-kernels: $(VENV)/.dev ## Reproduce the kernel figures (GLOVE=glove.6B.
 
 reproduce-fairness: $(VENV)/.dev ## Reproduce the fair-classification figures (DATA=folder with vectors.npy and labels.csv)
 	$(BIN)/python -m benchmarks.reproduce_fairness $(DATA)
+
+reproduce-attackers: $(VENV)/.dev ## Compare the attackers with others (DATA=folder of glove-6b-100d, dialect-sentiment, eec)
+	$(BIN)/python -m benchmarks.strongest $(DATA)
 
 clean: ## Remove what was made here
 	rm -rf $(VENV) $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis .fuzz build dist

@@ -154,7 +154,6 @@ def attackers() -> list[Own]:
     wide_layer = partial(MLPClassifier, (1024,), early_stopping=True, random_state=0)
     forest = partial(ExtraTreesClassifier, 300, min_samples_leaf=2, random_state=0)
     trees = partial(HistGradientBoostingClassifier, max_iter=200, max_bins=64, random_state=0)
-    votes = partial(_votes, "distance")
     found = [Own("rbf", "rbf", form, partial(_machine, "gauss"), wide) for form in FORMS]
     found += [Own("kernels", "exponential kernel", form, partial(_machine, "exp"), wide) for form in ("raw", "unit")]
     cubic = _grid(gamma=(0.25, 1.0, 4.0, 16.0), C=(0.1, 1.0, 10.0))
@@ -168,12 +167,13 @@ def attackers() -> list[Own]:
     found += [Own("MLP", "wide MLP", "raw", partial(_classifier, wide_layer), _grid(alpha=(0.1, 10.0)))]
     found += [Own("trees", "boosting", form, partial(_classifier, trees)) for form in ("raw", "100 components")]
     found += [Own("trees", "extra trees", "raw", partial(_classifier, forest))]
-    found += [Own("kNN", "kNN", form, votes, _grid(n_neighbors=(1, 5, 15, 40))) for form in ("unit", "whitened")]
+    found += [Own("kNN", "kNN", form, _votes, _grid(n_neighbors=(1, 5, 15, 40))) for form in ("unit", "whitened")]
     return found
 
 
-def _votes(weights: str, x: Array, y: Array, new: Array, settings: Settings) -> Array:
-    return _of_classes(KNeighborsClassifier(int(settings["n_neighbors"]), weights=weights).fit(x, y), new)
+def _votes(x: Array, y: Array, new: Array, settings: Settings) -> Array:
+    n_neighbors = min(int(settings["n_neighbors"]), len(x))
+    return _of_classes(KNeighborsClassifier(n_neighbors, weights="distance").fit(x, y), new)
 
 
 class Block:

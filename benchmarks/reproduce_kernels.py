@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import SVC, LinearSVC
 
-from benchmarks.reproduce_words import arguments, as_folder, halved, salcli
+from benchmarks.reproduce_words import arguments, as_folder, halved, salcli, shown
 from salcli.data.splits import stratified_parts
 from salcli.erasers.kernel import FeatureEraser
 from salcli.erasers.sal import fit_sal
@@ -49,8 +49,8 @@ def exact_table(vectors: str, keys: list[str], labels: Path, halves: Path, erase
                 report = json.loads(salcli("evaluate", vectors, str(table), *keys, *asked, "--json", "--quiet"))
                 read |= {(p["adversary"], p["stage"]): p["accuracy"] for p in report["probes"]}
                 moved = moved or report["deviation"]["value"]
-            after = " | ".join(f"{read[adversary, 'after']:.3f}" for adversary in ("in-sample", "fresh"))
-            print(f"| {kernel} | {name} | {read['in-sample', 'before']:.3f} | {after} | {moved:.2f} |", flush=True)
+            figures = (read["in-sample", "before"], read["in-sample", "after"], read["fresh", "after"])
+            print(f"| {kernel} | {name} | {shown(*figures)} | {shown(moved, digits=2)} |", flush=True)
 
 
 def fit_time(vectors: str, keys: list[str], labels: Path, eraser: Path) -> None:
@@ -68,7 +68,7 @@ def attacked(train: Array, y: Array, test: Array, y_test: Array) -> str:
     train, test = (train - train.mean(0)) * scale, (test - train.mean(0)) * scale
     linear = max(LinearSVC(C=c, dual=False).fit(train, y).score(test, y_test) for c in (1, 10))
     rbf = max(SVC(C=c).fit(train, y).score(test, y_test) for c in (1, 10))
-    return f"{linear:.3f} | {rbf:.3f}"
+    return shown(linear, rbf)
 
 
 def landmark_table(folder: Path, halves: Path) -> None:
@@ -90,7 +90,7 @@ def landmark_table(folder: Path, halves: Path) -> None:
         scored = similarity_score("", gold.pairs, gold.scores, dict(zip(asked, features, strict=True)))
         return float(scored.spearman or 0)
 
-    print(f"\nSimLex-999 of the vectors themselves: {worth(similar):.3f}\n")
+    print(f"\nSimLex-999 of the vectors themselves: {shown(worth(similar))}\n")
     columns = ("linear before", "RBF before", "linear after", "RBF after", "SimLex before", "SimLex after")
     print(f"| kernel | M | k | reach | {' | '.join(columns)} |")
     print("|---|---|---|---|---|---|---|---|---|---|")
@@ -107,9 +107,10 @@ def landmark_table(folder: Path, halves: Path) -> None:
                 eraser = FeatureEraser(features, fit_sal(moments, k, is_centred=is_centred).eraser)
                 after = {part: eraser(x[part]) for part in ("dev", "test")}
                 told = attacked(after["dev"], y["dev"], after["test"], y["test"])
-                kept = f"{worth(features(similar)):.3f} | {worth(eraser(similar)):.3f}"
+                kept = shown(worth(features(similar)), worth(eraser(similar)))
                 how = f"{k}{'' if is_centred else ', uncentred'}"
-                print(f"| {kernel.name} | {m} | {how} | {reach:.2f} | {read} | {told} | {kept} |", flush=True)
+                held = shown(float(reach), digits=2)
+                print(f"| {kernel.name} | {m} | {how} | {held} | {read} | {told} | {kept} |", flush=True)
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ WORDSIM is a folder of gold sets, `*.txt` (default: SimLex-999 and WordSim-353).
 import argparse
 import csv
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -51,6 +52,12 @@ def salcli(*arguments: str) -> str:
     if done.returncode:
         sys.exit(f"salcli {' '.join(arguments)}\n{done.stderr}")
     return done.stdout
+
+
+def shown(*values: float | None, digits: int = 3) -> str:
+    """Return numbers as cells of a table, without the 0 before the point; a dash for None."""
+    cells = ("–" if value is None else f"{round(value, digits) + 0.0:.{digits}f}" for value in values)
+    return " | ".join(re.sub(r"^(-?)0\.", r"\1.", cell) for cell in cells)
 
 
 def arguments(about: str | None) -> argparse.ArgumentParser:
@@ -132,16 +139,15 @@ def kept_tables(vectors: str, labels: Path, keys: list[str], eraser: Path, sets:
     for name, report in reports.items():
         for probe in PROBES:
             read = accuracies({"probes": [p for p in report["probes"] if p["probe"] == probe]})
-            after = " | ".join(f"{read[adversary, 'after']:.3f}" for adversary in ("in-sample", "fresh"))
-            print(f"| SAL {name} | {probe} | {read['in-sample', 'before']:.3f} | {after} |")
+            figures = (read["in-sample", "before"], read["in-sample", "after"], read["fresh", "after"])
+            print(f"| SAL {name} | {probe} | {shown(*figures)} |")
     columns = "before | uncentred, k = 2 | centred, k = 1 | two random directions | authors, before | after"
     print(f"\n| set | pairs | {columns} |\n|---|---|---|---|---|---|---|---|")
     for one, other in zip(*(report["similarity"] for report in reports.values()), strict=True):
         figures = (one["before"], one["after"], other["after"], one["random_control"])
         authors = next((theirs for end, theirs in AUTHORS.items() if Path(one["set"]).stem.endswith(end)), None)
-        values = (*figures, *(authors or (None, None)))
-        shown = " | ".join("–" if value is None else f"{value:.3f}" for value in values)
-        print(f"| {Path(one['set']).stem} | {one['pairs_used']} of {one['pairs_total']} | {shown} |", flush=True)
+        pairs = f"{one['pairs_used']:,} of {one['pairs_total']:,}"
+        print(f"| {Path(one['set']).stem} | {pairs} | {shown(*figures, *(authors or (None, None)))} |", flush=True)
 
 
 def main() -> None:
@@ -183,8 +189,8 @@ def main() -> None:
                 row |= accuracies(report)
             majority = report["probes"][0]["majority"]
             print(
-                f"| SAL {name} | {row['in-sample', 'before']:.3f} | {row['in-sample', 'after']:.3f} "
-                f"| {PAPER[name]} | {row['fresh', 'after']:.3f} | {majority:.3f} |"
+                f"| SAL {name} | {shown(row['in-sample', 'before'], row['in-sample', 'after'])} "
+                f"| {PAPER[name]} | {shown(row['fresh', 'after'], majority)} |"
             )
         kept_tables(vectors, labels, keys, eraser, sets)
         seconds = fit_seconds(folder, labels)

@@ -40,7 +40,7 @@ class ParameterError(UsageError):
         return f"{self.name} = {value}: {self.why}"
 
 
-class ShapeError(SalcliError):
+class ShapeError(SalcliError, ValueError):
     """An array and its keys or labels disagree."""
 
 
@@ -52,11 +52,11 @@ class AlignmentError(SalcliError):
     """Labels and rows do not match: counts and the first three misses."""
 
 
-class LabelError(SalcliError):
+class LabelError(SalcliError, ValueError):
     """Labels that no eraser can be fitted to: one class, two classes for one key, a missing column."""
 
 
-class RankError(SalcliError):
+class RankError(SalcliError, ValueError):
     """The rank of the cross-covariance is less than the number of directions that were requested."""
 
 
@@ -75,6 +75,12 @@ class RowRangeError(RangeError):
 
 class NotEnoughMemory(SalcliError):  # noqa: N818 (as in MemoryError, the name says what is wrong)
     """Work that does not fit into the memory of this machine: how much it takes, how much there is."""
+
+
+class GateError(SalcliError):
+    """A limit that nothing keeps: there is nothing to write."""
+
+    exit_code = 1
 
 
 class OutputError(SalcliError):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # help is shown without numpy
 DEFAULT_FIT_SPLIT = "train"
 JUDGES = ("bounds", "point")
 DTYPES = ("float16", "float32", "float64")
-FORMAT_HELP = "npy, npz, h5, word2vec-text, glove or word2vec-bin"
+FORMAT_HELP = "npy, npz, h5, parquet, safetensors, word2vec-text, glove, word2vec-bin, fbin, f16bin or fvecs"
 CHUNK_BYTES = 8 << 20  # large beside Python's overhead for each chunk, small enough for a few on every thread
 WIDENED_CHUNK_BYTES = 16 << 20
 STREAMED_CHUNK_BYTES = 32 << 20  # of rows that are read in batches, through a small buffer
@@ -181,10 +181,19 @@ class ReadOptions(Record):
     format: str | None = option(
         None, help=f"Force the input's format: {FORMAT_HELP}; default: by content.", metavar="F"
     )
-    dataset: str | None = option(None, help="Matrix inside an HDF5 or npz file; default: the only one.", metavar="PATH")
+    dataset: str | None = option(
+        None,
+        "--dataset",
+        "--vector",
+        help="Matrix inside an HDF5, npz or safetensors file, or column of vectors of a table; default: the only one, "
+        "or of a table one named emb, embedding, embeddings or vector.",
+        metavar="PATH",
+        text=True,
+    )
     keys_dataset: str | None = option(
         None,
-        help="Keys inside an HDF5 or npz file; default: the only list of strings that fits.",
+        help="Keys inside an HDF5 or npz file, or column of them; default: the only list of strings that fits, or of a "
+        "table the column id, _id, docid, doc_id, key or word.",
         metavar="PATH",
     )
     keys_file: str | None = option(
@@ -448,9 +457,29 @@ def _parse_shares(text: str) -> tuple[float, ...]:
         raise ValueError("expected three shares such as 0.49,0.21,0.30, or none") from None
 
 
+BY_WORDS = ("top", "by", "limit", "bands", "groups")
+"""Options of `label` that choose among words along a direction."""
+BY_COUNTS = ("seed_labels", "starts", "sample")
+"""Options of `label` that assign every row by class counts."""
+
+
+def _parse_class_counts(text: str) -> tuple[tuple[str, float], ...]:
+    """Read `name:share` or `name:rows`, with commas between."""
+    found = []
+    for part in text.split(","):
+        name, _, number = part.rpartition(":")
+        try:
+            found.append((name.strip(), int(number) if number.strip().isdecimal() else float(number)))
+        except ValueError:
+            raise ValueError(
+                "expected NAME:SHARE or NAME:ROWS with commas between, such as female:0.4,male:0.6"
+            ) from None
+    return tuple(found)
+
+
 @dataclass(frozen=True)
 class LabelCommandOptions(Record):
-    """How to make labels from seed words."""
+    """How to make labels, from seed words or from the sizes of the classes."""
 
     directions: tuple[str, ...] = option(
         (),
@@ -459,6 +488,27 @@ class LabelCommandOptions(Record):
         metavar="A:B",
         repeatable=True,
         text=True,
+    )
+    counts: tuple[tuple[str, float], ...] = option(
+        (),
+        help="Instead of seed words, assign a class to every row: the share of each class, or its rows, such as "
+        "female:0.4,male:0.6.",
+        metavar="NAME:X,…",
+        parse=_parse_class_counts,
+        text=True,
+    )
+    seed_labels: str | None = option(
+        None,
+        help="With `counts`: a label CSV of rows that are known, in its column `name`; they tell which class is which.",
+        metavar="CSV",
+    )
+    starts: int = option(10, help="With `counts`: random starts; the best one is kept.", metavar="N", bounds=(1, None))
+    sample: int | None = option(
+        None,
+        help="With `counts`: rows, drawn at random, that directions are found on, before all rows are assigned; "
+        "default: as many as 256 MiB of memory hold.",
+        metavar="N",
+        bounds=(2, None),
     )
     top: int = option(1000, help="Words to label at each end.", metavar="N", bounds=(1, None))
     by: str = option("cosine", help="cosine or dot.", choices=("cosine", "dot"))
@@ -479,7 +529,7 @@ class LabelCommandOptions(Record):
     groups: str | None = option(
         None,
         help="Groups of words (author, document), each of which lies in one part of the split: a CSV of words and "
-        "groups (FILE:COL if it has more columns), or a list beside the rows of an HDF5 or npz file.",
+        "groups (FILE:COL if it has more columns), or a list beside the rows of an HDF5, npz or Parquet file.",
         metavar="COL|FILE",
         text=True,
     )
@@ -490,7 +540,11 @@ class LabelCommandOptions(Record):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.directions or not all(all(pair) for pair in self.pairs):
+        if self.counts:
+            self._require_counts()
+        elif (given := self._given(BY_COUNTS)) is not None:
+            raise UsageError(f"`{given}` goes with `counts=NAME:SHARE,…`, which assigns every row")
+        elif not self.directions or not all(all(pair) for pair in self.pairs):
             raise UsageError("`directions`: expected FIRST:SECOND, two words with a colon between, such as he:she")
         if (
             len(self.split) not in (0, 3)
@@ -504,9 +558,32 @@ class LabelCommandOptions(Record):
             raise UsageError("`bands` are parts of the split column: leave `split=none` out")
         if self.groups is not None and not self.split:
             raise UsageError("`groups` lie in one part of the split column: leave `split=none` out")
-        taken = ("word", "key", "id", "token", "split", "score", "")
+        taken = ("word", "key", "id", "token", "split", "score", "margin", "")
         if self.name.strip().lower() in taken or set(self.name) & set(",;\t\r\n"):
             raise UsageError(f"`name={self.name!r}`: that column would not be taken for labels: choose another name")
+
+    def _given(self, names: tuple[str, ...]) -> str | None:
+        """Return the first of the fields `names` that is not at its default; None: all are."""
+        return next((name for name in names if getattr(self, name) != options_of(self)[name][1]), None)
+
+    def _require_counts(self) -> None:
+        if self.directions or (given := self._given(BY_WORDS)) is not None:
+            other = "directions" if self.directions else given
+            raise UsageError(f"`counts` assigns a class to every row: it cannot go with `{other}`")
+        names, numbers = [name for name, _ in self.counts], [number for _, number in self.counts]
+        shown = ",".join(f"{name}:{number:g}" for name, number in self.counts)
+        if len(names) < 2 or len(set(names)) < len(names) or not all(names):
+            raise ParameterError("counts", shown, "expected at least two classes, each with a name of its own")
+        if not all(0 < number < float("inf") for number in numbers):
+            raise ParameterError("counts", shown, "expected rows, or a share of them, of every class")
+        if not self.has_whole_counts and abs(sum(numbers) - 1) > 1e-6:
+            why = f"shares that add up to {sum(numbers):g}, expected 1 (or whole numbers of rows)"
+            raise ParameterError("counts", shown, why)
+
+    @property
+    def has_whole_counts(self) -> bool:
+        """Whether `counts` are numbers of rows, not shares."""
+        return all(isinstance(number, int) for _, number in self.counts)
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
@@ -528,6 +605,19 @@ class InspectOptions(Record):
     projection: str | None = option(None, help="Write an artifact's dense d×d matrix.", metavar="P.npy")
     label_options: LabelOptions = field(default_factory=LabelOptions)
     read: ReadOptions = field(default_factory=ReadOptions)
+
+
+@dataclass(frozen=True)
+class ExportOptions(Record):
+    """What an eraser is written as."""
+
+    to: str | None = option(
+        None,
+        help="onnx, safetensors, npz, or sentence-transformers (OUT: the folder of a model, which the eraser is "
+        "appended to); default: by the suffix of OUT.",
+        metavar="TARGET",
+    )
+    double: bool = option(False, help="Multiply in float64: less than rounding to float32 leaves behind.")
 
 
 ADVERSARIES, POOLED, WHITE_BOX = ("in-sample", "fresh"), "pooled", "white-box"
@@ -613,7 +703,7 @@ class EvaluateOptions(Record):
         ADVERSARIES,
         "--adversary",
         help="in-sample (trained on the fitted rows), fresh (on rows of its own), pooled (on both), white-box (as "
-        "fresh, with the eraser inverted).",
+        "fresh, and holds the eraser).",
         metavar="A,…",
         parse=_listed,
         choices=(*ADVERSARIES, POOLED, WHITE_BOX),

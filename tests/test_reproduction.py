@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks import reproduce_fairness, reproduce_kernels, reproduce_words
+from benchmarks import own_attackers, reproduce_fairness, reproduce_kernels, reproduce_words, strongest
 from salcli.cli.app import app
 
 from .cli.helpers import SAMPLE
@@ -31,6 +31,7 @@ def tables(
 
     monkeypatch.setattr(reproduce_words, "salcli", salcli)
     monkeypatch.setattr(reproduce_kernels, "salcli", salcli)
+    monkeypatch.setattr(strongest, "salcli", salcli)
     monkeypatch.setattr(sys, "argv", ["script", *map(str, arguments)])
     main()
     return capsys.readouterr().out
@@ -92,8 +93,56 @@ def test_fairness_is_reproduced(
     assert {len(row) for row in found[-1]} == {7}
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_other_attackers_are_compared_on_four_data_sets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a ring within a ring, which no linear attacker reads, both sides read nearly all."""
+    glove = tmp_path / "glove-6b-100d"
+    glove.mkdir()
+    reproduce_words.as_folder(SAMPLE / "glove-sample.txt", glove)
+    rng = np.random.default_rng(0)
+    for name, attribute in (("dialect-sentiment", "dialect"), ("eec", "gender")):
+        (tmp_path / name).mkdir()
+        y = rng.permutation(np.arange(240) % 2)
+        x = rng.standard_normal((240, 5))
+        np.save(tmp_path / name / "vectors.npy", x / np.linalg.norm(x, axis=1, keepdims=True) * (1 + 2 * y[:, None]))
+        with (tmp_path / name / "labels.csv").open("w", newline="") as handle:
+            writer = csv.writer(handle)
+            writer.writerow([attribute, *(["split"] if attribute == "dialect" else [])])
+            parts = [[part] for part in ("train", "dev", "test")] * 80 if attribute == "dialect" else [[]] * 240
+            writer.writerows(["ab"[code], *part] for code, part in zip(y, parts, strict=True))
+    every = own_attackers.attackers
+    few = ("rbf", "shrunk QDA", "kNN")
+    monkeypatch.setattr(strongest, "attackers", lambda: [each for each in every() if each.name in few])
+    monkeypatch.setattr(strongest, "COLUMNS", ("rbf", "QDA", "kNN", own_attackers.MIXED))
+    printed = tables(strongest.main, capsys, monkeypatch, tmp_path, "--rows", 60, "--top", 60)
+    rows = [line.strip("| ").split(" | ") for line in printed.splitlines()[2:]]
+    assert [row[0].rsplit(" (", 1)[0].rsplit(", ", 1)[1] for row in rows] == ["in-sample", "fresh"] * 4
+    assert {len(row) for row in rows} == {7}
+    for row in rows[2:6]:
+        assert float(row[1].split()[-1]) > 0.9
+        assert float(row[2]) > 0.9
+        assert max(float(cell) for cell in row[2:6]) - float(row[1].split()[-1]) == pytest.approx(
+            float(row[6].split(",")[0]), abs=0.0011
+        )
+
+
+def test_own_attackers_fold_as_rows_of_the_fit_have_equal_means() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((300, 4)), np.arange(300) % 3
+    x -= np.stack([x[y == value].mean(axis=0) for value in range(3)])[y]
+    block = own_attackers.Block(x, y, x, y)
+    train, held = np.arange(200), np.arange(200, 300)
+    among, across = block._fold("raw", train, held)
+    assert block.is_level
+    means = np.stack([among[y[train] == value].mean(axis=0) for value in range(3)])
+    np.testing.assert_allclose(means, np.broadcast_to(means.mean(axis=0), means.shape), atol=1e-12)
+    assert np.linalg.matrix_rank(across) == 2
+    assert not own_attackers.Block(x + y[:, None], y, x, y).is_level
+
+
 def test_the_makefile_runs_these_scripts() -> None:
-    named = re.findall(r"-m (benchmarks\.reproduce_\w+)", MAKEFILE.read_text("utf-8"))
-    assert sorted(named) == sorted(
-        module.__name__ for module in (reproduce_fairness, reproduce_kernels, reproduce_words)
-    )
+    named = re.findall(r"-m (benchmarks\.(?:reproduce_\w+|strongest))", MAKEFILE.read_text("utf-8"))
+    modules = (reproduce_fairness, reproduce_kernels, reproduce_words, strongest)
+    assert sorted(named) == sorted(module.__name__ for module in modules)

@@ -6,6 +6,7 @@ A command imports what it runs when it runs, and help is plain text, so that `sa
 import errno
 import io
 import os
+import re
 import signal
 import sys
 import traceback
@@ -18,7 +19,7 @@ import salcli
 from salcli.cli.commands import COMMANDS
 from salcli.cli.help import HELP_FLAGS
 from salcli.cli.options import error_line
-from salcli.errors import OutputError, SalcliError
+from salcli.errors import OutputError, SalcliError, UsageError
 
 STDOUT_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of writes alone: an input can have other faults
 OUR_BUG, INTERRUPTED, TERMINATED, PIPE_CLOSED = 70, 130, 143, 141
@@ -36,6 +37,10 @@ class ReportingGroup(TyperGroup):
                 sys.stdout.flush()
         except OSError as error:
             raise _refused(error) from error
+        except Exception as error:
+            if not _is_shown(error, "salcli"):
+                raise
+            raise typer.Exit(UsageError.exit_code) from error
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command of `ctx`; an error of the user's becomes one line on stderr and an exit code."""
@@ -54,6 +59,10 @@ class ReportingGroup(TyperGroup):
         except KeyboardInterrupt as error:
             console.show_error("interrupted")
             raise typer.Exit(INTERRUPTED) from error
+        except Exception as error:
+            if not _is_shown(error, f"salcli {ctx.invoked_subcommand or ''}".strip()):
+                raise
+            raise typer.Exit(UsageError.exit_code) from error
 
 
 app = typer.Typer(
@@ -113,6 +122,34 @@ def _refused(error: OSError) -> BaseException:
         return typer.Exit(PIPE_CLOSED)
     console.show_error(f"<stdout>: could not be written: {error.strerror}")
     return typer.Exit(OutputError.exit_code)
+
+
+def _is_shown(error: Exception, command: str) -> bool:
+    """Print an error of the parser of command lines as one line; return False for any other, and for help.
+
+    Parameters
+    ----------
+    error : of any kind
+    command : as it was called, where the error does not know
+    """
+    from salcli.cli import console
+
+    message = getattr(error, "format_message", None)  # its class is in another module from version to version
+    if message is None or type(error).__name__ == "NoArgsIsHelpError":
+        return False
+    context = getattr(error, "ctx", None)
+    command = command if context is None else context.command_path
+    line = usage_line(message())
+    console.show_error(f"{command}: {line}" + ("" if line.endswith("?") else f"; see {command} -h"))
+    return True
+
+
+def usage_line(message: str) -> str:
+    """Return a message of the parser of command lines as ours are: one line, with hints behind semicolons."""
+    line = " ".join(message.split()).removesuffix(".")
+    line = re.sub(r" \(Possible options: (.*)\)$", r"; did you mean \1?", line)
+    line = re.sub(r"\.? Did you mean ", "; did you mean ", line)
+    return line[:1].lower() + line[1:]
 
 
 def _open_closed_streams() -> None:

@@ -16,6 +16,7 @@ from salcli.options import (
     ApplyOptions,
     CompareOptions,
     EvaluateOptions,
+    ExportOptions,
     FitOptions,
     InspectOptions,
     LabelCommandOptions,
@@ -56,12 +57,12 @@ def label(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make a label CSV from seed words: the words nearest to one and to the other."""
+    """Make a label CSV, from seed words (the words nearest to one and to the other) or from the sizes of classes."""
     from salcli.cli import console
     from salcli.commands import label as command
 
     _require_one_use_of_stdout(output, is_json=json)
-    summary = command.label(embeddings, output, options)
+    summary = command.label(embeddings, output, options, console.ConsoleProgress(is_quiet=quiet))
     if json:
         console.print_json({"schema": "salcli.label/1", **summary.to_dict()})
     elif not quiet and output != STDOUT:
@@ -216,6 +217,25 @@ def _show_evaluation(report: "Report | Comparison", *, is_json: bool) -> None:
         raise typer.Exit(GATE_FAILED)
 
 
+def export(
+    eraser: Eraser,
+    output: Annotated[str, _output("Written whole or not at all. Its suffix chooses the target.", "OUT")],
+    options: ExportOptions,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write an eraser as a matrix for ONNX, PyTorch, numpy, or into a sentence-transformers model."""
+    from salcli.cli import console
+    from salcli.commands import export as command
+
+    found = command.export(eraser, output, options)
+    if json:
+        console.print_json({"schema": "salcli.export/1", **found.to_dict()})
+    elif not quiet:
+        map_ = f"{found.target}, {found.d} x {found.d}, {found.to_dict()['dtype']}"
+        console.print_fields({"wrote": ", ".join(found.files), "map": map_})
+
+
 def inspect(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Embedding file or artifact.")],
     options: InspectOptions,
@@ -268,6 +288,7 @@ COMMANDS = (
     Command(apply, ApplyOptions),
     Command(evaluate, EvaluateOptions),
     Command(compare, CompareOptions),
+    Command(export, ExportOptions),
     Command(inspect, InspectOptions),
 )
 

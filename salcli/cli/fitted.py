@@ -22,6 +22,8 @@ def found_fields(header: dict[str, Any]) -> dict[str, str]:
             f"{unit['n_rounds']} fits, class means {ends} (covariance with labels {unit['gaps'][0]:.2g} before, "
             f"{unit['gaps'][-1]:.2g} after)"
         )
+    if chosen := header.get("auto"):
+        fields |= _chosen(chosen)
     if tried := header.get("auto_k"):
         fields |= _tried(tried, [attribute["name"] for attribute in header["attributes"]])
     if moved := header.get("transport"):
@@ -38,6 +40,22 @@ def rule_of_k(rule: dict[str, Any]) -> str:
     if "auto" in rule:
         return "chosen by auto"
     return "as requested" if "given" in rule else "all of the rank"
+
+
+def _chosen(found: dict[str, Any]) -> dict[str, str]:
+    """Return the candidates of `fit --method auto` in the order in which they were tried."""
+    tried = [
+        f"{each['method']} k={each['k']}: change {each['change']:.3g}, leak {each['leak']:.3f} ± {each['error']:.3f} "
+        f"({each['read_by']}{'' if each['converged'] else ', not converged'})"
+        for each in found["tried"]
+    ]
+    rows = (
+        f"{found['n_trial']:,} rows fitted, {found['n_train']:,} train {', '.join(found['attackers'])}, "
+        f"{found['n_held_out']:,} are read, all of the fit"
+    )
+    failed = {"not fitted": "; ".join(f"{each['method']} ({each['why']})" for each in found["not_fitted"])}
+    limit = f"the gentlest with a leak of at most {found['max_leak']:g}"
+    return {"chosen": limit, "tried": "; ".join(tried), **(failed if found["not_fitted"] else {}), "trials": rows}
 
 
 def _tried(found: dict[str, Any], names: list[str]) -> dict[str, str]:

@@ -18,6 +18,7 @@ _FIT = (
         "Options of the method",
         (
             *("task", "k", "alpha", "rounds", "training_rows", "shrinkage"),
+            *("max_leak", "attackers", "attacker_rows"),
             *("kernel", "gamma", "degree", "coef0", "landmarks", "center", "keep_mean", "unit", "unit_rounds"),
         ),
     ),
@@ -25,6 +26,7 @@ _FIT = (
 GROUPS: dict[str, tuple[Group, ...]] = {
     "label": (
         (MAIN, ("output", "directions", "top", "split", "groups", "bands", "by", "limit", "name", "with_scores")),
+        ("By class counts", ("counts", "seed_labels", "starts", "sample")),
     ),
     "fit": _FIT,
     "kfit": _FIT,
@@ -45,6 +47,7 @@ GROUPS: dict[str, tuple[Group, ...]] = {
         ("What is kept", ("task", "similarity", "bias", "neighbors", "kept")),
         ("Gates", ("max_accuracy", "max_gain", "max_leak", "max_r2", "max_leak_increase", "baseline", "max_tpr_gap")),
     ),
+    "export": ((MAIN, ("output", "to", "double")),),
     "inspect": ((MAIN, ("labels", "similarity", "head", "projection")),),
 }
 """Names of parameters by command and group; those that are in none stand by their record, or in the last group."""
@@ -58,7 +61,7 @@ OF_JUDGES = ("judge", "confidence", "allow_undecided")
 EXAMPLES = {
     "label": (
         "salcli label vectors.txt --direction he:she -o labels.csv",
-        "salcli label vectors.txt --direction he:she --top 7500 --scores -o labels.csv",
+        "salcli label vectors.npy --counts female:0.4,male:0.6 -o labels.csv",
     ),
     "fit": (
         "salcli fit vectors.npy labels.csv --attribute gender -o eraser.npz",
@@ -80,6 +83,10 @@ EXAMPLES = {
     "compare": (
         "salcli compare vectors.npy labels.csv --eraser sal.npz --eraser leace.npz",
         "salcli compare vectors.npy labels.csv --method sal --method leace",
+    ),
+    "export": (
+        "salcli export eraser.npz -o eraser.onnx",
+        "salcli export eraser.npz --to sentence-transformers -o model/",
     ),
     "inspect": (
         "salcli inspect vectors.npy --labels labels.csv",

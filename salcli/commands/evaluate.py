@@ -19,7 +19,7 @@ from salcli.erasers.kernel_scale import dissimilarity_doubt
 from salcli.errors import located, warn
 from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors, require_attackers
 from salcli.evaluation.attack_numbers import asked_of_numbers, attack_numbers, chosen_regressors
-from salcli.evaluation.bands import attack_bands, notes_on_bands
+from salcli.evaluation.bands import attack_bands, notes_on_bands, numbers_on_bands
 from salcli.evaluation.base import BeforeAfter, Labelled
 from salcli.evaluation.baseline import Baseline
 from salcli.evaluation.before import Before, read_before
@@ -87,6 +87,8 @@ class Subject:
     """The labelled rows before erasure, if they were read and attacked before; None: that is done here."""
     cache: dict[Hashable, Any] = field(default_factory=dict)
     """Of measures: what they found before erasure."""
+    is_of_files: bool = True
+    """Whether rows and labels were read from files: hashes tell those of the fit, and keys the order of rows."""
 
 
 def evaluate(
@@ -229,13 +231,35 @@ def _tables(
 def assess(
     subject: Subject, inputs: Callable[[], dict[str, InputFile]], options: EvaluateOptions, progress: Progress
 ) -> Report:
-    """Return all that was measured, with the gates judged.
+    """Return all that was measured, with the gates judged (see `measured` and `judged`)."""
+    report, asked = measured(subject, inputs, options, progress)
+    return judged(report, asked, options, subject.baseline)
+
+
+def judged(report: Report, asked: Asked, options: EvaluateOptions, baseline: Baseline | None = None) -> Report:
+    """Return a report with its gates judged.
+
+    Parameters
+    ----------
+    report : all that was measured
+    asked : what the gates expect to have been measured
+    options : with the limits of the gates
+    baseline : the release that leaks are compared with
+    """
+    gates_of = partial(_gates, asked=asked, options=options, baseline=baseline)
+    return replace(report, gates=worst_gates(report, gates_of))
+
+
+def measured(
+    subject: Subject, inputs: Callable[[], dict[str, InputFile]], options: EvaluateOptions, progress: Progress
+) -> tuple[Report, Asked]:
+    """Return all that was measured, and what gates expect to have been.
 
     Parameters
     ----------
     subject : what is evaluated
     inputs : called last, since the input files are hashed in the background
-    options : what is measured, and the limits of the gates
+    options : what is measured
     progress : shows the stages
 
     Raises
@@ -251,8 +275,9 @@ def assess(
     if WHITE_BOX in options.adversaries and subject.eraser is not None:
         erasure.require_invertible()
     notes: list[str] = []
-    if subject.against is not None and not (source.has_keys and subject.against.has_keys):
-        notes.append(ORDER_UNKNOWN.format(subject.against.path, source.path))
+    against = subject.against
+    if against is not None and subject.is_of_files and not (source.has_keys and against.has_keys):
+        notes.append(ORDER_UNKNOWN.format(against.path, source.path))
     rows = BeforeAfter(source, erasure, options, progress=progress, note=notes.append, cache=subject.cache)
     # Measures that need no labels come first: they are cheap, and fail early where a word is missing.
     measures = dict.fromkeys(MEASURES) | run_measures(rows, needs_labels=False)
@@ -285,6 +310,7 @@ def assess(
             asked_for(labels, options, probes, forms),
             of_numbers=asked_of_numbers(labels, options, regressors, forms),
             doubts=(*doubts_of_copies(before.copies), *dissimilar, *untuned),
+            doubts_of_numbers=numbers_on_bands(labels, plan),
         )
         report = replace(
             report,
@@ -310,10 +336,8 @@ def assess(
     if subject.baseline is not None:
         notes += subject.baseline.lacking((*report.probes, *report.bands), report.judged_stage)
     files = inputs()
-    notes = list(dict.fromkeys([*notes, *_notes_on_inputs(artifact, files)]))
-    report = replace(report, inputs=files, notes=tuple(notes))
-    gates_of = partial(_gates, asked=asked, options=options, baseline=subject.baseline)
-    return replace(report, gates=worst_gates(report, gates_of))
+    notes = list(dict.fromkeys([*notes, *(_notes_on_inputs(artifact, files) if subject.is_of_files else ())]))
+    return replace(report, inputs=files, notes=tuple(notes)), asked
 
 
 def _learning(
@@ -431,7 +455,7 @@ def _notes_on_inputs(artifact: Artifact | None, inputs: dict[str, InputFile]) ->
 
 
 def write_reports(report: Report | Comparison, options: EvaluateOptions, progress: Progress) -> None:
-    """Write the report to files.
+    """Write the report to files: all of them, or none.
 
     Parameters
     ----------
@@ -443,10 +467,12 @@ def write_reports(report: Report | Comparison, options: EvaluateOptions, progres
     ------
     OutputError : a file cannot be written
     """
+    with atomic.replacing_all(options.reports) as temporaries:
+        for path, temporary in zip(options.reports, temporaries, strict=True):
+            text = _rendered(report, options.format_of(path))
+            with atomic.writing(path), open(temporary, "w", encoding="utf-8", newline="\n") as handle:
+                handle.write(text)
     for path in options.reports:
-        text = _rendered(report, options.format_of(path))
-        with atomic.replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as handle:
-            handle.write(text)
         progress.say(f"wrote {path}")
 
 

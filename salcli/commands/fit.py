@@ -60,8 +60,7 @@ def fit(
     """
     if output == atomic.STDOUT:
         raise UsageError("`output=-`: an eraser is binary and goes into a file: give its name")
-    method, engine = find_method(options.method), current_engine()
-    parameters = _parameters(method, options)
+    parameters = _parameters(find_method(options.method), options)
     atomic.check_output(output, [embeddings, labels, options.read.keys_file])
     keep_freed_memory()
     algorithm = options.hash_algorithm
@@ -73,22 +72,48 @@ def fit(
         one_blas_thread(),
     ):
         table = settle_index(table, source)
-        join = join_labels(source, table, progress)
-        rule = options.rule(has_splits=table.splits is not None)
-        fitted = rule.fitted(table, join.matched(table))
-        chosen = table.restricted_to(fitted)
-        chosen.require_variety()
-        chosen.warn_of_single_rows()
-        rows = LabelledSource.of(source, chosen, join.rows_of(fitted))
-        with located(embeddings):
-            result = method.fit(rows, parameters, task=chosen.task, seed=options.seed, engine=engine, progress=progress)
-        warn_of_doubts(result)
-        header = describe_fit(options, parameters, source, table, fitted, result, rule)
+        result, header = fit_rows(source, table, replace(options, parameters=parameters), progress)
+        header["inputs"] = describe_inputs(source, table)
         header["inputs"]["labels"]["sha256"] = hashes.pop().result().digest
         header["inputs"]["embeddings"] |= _recorded(hashes.pop().result() if hashes else None)
     artifact = Artifact(result.eraser, result.singular_values, header)
     write_artifact(output, artifact)
     return artifact
+
+
+def fit_rows(
+    source: Source, table: GuardedLabels, options: FitOptions, progress: Progress
+) -> tuple[Fit[Eraser], dict[str, Any]]:
+    """Fit an eraser to the rows of a source, on the current engine.
+
+    Parameters
+    ----------
+    source : embeddings
+    table : all labels, those of the main task included
+    options : the method, its parameters (not None), and which rows are fitted
+    progress : shows the stages
+
+    Returns
+    -------
+    the fit, and the header of its artifact without `inputs`
+
+    Raises
+    ------
+    FormatError, LabelError, AlignmentError, RankError : see `fit`
+    """
+    join = join_labels(source, table, progress)
+    rule = options.rule(has_splits=table.splits is not None)
+    fitted = rule.fitted(table, join.matched(table))
+    chosen = table.restricted_to(fitted)
+    chosen.require_variety()
+    chosen.warn_of_single_rows()
+    rows, engine = LabelledSource.of(source, chosen, join.rows_of(fitted)), current_engine()
+    with located(source.path):
+        result = find_method(options.method).fit(
+            rows, options.parameters, task=chosen.task, seed=options.seed, engine=engine, progress=progress
+        )
+    warn_of_doubts(result)
+    return result, describe_fit(options, table, fitted, result, rule)
 
 
 def _parameters(method: Method, options: FitOptions) -> Any:
@@ -114,22 +139,18 @@ def task_of(parameters: Any) -> str | None:
 
 def describe_fit(
     options: FitOptions,
-    parameters: Any,
-    source: Source,
     labels: GuardedLabels,
     fitted: Selection,
     fit: Fit[Eraser],
     rule: SplitRule,
 ) -> dict[str, Any]:
-    """Return the header of the artifact: method, rows, files and versions as plain values, without keys and times.
+    """Return the header of the artifact: method, rows and versions as plain values, without keys and times.
 
-    The hashes of the files are added later.
+    The record of the files is added later.
 
     Parameters
     ----------
-    options : of the command
-    parameters : of the method
-    source : the embeddings
+    options : of the command, with the parameters of the method
     labels : all labels of the CSV
     fitted : `[n]` positions of those that were fitted
     fit : the result
@@ -141,7 +162,7 @@ def describe_fit(
     of_rows, *of_labels = map_in_threads(lambda digest: digest(), digest_of)  # each takes as long as reading the labels
     return {
         "method": options.method,
-        "parameters": asdict(parameters),
+        "parameters": asdict(options.parameters),
         "eraser": fit.eraser.kind,
         "is_orthogonal": fit.eraser.is_orthogonal,
         "attributes": [
@@ -167,19 +188,27 @@ def describe_fit(
             "n_fitted": len(fitted),
             "sha256": of_rows,
         },
-        "inputs": {
-            "embeddings": {
-                "name": file_name(source.path),
-                "format": source.format,
-                "n": source.n,
-                "d": source.d,
-                "dtype": str(source.dtype),
-            },
-            "labels": {"name": file_name(labels.path), "n": len(labels)},
-        },
         "versions": versions(),
         **fit.header,
     }
+
+
+def describe_inputs(source: Source, labels: GuardedLabels) -> dict[str, dict[str, Any]]:
+    """Return the record of the files in the header of the artifact, without their hashes.
+
+    Parameters
+    ----------
+    source : the embeddings
+    labels : all labels of the CSV
+    """
+    embeddings = {
+        "name": file_name(source.path),
+        "format": source.format,
+        "n": source.n,
+        "d": source.d,
+        "dtype": str(source.dtype),
+    }
+    return {"embeddings": embeddings, "labels": {"name": file_name(labels.path), "n": len(labels)}}
 
 
 def _recorded(hashed: FileHash | None) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Labels from seed words: the paper's word-embedding set-up (most `he` and most `she` words by cosine)."""
+"""Labels from seed words: the paper's word-embedding set-up (most `he` and most `she` words by cosine).
+
+Labels from the sizes of the classes are in `label_counts`.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -8,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.commands.label_counts import Assigned, label_by_counts
 from salcli.data.groups import RowGroups, grouped_parts, require_filled
 from salcli.data.labels import Attribute, GuardedLabels, Index
 from salcli.data.source import Chunk, Source
-from salcli.data.splits import stratified_parts
+from salcli.data.splits import PARTS, part_names, stratified_parts
 from salcli.errors import AlignmentError, LabelError, ParameterError, RankError, warn
 from salcli.formats import atomic
 from salcli.formats.gold_sets import column_of
@@ -22,8 +26,7 @@ from salcli.linalg.seeds import direction_scores, seed_direction
 from salcli.options import LabelCommandOptions
 from salcli.streaming.engine import ordered_map
 from salcli.streaming.passes import gather_keys
-
-SPLITS = ("train", "dev", "test")
+from salcli.streaming.progress import Progress, Silent
 
 
 @dataclass(frozen=True)
@@ -58,14 +61,17 @@ class Labelled:
         return {"wrote": self.output, "labels": labels, "scores": edges, **splits, **groups, **bands}
 
 
-def label(embeddings: str, output: str, options: LabelCommandOptions) -> Labelled:
-    """Write a label CSV of the words with the highest and the lowest scores along the seed direction.
+def label(
+    embeddings: str, output: str, options: LabelCommandOptions, progress: Progress | None = None
+) -> Labelled | Assigned:
+    """Write a label CSV: of the words at both ends of the seed direction, or of all rows by the sizes of the classes.
 
     Parameters
     ----------
-    embeddings : path of the input, which has keys
+    embeddings : path of the input; for seed words it has keys
     output : path of the CSV
-    options : the seed words, the number of words, and the columns
+    options : the seed words and the number of words, or class counts; and the columns
+    progress : shows the stages of an assignment by counts; default: none is shown
 
     Returns
     -------
@@ -75,9 +81,15 @@ def label(embeddings: str, output: str, options: LabelCommandOptions) -> Labelle
     ------
     AlignmentError : the input has no keys, a seed word no row, or no labelled word a group
     RankError : the seed words give no direction
-    LabelError : there are too few words, or too few groups for a part of the split
+    LabelError : there are too few words or groups, or counts or seed labels that do not fit the rows
     OutputError : the output cannot be written
     """
+    if options.counts:
+        return label_by_counts(embeddings, output, options, progress or Silent())
+    return _label_by_words(embeddings, output, options)
+
+
+def _label_by_words(embeddings: str, output: str, options: LabelCommandOptions) -> Labelled:
     groups_file = None if options.groups is None else column_of(options.groups)[0]
     atomic.check_output(output, [embeddings, options.read.keys_file, groups_file])
     with closing(open_source(embeddings, options.read)) as source:
@@ -100,7 +112,7 @@ def label(embeddings: str, output: str, options: LabelCommandOptions) -> Labelle
     else:
         parts, n_groups = _parts_of_groups([keys[row] for row in chosen.tolist()], strata, groups, options)
         by_groups = groups.name, n_groups
-    splits = _splits(parts, len(strata))
+    splits = part_names(parts, len(strata))
     bands = _bands(order, options)
     columns = ["word", options.name, *(["split"] if options.split else []), *(["score"] if options.with_scores else [])]
     columns += [] if groups is None else [groups.name]
@@ -124,7 +136,7 @@ def label(embeddings: str, output: str, options: LabelCommandOptions) -> Labelle
         open(temporary, "w", encoding="utf-8", errors="surrogateescape", newline="") as handle,
     ):
         write_labels(handle, columns, rows())
-    counts = {name: splits.count(name) for name in SPLITS} if options.split else {}
+    counts = {name: splits.count(name) for name in PARTS} if options.split else {}
     edges = float(scores[order[options.top - 1]]), float(scores[order[-options.top]])
     written = [not options.split or bool(split) for split in splits]
     classes = {name: int(np.sum(np.array(written)[strata == i])) for i, name in enumerate(names)}
@@ -210,15 +222,7 @@ def _parts_of_groups(
     labels, index = GuardedLabels(groups.path, (classes,), tuple(keys), groups=by), np.arange(len(keys))
     found = RowGroups.of(labels, index)
     parts = grouped_parts(found, strata, options.split, options.seed)
-    sizes = {name: len(part) for name, part in zip(SPLITS, parts, strict=True)}
+    sizes = {name: len(part) for name, part in zip(PARTS, parts, strict=True)}
     wanted = zip(sizes, options.split, strict=True)
     require_filled(labels, index, {name: sizes[name] for name, share in wanted if share * len(keys) >= 1})
     return parts, len(found.names)
-
-
-def _splits(parts: list[Index], n: int) -> list[str]:
-    names = [""] * n
-    for name, part in zip(SPLITS, parts, strict=False):
-        for position in part.tolist():
-            names[position] = name
-    return names

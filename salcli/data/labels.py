@@ -101,11 +101,22 @@ class Attribute:
         """
         if self.classes is not None:
             return self
-        largest = float(np.nanmax(np.abs(self.values), initial=0.0))
-        values = np.ldexp(self.values, -int(np.frexp(largest)[1]))  # exactly; so that no square overflows
-        spread = float(np.nanstd(values))
-        mean = float(np.nanmean(values)) if is_centred else 0.0
+        values, mean, spread, _ = self._scaled()
+        mean = mean if is_centred else 0.0
         return type(self)(self.name, np.asarray((values - mean) / (spread or 1.0), dtype=np.float64), None)
+
+    def spread(self) -> tuple[float, float]:
+        """Return mean and standard deviation of numbers; 0 and 0 where there are none, or classes."""
+        if self.classes is not None or not self.n_labelled:
+            return 0.0, 0.0
+        _, mean, spread, exponent = self._scaled()
+        return float(np.ldexp(mean, exponent)), float(np.ldexp(spread, exponent))
+
+    def _scaled(self) -> tuple[NDArray[np.float64], float, float, int]:
+        """Return numbers divided by a power of two, so that no square overflows; their mean, spread, and the power."""
+        exponent = int(np.frexp(float(np.nanmax(np.abs(self.values), initial=0.0)))[1])
+        values = np.ldexp(self.values, -exponent)
+        return values, float(np.nanmean(values)), float(np.nanstd(values)), exponent
 
     def codes(self, index: Index) -> Index:
         """Return the class codes `[n]` of the labels at `index` `[n]`, −1 where there is no label."""

@@ -147,11 +147,12 @@ class ArrayReader(Reader):
     """Rows in memory."""
 
     format = "array"
+    fills_buffers = True  # as files of arrays do, so that sums are added up in the same groups
 
-    def __init__(self, x: NDArray[Any], path: str = "x") -> None:
-        """Wrap rows `x` `[n, d]` of a float dtype; `path` names them in messages."""
+    def __init__(self, x: NDArray[Any], path: str = "x", keys: tuple[str, ...] | None = None) -> None:
+        """Wrap rows `x` `[n, d]` of a float dtype, perhaps with n `keys`; `path` names them in messages."""
         require_shape(path, *x.shape)
-        self.path, self._x = path, x
+        self.path, self._x, self._keys, self.has_keys = path, x, keys, keys is not None
         self.n, self.d = x.shape
         self.dtype, self.partition = x.dtype, partition_rows(self.d)
 
@@ -161,7 +162,7 @@ class ArrayReader(Reader):
 
     def read(self, start: int, stop: int) -> Embeddings:
         """Return the rows, without a copy (see `Reader.read`)."""
-        return Embeddings.starting_at(start, self._x[start:stop])
+        return Embeddings.starting_at(start, self._x[start:stop], self._keys and self._keys[start:stop])
 
     def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:  # noqa: ARG002 (readers of files use it)
         """Return the hash of the rows' bytes in C order (see `Reader.digest`)."""

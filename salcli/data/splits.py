@@ -12,7 +12,8 @@ from salcli.data.groups import group_shares, hashed_shares, require_filled, requ
 from salcli.data.labels import Attribute, GuardedLabels, Index, Selection, as_index
 from salcli.errors import LabelError, ParameterError, UsageError, did_you_mean, warn
 
-TEST, DEV = "test", "dev"
+TRAIN, TEST, DEV = "train", "test", "dev"
+PARTS = (TRAIN, DEV, TEST)
 BAND = re.compile(r"band[1-9]\d*")
 """Names of parts that are near the labelled rows: nothing is trained on them."""
 DEV_NAMES = (DEV, "val", "valid", "validation")
@@ -414,6 +415,20 @@ def stratified_parts(
         parts.append(np.concatenate([*chosen, np.zeros(0, np.int64)]))
         taken += quota
     return parts
+
+
+def part_names(parts: Sequence[Index], n: int) -> list[str]:
+    """Return the part of each of `n` positions: train, dev, test, or "" for those in none of the three `parts`."""
+    names = [""] * n
+    for name, part in zip(PARTS, parts, strict=False):
+        for position in part.tolist():
+            names[position] = name
+    return names
+
+
+def apportioned(shares: Sequence[float], n: int) -> Index:
+    """Return `n` rows divided in proportion to `shares`, as whole numbers: the largest remainders are rounded up."""
+    return _apportion(np.asarray(shares, np.float64) * (n / sum(shares)), n)
 
 
 def _apportion(quotas: NDArray[np.float64], total: int, limit: Index | None = None) -> Index:

@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from salcli.data.labels import Attribute
+from salcli.data.labels import Attribute, GuardedLabels
 from salcli.errors import ParameterError, RankError, UsageError, warn
+from salcli.linalg.moments import Statistics
 from salcli.options import Record, option
 from salcli.streaming.engine import Engine
 from salcli.streaming.passes import LabelledSource
@@ -198,6 +199,8 @@ class Fit(Generic[E]):
     """Further plain values for the artifact's header, or corrections of those that `fit` received."""
     doubts: tuple[str, ...] = ()
     """Warnings about this fit, for callers that fit once (see `warn_of_doubts`)."""
+    statistics: Any = field(default=None, repr=False)
+    """The sums that it was fitted to, where they are all that the method needs (see `SummedMethod`)."""
 
 
 def warn_of_doubts(fit: Fit[Eraser]) -> None:
@@ -244,6 +247,31 @@ class Method(Protocol):
         """
 
 
+class SummedMethod(Method, Protocol):
+    """A method that needs nothing of the rows but sums, so that rows can come in parts, and sums be added up."""
+
+    Statistics: type[Statistics]
+
+    def needs_sums_only(self, parameters: Any) -> bool:
+        """Return whether that is so with these `parameters`: it must not read rows twice."""
+
+    def centres(self, parameters: Any) -> bool:
+        """Return whether numeric labels are measured from their mean with these `parameters`."""
+
+    def summed(self, labels: GuardedLabels) -> GuardedLabels:
+        """Return `labels` with all columns of Z that are added up: those of the main task, if it keeps one, too."""
+
+    def fit_sums(self, statistics: Any, labels: GuardedLabels, parameters: Any) -> Fit[Eraser]:
+        """Fit an eraser to sums of rows.
+
+        Parameters
+        ----------
+        statistics : of rows and of the Z of `labels`, numbers in standard deviations
+        labels : of these rows, as `summed` returns them
+        parameters : an instance of `Parameters`
+        """
+
+
 T = TypeVar("T")
 
 
@@ -282,6 +310,7 @@ METHODS: Registry[Method] = Registry(
         "inlp": "salcli.erasers.inlp:METHOD",
         "ksal": "salcli.erasers.ksal:METHOD",
         "transport": "salcli.erasers.transport.method:METHOD",
+        "auto": "salcli.evaluation.choose:METHOD",  # above the other methods: it trains attackers on what they erase
     }
 )
 

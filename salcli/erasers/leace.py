@@ -4,13 +4,13 @@ x' = x − W⁻¹ P W (x − μ) with W = Σ_xx^(−1/2) and P the orthogonal pr
 affine maps after which x' and z are uncorrelated it changes x least, in every norm that an inner product gives.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.data.labels import Attribute
+from salcli.data.labels import Attribute, GuardedLabels
 from salcli.erasers.base import Fit, SpectralParameters, choose_k
 from salcli.erasers.linear import LinearEraser
 from salcli.erasers.unit import fit_unit, require_unit, unit_option, unit_rounds_option
@@ -39,6 +39,7 @@ class LEACEMethod:
     name = "leace"
     summary = "changes the embeddings least while it stops every linear classifier: for models that are not retrained"
     Parameters = LEACEParameters
+    Statistics = SecondMoments
 
     def fit(
         self,
@@ -54,7 +55,28 @@ class LEACEMethod:
         moments_of = partial(fold, rows.standardized(is_centred=True), SecondMoments, engine)
         if parameters.unit:
             return fit_unit(moments_of, fit_leace, _covariance, rows.source.d, parameters.unit_rounds, progress)
-        return fit_leace(moments_of(progress), parameters.k, alpha=parameters.alpha)
+        return self.fit_sums(moments_of(progress), rows.labels, parameters)
+
+    def needs_sums_only(self, parameters: LEACEParameters) -> bool:
+        """Return whether class means are not made equal after a division by lengths, fit after fit."""
+        return not parameters.unit
+
+    def centres(self, parameters: LEACEParameters) -> bool:  # noqa: ARG002 (the protocol has it)
+        """Return True (see `SummedMethod.centres`)."""
+        return True
+
+    def summed(self, labels: GuardedLabels) -> GuardedLabels:
+        """Return the labels as they are (see `SummedMethod.summed`)."""
+        return labels
+
+    def fit_sums(
+        self,
+        statistics: SecondMoments,
+        labels: GuardedLabels,  # noqa: ARG002 (the protocol has it)
+        parameters: LEACEParameters,
+    ) -> Fit[LinearEraser]:
+        """Fit LEACE to moments (see `SummedMethod.fit_sums`, and `fit_leace` for what is raised)."""
+        return replace(fit_leace(statistics, parameters.k, alpha=parameters.alpha), statistics=statistics)
 
 
 METHOD = LEACEMethod()

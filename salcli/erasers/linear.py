@@ -158,6 +158,32 @@ class LinearEraser(Eraser):
 
         return change
 
+    def inverse(self, x: NDArray[Any], strength: float) -> NDArray[Any]:
+        """Return rows as they were before they were moved λ = strength of the way: I − λ right leftᵀ is undone.
+
+        Parameters
+        ----------
+        x : `[n, d]` moved rows
+        strength : λ < 1
+
+        Returns
+        -------
+        `[n, d]` of x's dtype
+
+        Raises
+        ------
+        ParameterError : strength outside [0, 1)
+        ShapeError : rows of another width
+        """
+        if not 0 <= strength < 1:
+            raise ParameterError(
+                "strength", strength, "what is erased wholly cannot be undone: expected 0…1, less than 1"
+            )
+        require_rows(x, self.d)
+        along = (x.astype(np.float64) - self.mean) @ self.right
+        restored: NDArray[Any] = (x + (strength / (1 - strength)) * along @ self.left.T).astype(x.dtype)
+        return restored
+
     def reduce(
         self, x: NDArray[Any], *, dtype: DTypeLike | None = None, out: NDArray[Any] | None = None
     ) -> NDArray[Any]:

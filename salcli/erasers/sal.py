@@ -3,13 +3,13 @@
 The directions are those that scikit-learn's `PLSSVD` calls `x_weights_`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.data.labels import Attribute
+from salcli.data.labels import Attribute, GuardedLabels
 from salcli.erasers.auto_k import AUTO, Trial, parse_k, try_k
 from salcli.erasers.base import Fit, ProjectionParameters, choose_k
 from salcli.erasers.linear import LinearEraser
@@ -54,6 +54,7 @@ class SALMethod:
     name = "sal"
     summary = "the default: stops every linear classifier by removing as few directions as the labels span; fastest"
     Parameters = SALParameters
+    Statistics = CrossMoments
 
     def fit(
         self,
@@ -73,11 +74,33 @@ class SALMethod:
                 moments_of, fit_sal, CrossMoments.cross_covariance, rows.source.d, parameters.unit_rounds, progress
             )
         trial = _trial(rows, parameters, seed, engine, progress) if parameters.k == AUTO else None
-        moments = moments_of(progress, is_centred=parameters.center)
-        k = parameters.k if trial is None else trial.k
-        assert not isinstance(k, str)
-        fit = fit_sal(moments, k, alpha=parameters.alpha, is_centred=parameters.center, keep_mean=parameters.keep_mean)
+        chosen = parameters if trial is None else replace(parameters, k=trial.k)
+        fit = self.fit_sums(moments_of(progress, is_centred=parameters.center), rows.labels, chosen)
         return fit if trial is None else trial.recorded(fit)
+
+    def needs_sums_only(self, parameters: SALParameters) -> bool:
+        """Return whether k is not chosen by held-out rows, nor class means made equal after a division by lengths."""
+        return parameters.k != AUTO and not parameters.unit
+
+    def centres(self, parameters: SALParameters) -> bool:
+        """Return whether moments are centred."""
+        return parameters.center
+
+    def summed(self, labels: GuardedLabels) -> GuardedLabels:
+        """Return the labels as they are (see `SummedMethod.summed`)."""
+        return labels
+
+    def fit_sums(
+        self,
+        statistics: CrossMoments,
+        labels: GuardedLabels,  # noqa: ARG002 (the protocol has it)
+        parameters: SALParameters,
+    ) -> Fit[LinearEraser]:
+        """Fit SAL to moments (see `SummedMethod.fit_sums`, and `fit_sal` for what is raised)."""
+        k, is_centred = parameters.k, parameters.center
+        assert not isinstance(k, str)
+        fit = fit_sal(statistics, k, alpha=parameters.alpha, is_centred=is_centred, keep_mean=parameters.keep_mean)
+        return replace(fit, statistics=statistics)
 
 
 METHOD = SALMethod()

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.data.labels import Attribute, smallest_code
+from salcli.data.labels import Attribute, GuardedLabels, smallest_code
 from salcli.erasers.base import Fit, SpectralParameters, choose_k
 from salcli.erasers.linear import LinearEraser
 from salcli.erasers.unit import fit_unit, require_unit, unit_option, unit_rounds_option
@@ -72,6 +72,7 @@ class SPLINCEMethod:
     name = "splince"
     summary = "like leace, and keeps the covariance with a main task exactly: for task models that are not retrained"
     Parameters = SPLINCEParameters
+    Statistics = SecondMoments
 
     def fit(
         self,
@@ -93,56 +94,92 @@ class SPLINCEMethod:
         if task is None:
             raise UsageError("method splince keeps a main task: name its column by `task=COL`")
         rows = with_task(rows.standardized(is_centred=True), task)
-        n_guarded = rows.labels.n_columns - len(rows.labels.attributes[-1].classes or ())
+        n_guarded = _n_guarded(rows.labels)
         moments_of = partial(fold, rows, SecondMoments, engine)
+        if not parameters.unit:
+            return self.fit_sums(moments_of(progress), rows.labels, parameters)
 
         def fitted(moments: SecondMoments) -> Fit[LinearEraser]:
-            return fit_splince(
-                moments,
-                n_guarded,
-                parameters.k,
-                alpha=parameters.alpha,
-                shrinkage=parameters.shrinkage,
-                keep_mean=parameters.keep_mean,
-            )
+            return self.fit_sums(moments, rows.labels, parameters)
 
         def covariance(moments: SecondMoments) -> Array:
             return moments.cross.cross_covariance()[:, :n_guarded]
 
-        fit: Fit[LinearEraser]
-        if parameters.unit:
-            fit = fit_unit(moments_of, fitted, covariance, rows.source.d, parameters.unit_rounds, progress)
-            fit.header["projection"]["norm"] = projection_norm(fit.eraser.left, fit.eraser.right)
-        else:
-            fit = fitted(moments_of(progress))
-        fit.header["kept_task"] |= {"name": task.name, "classes": list(task.classes or ())}
-        if fit.header["kept_task"]["rank"] == 0:
-            fit = replace(fit, doubts=(NOTHING_KEPT.format(task.name),))
+        fit = fit_unit(moments_of, fitted, covariance, rows.source.d, parameters.unit_rounds, progress)
+        fit.header["projection"]["norm"] = projection_norm(fit.eraser.left, fit.eraser.right)
         return fit
+
+    def needs_sums_only(self, parameters: SPLINCEParameters) -> bool:
+        """Return whether class means are not made equal after a division by lengths, fit after fit."""
+        return not parameters.unit
+
+    def centres(self, parameters: SPLINCEParameters) -> bool:  # noqa: ARG002 (the protocol has it)
+        """Return True (see `SummedMethod.centres`)."""
+        return True
+
+    def summed(self, labels: GuardedLabels) -> GuardedLabels:
+        """Return the labels with the classes of the task as the last attribute (see `SummedMethod.summed`)."""
+        assert labels.task is not None
+        return labels_with_task(labels, labels.task)
+
+    def fit_sums(
+        self, statistics: SecondMoments, labels: GuardedLabels, parameters: SPLINCEParameters
+    ) -> Fit[LinearEraser]:
+        """Fit SPLINCE to moments (see `SummedMethod.fit_sums`, and `fit_splince` for what is raised)."""
+        task = labels.attributes[-1]
+        _require_task(labels, task)
+        fit = fit_splince(
+            statistics,
+            _n_guarded(labels),
+            parameters.k,
+            alpha=parameters.alpha,
+            shrinkage=parameters.shrinkage,
+            keep_mean=parameters.keep_mean,
+        )
+        kept = {**fit.header["kept_task"], "name": task.name, "classes": [name for name in task.classes or () if name]}
+        doubts = (NOTHING_KEPT.format(task.name),) if kept["rank"] == 0 else ()
+        header = {**fit.header, "kept_task": kept}
+        return replace(fit, header=header, doubts=doubts, statistics=statistics)
+
+
+def _n_guarded(labels: GuardedLabels) -> int:
+    """Return the number of columns of Z that are guarded: all but those of the last attribute, the task."""
+    return labels.n_columns - len(labels.attributes[-1].classes or ())
 
 
 METHOD = SPLINCEMethod()
 
 
 def with_task(rows: LabelledSource, task: Attribute) -> LabelledSource:
-    """Return the `rows` with the classes of the `task` as the last columns of their Z.
-
-    Rows without a task label are a class of their own: what is kept is the mean of every class of the task.
+    """Return the `rows` with the classes of the `task` as the last columns of their Z (see `labels_with_task`).
 
     Raises
     ------
     LabelError : the task has one class
     """
+    _require_task(rows.labels, task)
+    return replace(rows, labels=labels_with_task(rows.labels, task))
+
+
+def labels_with_task(labels: GuardedLabels, task: Attribute) -> GuardedLabels:
+    """Return the `labels` with the classes of the `task`, of the same rows, as their last attribute.
+
+    Rows without a task label are a class of their own, whose name is empty and which is the last: what is kept is the
+    mean of every class of the task.
+    """
     classes, is_labelled, values = task.classes or (), task.is_labelled, task.values
-    if len(classes) < 2:
-        named = f"one class ({classes[0]})" if classes else "no class"
-        raise LabelError(f"{rows.labels.path}: column {task.name!r} has {named} on the fitted rows: no task to keep")
     if not is_labelled.all():
         codes = values.astype(smallest_code(len(classes) + 1))
         codes[~is_labelled] = len(classes)
         values, classes = codes, (*classes, "")
-    labels = replace(rows.labels, attributes=(*rows.labels.attributes, Attribute(task.name, values, classes)))
-    return replace(rows, labels=labels)
+    return replace(labels, attributes=(*labels.attributes, Attribute(task.name, values, classes)))
+
+
+def _require_task(labels: GuardedLabels, task: Attribute) -> None:
+    classes = [name for name in task.classes or () if name]
+    if len(classes) < 2:
+        named = f"one class ({classes[0]})" if classes else "no class"
+        raise LabelError(f"{labels.path}: column {task.name!r} has {named} on the fitted rows: no task to keep")
 
 
 def fit_splince(

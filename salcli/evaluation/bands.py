@@ -79,3 +79,19 @@ def notes_on_bands(results: Sequence[ProbeResult]) -> tuple[str, ...]:
         f"{attribute}: the {n:,} rows of {band} are all of one class: no attacker does better than a blind guess"
         for (band, attribute), n in found.items()
     )
+
+
+def numbers_on_bands(labels: GuardedLabels, split: EvaluationSplit) -> tuple[str, ...]:
+    """Return why no gate on numeric attributes can pass: rows of bands that have a number, which is not attacked there.
+
+    Parameters
+    ----------
+    labels : with the guarded attributes
+    split : with the bands
+    """
+    return tuple(
+        f"{name}: rows have a number in {attribute.name}, and numbers are not attacked on bands: leave the cells empty"
+        for attribute in labels.attributes
+        for name, index in split.bands.items()
+        if attribute.classes is None and attribute.is_labelled[index].any()
+    )

@@ -13,8 +13,9 @@ two-sided in the others.
 """
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import comb
 from typing import Any, ClassVar
 
@@ -44,6 +45,7 @@ TIE = 1e-9
 """Of the size of figures: those closer than this are equal."""
 Array = NDArray[np.float64]
 Vectors = Mapping[str, NDArray[Any]]
+Once = Callable[[Hashable, Callable[[], Any]], Any]
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,9 @@ class BiasChange:
         return sum(map(len, self.missing.values()))
 
 
-def bias_change(test: BiasTest, before: Vectors, after: Vectors | None, *, seed: int) -> BiasChange:
+def bias_change(
+    test: BiasTest, before: Vectors, after: Vectors | None, *, seed: int, once: Once = lambda _, compute: compute()
+) -> BiasChange:
     """Return the figures of a test before and after erasure.
 
     Parameters
@@ -92,6 +96,7 @@ def bias_change(test: BiasTest, before: Vectors, after: Vectors | None, *, seed:
     before : `[d]` by key
     after : `[d']` by key; None if nothing was erased
     seed : of the permutations, where there are too many to try all
+    once : returns what a function computes of the vectors before for a key, from before if it is known
     """
     stages = {"before": before} | ({} if after is None else {"after": after})
     keys = {role: [(word, _key(word, stages)) for word in of.words] for role, of in test.sets.items()}
@@ -106,13 +111,13 @@ def bias_change(test: BiasTest, before: Vectors, after: Vectors | None, *, seed:
         changes, is_exact = _changes(test.kind, len(used["X"]), len(used["Y"]), seed)
         n = len(changes)
         for stage, vectors in stages.items():
-            x = {role: np.stack([vectors[key] for key in of]).astype(np.float64) for role, of in used.items()}
-            statistic = STATISTICS[test.kind](x, changes)
-            if isinstance(statistic, str):
-                undefined[stage] = statistic
+            measured = partial(_figure, test.kind, vectors, used, changes, is_exact=is_exact)
+            words = tuple((role, tuple(of)) for role, of in used.items())
+            figure = once((test.kind, words), measured) if stage == "before" else measured()
+            if isinstance(figure, str):
+                undefined[stage] = figure
             else:
-                value, observed, permuted = statistic
-                found[stage] = BiasFigure(value, _p_value(observed, permuted, is_exact=is_exact))
+                found[stage] = figure
     return BiasChange(
         test.name,
         test.kind,
@@ -125,6 +130,18 @@ def bias_change(test: BiasTest, before: Vectors, after: Vectors | None, *, seed:
         n,
         is_exact,
     )
+
+
+def _figure(
+    kind: str, vectors: Vectors, used: Mapping[str, Sequence[str]], changes: Array, *, is_exact: bool
+) -> BiasFigure | str:
+    """Return the figure of a test at one stage, or why it is undefined."""
+    x = {role: np.stack([vectors[key] for key in of]).astype(np.float64) for role, of in used.items()}
+    statistic = STATISTICS[kind](x, changes)
+    if isinstance(statistic, str):
+        return statistic
+    value, observed, permuted = statistic
+    return BiasFigure(value, _p_value(observed, permuted, is_exact=is_exact))
 
 
 def _key(word: str, stages: Mapping[str, Vectors]) -> str | None:
@@ -280,7 +297,8 @@ class Bias(Measure[Changes]):
         """Return the change of each test; none where no test was requested (see `Measure.run`)."""
         words = rows.once(gather_bias_words)
         after = erase_keys(words.before, words.rows, rows.erasure)
-        return tuple(bias_change(test, words.before, after, seed=rows.options.seed) for test in words.tests)
+        seed = rows.options.seed
+        return tuple(bias_change(test, words.before, after, seed=seed, once=rows.shared) for test in words.tests)
 
     def section(self, record: Changes) -> Section | None:
         """Return one table, a test a row (see `Measure.section`)."""

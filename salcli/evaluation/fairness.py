@@ -67,21 +67,40 @@ class Cells:
         has_any = self._compared.hits.any(axis=1)
         return Cells(self._compared.hits[has_any], self._compared.n[has_any])
 
-    def test(self, statistic: Statistic, seed: int) -> GapTest | None:
+    def test(self, statistic: Statistic, seed: int, effect: float = 1.0) -> GapTest | None:
         """Return the test of a gap over the classes; None where `gap` is None.
 
         Parameters
         ----------
         statistic : of the gaps of the classes: `gaps.mean` or `gaps.root_mean_square`
         seed : of permutations and draws
+        effect : how much larger the variance of a rate is than that of independent rows
         """
         of = self._compared
-        return GapTest(of.hits, of.n, statistic, seed) if len(of.n) else None
+        return GapTest(of.hits, of.n, statistic, seed, effect=effect) if len(of.n) else None
 
-    def ratio_test(self, seed: int) -> GapTest | None:
-        """Return the test of 1 less the ratio; None where `ratio` is None (`seed`: of permutations and draws)."""
+    def ratio_test(self, seed: int, effect: float = 1.0) -> GapTest | None:
+        """Return the test of 1 less the ratio; None where `ratio` is None (`seed`, `effect`: see `test`)."""
         of = self._of_ratio
-        return GapTest(of.hits, of.n, mean, seed, shortfall) if len(of.n) else None
+        return GapTest(of.hits, of.n, mean, seed, shortfall, effect) if len(of.n) else None
+
+
+def influence_on_gap(true: Codes, predicted: Codes, groups: Codes, cells: Cells) -> Array:
+    """Return by how much each row moves the mean gap of true positive rates: those of other groups not at all.
+
+    Parameters
+    ----------
+    true, predicted : `[n]` classes
+    groups : `[n]` group of each row
+    cells : of their true positives
+    """
+    rates = np.where(cells.n > 0, cells.rates, np.nan)
+    signs = np.zeros(cells.n.shape)
+    for of_class, sign in zip(rates, signs, strict=True):
+        if np.isfinite(of_class).sum() > 1:
+            sign[np.nanargmin(of_class)], sign[len(sign) - 1 - np.nanargmax(of_class[::-1])] = -1.0, 1.0
+    moved: Array = ((true == predicted) - rates[true, groups]) * (signs / np.maximum(cells.n, 1))[true, groups]
+    return moved
 
 
 @dataclass(frozen=True, eq=False)

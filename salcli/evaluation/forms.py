@@ -56,8 +56,15 @@ def distinct(stages: Stages, forms: Sequence[str]) -> dict[str, frozenset[str]]:
     forms : names in `salcli.options.FORMS`; without raw among them, all of them differ
     """
     rows = stages.named()
+
+    def is_already(stage: str, x: Array, form: str) -> bool:
+        if stage != "before":
+            return _is_already(x, form)
+        return stages.once((_is_already, form), lambda: _is_already(x, form))
+
     equal = {
-        form: frozenset(name for name, x in rows.items() if RAW in forms and _is_already(x, form)) for form in forms
+        form: frozenset(name for name, x in rows.items() if RAW in forms and is_already(name, x, form))
+        for form in forms
     }
     return {form: names for form, names in equal.items() if len(names) < len(rows)}
 
@@ -110,9 +117,11 @@ def in_form(stages: Stages, form: str, fitted: Index) -> Stages:
     if form == RAW:
         return stages
     at = _fitted(stages, fitted)
-    changed = {name: _converted(x, form, at, name) for name, x in stages.named().items()}
+    key = _converted, form, at.tobytes() if form == INT8 else b""
+    before = stages.once(key, lambda: _converted(stages.before, form, at, "before"))
+    after = None if stages.after is None else _converted(stages.after, form, at, "after")
     is_foreign = stages.is_foreign or form == INT8  # whose units depend on the stage
-    return replace(stages, before=changed["before"], after=changed.get("after"), is_foreign=is_foreign)
+    return replace(stages, before=before, after=after, is_foreign=is_foreign, known={})
 
 
 def _fitted(stages: Stages, fitted: Index) -> Index:

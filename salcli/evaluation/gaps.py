@@ -7,7 +7,7 @@ interval is found by inverting a test: it contains the true gaps that the test d
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,28 @@ def root_mean_square(gaps: Array) -> Array:
     return np.asarray(np.sqrt(np.mean(gaps**2, axis=-1)))
 
 
+def _as_tuples(counts: NDArray[np.int64]) -> tuple[tuple[int, ...], ...]:
+    return tuple(map(tuple, counts.tolist()))
+
+
+@lru_cache(maxsize=16)  # several gaps are of the same rows, and those before erasure come back for each eraser
+def _permuted(right: tuple[int, ...], n: tuple[tuple[int, ...], ...], seed: int, draws: int) -> NDArray[np.int64]:
+    """Return the rows that count `[draws, c, g]` if groups are permuted within each class.
+
+    Parameters
+    ----------
+    right : `[c]` rows of each class that count
+    n : `[c, g]` rows
+    seed : of the permutations
+    draws : how many
+    """
+    rng = np.random.default_rng([seed, 1])
+    drawn = [
+        rng.multivariate_hypergeometric(of, k, size=draws, method="marginals") for k, of in zip(right, n, strict=True)
+    ]
+    return np.stack(drawn, axis=1)
+
+
 @dataclass(frozen=True, eq=False)
 class GapTest:
     """One gap over the classes that have rows in every group: its value by chance, and confidence bounds.
@@ -58,6 +80,18 @@ class GapTest:
     seed: int
     spread: Statistic = difference
     """How far the rates `[…, c, g]` of each class lie apart: `difference` or `shortfall`."""
+    effect: float = 1.0
+    """How much larger the variance of a rate is than that of independent rows: chance is drawn with so many fewer."""
+
+    @cached_property
+    def _worth(self) -> NDArray[np.int64]:
+        """`[c, g]` independent rows that the rows are worth, at least one each."""
+        return np.maximum(1, np.rint(self.n / self.effect)).astype(np.int64)
+
+    @cached_property
+    def _hits(self) -> Array:
+        """`[c, g]` those of them that count, not rounded."""
+        return self.right * (self._worth / self.n)
 
     def of_rates(self, rates: Array) -> Array:
         """Return the gap of `rates` `[…, c, g]`."""
@@ -71,12 +105,8 @@ class GapTest:
     @cached_property
     def _permuted(self) -> Array:
         """Gaps after permuting the groups within each class, `DRAWS` times."""
-        rng = np.random.default_rng([self.seed, 1])
-        drawn = [
-            rng.multivariate_hypergeometric(n, int(right.sum()), size=DRAWS, method="marginals")
-            for right, n in zip(self.right, self.n, strict=True)
-        ]
-        return self.of_rates(np.stack(drawn, axis=1) / self.n)
+        right = np.rint(self._hits.sum(axis=1)).astype(np.int64)
+        return self.of_rates(_permuted(tuple(right.tolist()), _as_tuples(self._worth), self.seed, DRAWS) / self._worth)
 
     @property
     def expected(self) -> float:
@@ -117,7 +147,7 @@ class GapTest:
     @cached_property
     def _pooled(self) -> Array:
         """`[c, 1]` the common rate of each class, not quite 0 or 1."""
-        pooled: Array = (self.right.sum(axis=1) + 0.5) / (self.n.sum(axis=1) + 1)
+        pooled: Array = (self._hits.sum(axis=1) + 0.5) / (self._worth.sum(axis=1) + 1)
         return pooled[:, None]
 
     @cached_property
@@ -126,7 +156,9 @@ class GapTest:
 
         Arbitrary if the rates are equal.
         """
-        apart = (self.right + self._pooled) / (self.n + 1) - self._pooled  # one row more: a single row proves nothing
+        apart = (self._hits + self._pooled) / (
+            self._worth + 1
+        ) - self._pooled  # one row more: a single row proves nothing
         if self.value == 0:
             apart = np.zeros(self.n.shape)
             apart[:, 0], apart[:, -1] = 0.5, -0.5
@@ -148,4 +180,4 @@ class GapTest:
         """Return gaps `[DRAWS]` simulated from the true rates `_truth(share)` with the same numbers of rows."""
         truth = self._truth(share)
         rng = np.random.default_rng([self.seed, 2])
-        return self.of_rates(rng.binomial(self.n, truth, size=(DRAWS, *truth.shape)) / self.n)
+        return self.of_rates(rng.binomial(self._worth, truth, size=(DRAWS, *truth.shape)) / self._worth)

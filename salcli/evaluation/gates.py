@@ -43,6 +43,8 @@ class Asked:
     """By probe, the forms of the rows that it reads; raw alone where none is named."""
     of_numbers: tuple[tuple[str, str, str], ...] = ()
     """Each numeric attribute, adversary and probe, which `max_r2` judges."""
+    doubts_of_numbers: tuple[str, ...] = ()
+    """Why no gate on numeric attributes can pass."""
     unit: str = "test rows"
     """Of numbers of rows that would decide: those of groups come in groups."""
 
@@ -194,7 +196,7 @@ def r2_gate(
     judged = [r for r in results if r.stage == stage and probe in (None, r.probe)]
     worst = max(judged, key=lambda r: r.r2, default=None)
     found = {(r.attribute, r.adversary, reader(r.probe, r.form)) for r in judged}
-    why = list(wanted.doubts)
+    why = [*wanted.doubts, *wanted.doubts_of_numbers]
     if missing := [each for each in due if each not in found]:
         why = [_missing_reason(missing)]
     elif any(not r.converged for r in judged):
@@ -292,6 +294,11 @@ def tpr_gap_gate(limit: float, task: Task | None, stage: str, judge: Judge, want
                 f"the TPR gap between the groups of {of.guarded} is undefined: no class has positives in all",
             )
         test = gap.tests.get(stage)
+        n_all = sum(rate.n for rate in of.tpr if rate.stage == stage)
+        if test is not None and (n_used := int(test.n.sum())) < LEAST_USABLE * n_all:
+            left_out = listed(dict.fromkeys(cell.class_name for cell in of.excluded), 3)
+            why = f"only {n_used} of {n_all} test rows are of classes that every group of {of.guarded} has"
+            return failed(name, limit, f"{why} ({left_out} left out): at least {LEAST_USABLE:.0%} must be", value=value)
         aside = f"between the groups of {of.guarded}" if task.others else ""
         n = task.n_test if test is None else int(test.n.sum())
         measured.append(Measured(test or Estimate(value, inf), value, n, aside))
@@ -360,6 +367,9 @@ def similarity_gate(limit: float, changes: Iterable[SimilarityChange], judge: Ju
                 f"{change.name}: only {change.pairs_used} of {change.pairs_total} pairs can be compared, "
                 f"at least {judge.min_pairs} (`min_pairs`) and half of them are needed",
             )  # fmt: skip
+        if change.pairs_used < LEAST_USABLE * (n := change.pairs_used + change.zero_pairs):
+            why = f"{change.zero_pairs} of {n} pairs have a zero vector before or after"
+            return failed(name, limit, f"{change.name}: {why}: at most {1 - LEAST_USABLE:.0%} may")
         kept = change.after / change.before
         error = inf if change.kept_error is None else change.kept_error
         measured.append(Measured(Estimate(kept, error), kept, change.pairs_used, unit=f"pairs of {change.name}"))

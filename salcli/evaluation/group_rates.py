@@ -146,7 +146,12 @@ class GroupRates:
 
 
 def group_rates(
-    guarded: Guarded, class_names: Sequence[str], outcomes: dict[str, Outcomes], undefined: Mapping[str, str], seed: int
+    guarded: Guarded,
+    class_names: Sequence[str],
+    outcomes: dict[str, Outcomes],
+    undefined: Mapping[str, str],
+    seed: int,
+    effects: Mapping[str, float] | None = None,
 ) -> GroupRates:
     """Return rates, gaps and ratios of one attribute.
 
@@ -157,6 +162,7 @@ def group_rates(
     outcomes : by stage, on the test rows that have a group
     undefined : the stages at which there is no gap and no ratio
     seed : of permutations and draws
+    effects : by stage, how much larger the variance of true positive rates is than that of independent rows
     """
     true = {stage: of_stage.true_positives for stage, of_stage in outcomes.items()}
     false = {stage: of_stage.false_positives for stage, of_stage in outcomes.items()}
@@ -164,18 +170,18 @@ def group_rates(
     is_binary = len(class_names) == 2 and n_groups == 2
     latest = "after" if "after" in outcomes else "before"
 
-    def gaps_of(cells: dict[str, Cells]) -> tuple[Gap | None, Gap | None, Ratio | None]:
+    def gaps_of(cells: dict[str, Cells], wider: Mapping[str, float]) -> tuple[Gap | None, Gap | None, Ratio | None]:
         defined = {stage: of_stage for stage, of_stage in cells.items() if stage not in undefined}
         of_mean = {stage: of_stage.gap() for stage, of_stage in defined.items()}
         of_square = {stage: of_stage.rms_gap() for stage, of_stage in defined.items()}
         return (
-            _gap(of_mean, defined, mean, latest, seed) if is_binary else None,
-            _gap(of_square, defined, root_mean_square, latest, seed),
-            _ratio(defined, latest, seed),
+            _gap(of_mean, defined, mean, latest, seed, wider) if is_binary else None,
+            _gap(of_square, defined, root_mean_square, latest, seed, wider),
+            _ratio(defined, latest, seed, wider),
         )
 
-    tpr_gap, tpr_gap_rms, tpr_ratio = gaps_of(true)
-    fpr_gap, fpr_gap_rms, fpr_ratio = gaps_of(false)
+    tpr_gap, tpr_gap_rms, tpr_ratio = gaps_of(true, effects or {})
+    fpr_gap, fpr_gap_rms, fpr_ratio = gaps_of(false, {})
     places = list(product(outcomes, enumerate(class_names), enumerate(guarded.groups)))
     return GroupRates(
         guarded.name,
@@ -226,9 +232,15 @@ def with_untrained(
 
 
 def _gap(
-    values: dict[str, float | None], cells: dict[str, Cells], statistic: Statistic, latest: str, seed: int
+    values: dict[str, float | None],
+    cells: dict[str, Cells],
+    statistic: Statistic,
+    latest: str,
+    seed: int,
+    wider: Mapping[str, float],
 ) -> Gap | None:
-    tests = {stage: test for stage, of_stage in cells.items() if (test := of_stage.test(statistic, seed)) is not None}
+    each = {stage: of_stage.test(statistic, seed, wider.get(stage, 1.0)) for stage, of_stage in cells.items()}
+    tests = {stage: test for stage, test in each.items() if test is not None}
     if not tests:
         return None
     return Gap(
@@ -242,8 +254,9 @@ def _gap(
     )
 
 
-def _ratio(cells: dict[str, Cells], latest: str, seed: int) -> Ratio | None:
-    tests = {stage: test for stage, of_stage in cells.items() if (test := of_stage.ratio_test(seed)) is not None}
+def _ratio(cells: dict[str, Cells], latest: str, seed: int, wider: Mapping[str, float]) -> Ratio | None:
+    each = {stage: of_stage.ratio_test(seed, wider.get(stage, 1.0)) for stage, of_stage in cells.items()}
+    tests = {stage: test for stage, test in each.items() if test is not None}
     if not tests:
         return None
     values = {stage: cells[stage].ratio() for stage in tests}

@@ -280,7 +280,9 @@ def votes_on(rows: BeforeAfter, attribute: Attribute) -> list[Vote]:
         return []
     found = []
     for stage, x in stages.named().items():
-        predicted, true = vote(x, at, voters, codes), codes[at]
+        votes, true = partial(vote, x, at, voters, codes), codes[at]
+        key = votes_on, attribute.name, at.tobytes(), voters.tobytes()
+        predicted = stages.once(key, votes) if stage == "before" else votes()
         n_right = int(np.sum(predicted == true))
         balanced = balanced_accuracy(predicted, true)
         found.append(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from salcli.data.labels import Index
 from salcli.evaluation.attackers.base import Scaling
 from salcli.evaluation.attackers.scores import balanced_accuracy, majority_rate, wilson
-from salcli.evaluation.fairness import Outcomes
+from salcli.evaluation.fairness import Outcomes, influence_on_gap
 from salcli.evaluation.group_rates import Codes, GroupRates, Guarded, Interval, group_rates, with_untrained
 from salcli.evaluation.logistic import Logistic, fit_logistic
 from salcli.evaluation.report import INLINE, OPTIONAL, named
@@ -224,6 +224,7 @@ def task_of(
     class_names: Sequence[str],
     seed: int,
     effect: Effect = independent,
+    of_groups: Effect = independent,
 ) -> Task:
     """Return the figures of the main task on the test rows of one turn, or of several together.
 
@@ -236,6 +237,7 @@ def task_of(
     seed : of the tests of gaps
     effect : returns how much larger the variance of an accuracy is than that of independent rows, by how much each test
         row moves it `[m]`
+    of_groups : the same of a TPR gap
     """
     whole = _joined(answers)
     true, predicted, kept = whole.true, whole.predicted, whole.kept
@@ -263,7 +265,13 @@ def task_of(
         known = groups >= 0
         sizes = len(class_names), len(attribute.groups)
         outcomes = {s: Outcomes.of(true[known], p[known], groups[known], *sizes) for s, p in predicted.items()}
-        found = group_rates(attribute, class_names, outcomes, undefined, seed)
+        effects = {}
+        for stage, of_stage in outcomes.items():
+            moved = np.zeros(n)
+            at = true[known], predicted[stage][known], groups[known]
+            moved[known] = influence_on_gap(*at, of_stage.true_positives)
+            effects[stage] = of_groups(moved)
+        found = group_rates(attribute, class_names, outcomes, undefined, seed, effects)
         return with_untrained(found, attribute, class_names, whole.untrained, whole.untrained_groups[place])
 
     of_first, *of_others = map(rates_of, range(len(guarded)))

@@ -45,7 +45,7 @@ class WordNeighbors:
     """Nearest first; empty for a zero vector."""
     after: Near
     overlap: float | None
-    """Share of the neighbours that are the same rows; None if either stage has none."""
+    """Share of the neighbours that are the same rows: 0 if there are none after, None if there are none before."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Neighbors:
     mean_overlap_at_10: float | None
     """Mean share of the ten nearest rows that stay, over the sample; None if no row of it has neighbours."""
     n_sampled: int
-    """Sampled rows with neighbours in both stages."""
+    """Sampled rows with neighbours before; those that become zero keep none of them."""
     overlap_error: float | None = field(default=None, metadata=OPTIONAL)
     """Standard error of the mean; None of fewer than two rows."""
 
@@ -129,9 +129,9 @@ def _named(keys: Sequence[str], positions: NDArray[np.int64], cosines: NDArray[n
 
 
 def overlap(one: NDArray[np.int64], other: NDArray[np.int64]) -> float | None:
-    """Return the share of the same positions in `one` and `other`, both `[n]`; None where either has none."""
+    """Return the share of the positions in `one` `[n]` that `other` `[n]` has too; None where `one` has none."""
     ones, others = set(one.tolist()) - {NOWHERE}, set(other.tolist()) - {NOWHERE}
-    return len(ones & others) / max(len(ones), len(others)) if ones and others else None
+    return len(ones & others) / max(len(ones), len(others)) if ones else None
 
 
 BLOCK_ROWS = 4096

@@ -1,11 +1,11 @@
 """Rows in memory, before and after erasure: by an eraser, or as another tool erased them."""
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from salcli.streaming.passes import gather_rows
 from salcli.streaming.progress import Progress, Silent
 
 Array = NDArray[Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +113,15 @@ class Stages:
     """Whether another tool wrote `after`, possibly in other units."""
     erasure: Erasure | None = None
     """How `after` was made."""
+    known: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+    """What was computed of the rows before, by `once`."""
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return what `compute` returns for the rows before, computed once for each `key`, however they are erased."""
+        if key not in self.known or self.known[key][0] is not self.before:
+            self.known[key] = self.before, compute()
+        found: T = self.known[key][1]
+        return found
 
     def at(self, index: Index) -> Index:
         """Return the positions, ascending, of those labels of `index` whose rows are in memory."""

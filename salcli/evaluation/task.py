@@ -96,6 +96,7 @@ class MainTask(Measure[Task]):
                 class_names=column.classes or (),
                 seed=rows.options.seed,
                 effect=lambda influence: effect * cluster_effect(influence, groups),
+                of_groups=lambda influence: cluster_effect(influence, groups),
             )
         if found is None:
             rows.note(f"the main task {column.name} was not measured: {NOT_MEASURED}")
@@ -110,7 +111,7 @@ class MainTask(Measure[Task]):
         for why in found.undefined.values():
             rows.note(f"the TPR gap of {column.name} is undefined: {why}")
         if rows.labels.groups is not None:
-            rows.note(f"intervals of the TPR gap of {column.name} take the rows of one group as independent")
+            rows.note(f"intervals of false positive rates of {column.name} take the rows of one group as independent")
         for by_group in found.every:
             if by_group.few_positives:
                 cells = {f"{cell.class_name} × {cell.group}": cell.n for cell in by_group.few_positives}

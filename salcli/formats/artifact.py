@@ -214,7 +214,8 @@ def _are_inputs(value: Any) -> bool:
         return False
     embeddings, labels = value["embeddings"], value["labels"]
     is_known = _or_none(_is_text)(embeddings.get("sha256")) and _or_none(is_hash)(embeddings.get("hash"))
-    return is_known and _is_text(labels.get("sha256"))
+    has_hash = "hash" not in labels or labels["hash"] is not None  # labels in memory have none
+    return is_known and (_is_text(labels.get("sha256")) if has_hash else True)
 
 
 def _are_versions(value: Any) -> bool:

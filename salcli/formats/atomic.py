@@ -12,7 +12,7 @@ import stat
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -148,11 +148,7 @@ def replacing(path: str, *, compresses: bool = False) -> Iterator[str]:
     ------
     OutputError : it cannot be written
     """
-    target = Path(os.path.realpath(path))
-    folder = Path(tempfile.gettempdir()) if is_special(path) else target.parent
-    temporary = (
-        folder / f".{os.fsdecode(os.fsencode(target.name)[:NAME_BYTES])}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
-    )
+    target, temporary = _places(path)
     packed = temporary.with_suffix(".gz.tmp")
     try:
         with writing(path):
@@ -166,22 +162,93 @@ def replacing(path: str, *, compresses: bool = False) -> Iterator[str]:
             if is_special(path):
                 _pour(temporary, path)
             else:
-                if target.exists():
-                    old = target.stat()
-                    mode = stat.S_IMODE(old.st_mode)  # private files stay private
-                    if old.st_nlink > 1:
-                        warn(
-                            f"{path}: is replaced; its other names (hard links: {old.st_nlink - 1}) keep what was there"
-                        )
-                os.chmod(temporary, mode)
-                with open(temporary, "rb") as handle:
-                    os.fsync(handle.fileno())
+                _finish(path, target, temporary, mode)
                 os.replace(temporary, target)
-                _sync_folder(folder)
+                _sync_folder(target.parent)
     finally:
-        for left in (temporary, packed):
+        _remove(temporary, packed)
+
+
+@contextlib.contextmanager
+def replacing_all(paths: Sequence[str]) -> Iterator[list[str]]:
+    """Yield names of temporary files that replace all `paths` when the block ends without an error (see `replacing`).
+
+    Files are renamed when all are on the disk, and what is not a file has been written to; if one cannot be, those that
+    were come back. So all are replaced, or none is. Errors in the block are its own: see `writing`.
+
+    Raises
+    ------
+    OutputError : one of them cannot be written
+    """
+    places = {path: _places(path) for path in paths}
+    files = [path for path in places if not is_special(path)]
+    modes, renamed = dict[str, int](), list[tuple[Path, Path]]()
+    try:
+        for path, (_, temporary) in places.items():
+            with writing(path):
+                modes[path] = _reserve(temporary)
+        yield [str(places[path][1]) for path in paths]
+        for path in files:
+            with writing(path):
+                _finish(path, *places[path], modes[path])
+        for path, (_, temporary) in places.items():
+            if path not in files:
+                with writing(path):
+                    _pour(temporary, path)
+        for path in files:
+            target, temporary = places[path]
+            with writing(path):
+                if len(files) > 1 and target.exists():
+                    _keep(target, _old(temporary))
+                os.replace(temporary, target)
+            renamed.append((target, _old(temporary)))
+    except BaseException:
+        for target, old in reversed(renamed):
             with contextlib.suppress(OSError):
-                left.unlink(missing_ok=True)
+                os.replace(old, target) if old.exists() else target.unlink()
+        raise
+    finally:
+        _remove(*(of for _, temporary in places.values() for of in (temporary, _old(temporary))))
+    for folder in {target.parent for target, _ in renamed}:
+        _sync_folder(folder)
+
+
+def _old(temporary: Path) -> Path:
+    return temporary.with_suffix(".old.tmp")
+
+
+def _keep(target: Path, old: Path) -> None:
+    """Give a file another name, or copy it where the file system has no links."""
+    try:
+        os.link(target, old)
+    except OSError:
+        shutil.copy2(target, old)
+
+
+def _places(path: str) -> tuple[Path, Path]:
+    """Return the file that a path leads to, and a name for a temporary file."""
+    target = Path(os.path.realpath(path))
+    folder = Path(tempfile.gettempdir()) if is_special(path) else target.parent
+    name = os.fsdecode(os.fsencode(target.name)[:NAME_BYTES])
+    return target, folder / f".{name}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+
+
+def _finish(path: str, target: Path, temporary: Path, mode: int) -> None:
+    """Give a temporary file its permissions, and sync it to the disk."""
+    if target.exists():
+        old = target.stat()
+        mode = stat.S_IMODE(old.st_mode)  # private files stay private
+        if old.st_nlink > 1:
+            warn(f"{path}: is replaced; its other names (hard links: {old.st_nlink - 1}) keep what was there")
+    os.chmod(temporary, mode)
+    with open(temporary, "rb") as handle:
+        os.fsync(handle.fileno())
+
+
+def _remove(*paths: Path) -> None:
+    for path in paths:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 def _reserve(path: Path) -> int:

@@ -111,6 +111,8 @@ class Format:
     """Name of such a file in messages; default: the name."""
     has_magic: bool = False
     """Whether `sniff` is certain, so that no other format is possible."""
+    is_by_suffix: bool = False
+    """Whether nothing in the content tells it, so that its suffix alone does."""
     holds_keys: bool = True
     """Whether a file of it can have a key for each row."""
     holds_several_arrays: bool = False

@@ -15,7 +15,11 @@ from salcli.formats.keys import MAX_KEY, decoded
 from salcli.formats.npy import read_header, read_strings
 
 KEYS_AT_ONCE = 65_536
-KINDS = {sniff.ZIP_MAGIC: "a zip archive or an npz file", sniff.HDF5_MAGIC: "an HDF5 file"}
+KINDS = {
+    sniff.ZIP_MAGIC: "a zip archive or an npz file",
+    sniff.HDF5_MAGIC: "an HDF5 file",
+    sniff.PARQUET_MAGIC: "a Parquet file",
+}
 
 
 def read_key_file(path: str, *, piece_bytes: int = PIECE) -> tuple[str, ...]:
@@ -39,6 +43,7 @@ def read_key_file(path: str, *, piece_bytes: int = PIECE) -> tuple[str, ...]:
             return _array(path, file)
         encoding = wide_encoding(head)
         kind = next((kind for magic, kind in KINDS.items() if head.startswith(magic)), None)
+        kind = "a safetensors file" if sniff.is_safetensors(head) else kind
         if b"\0" in head and not encoding and (kind := kind or sniff.refusal(head)):
             raise FormatError(f"{path}: {kind}, expected keys: text with one a line, or a .npy array of strings")
         stream = file.stream()

@@ -98,9 +98,11 @@ class RowNumbers:
 
 
 class Lines:
-    """The first line of each row; consecutive ones are stored as a range."""
+    """The first line of each row, or its number in a table; consecutive ones are stored as a range."""
 
-    def __init__(self) -> None:
+    def __init__(self, unit: str = "line") -> None:
+        """Start without rows; `unit` is what messages call a place: line (from 1) or row (from 0)."""
+        self.unit = unit
         self._parts: list[Sequence[int]] = []
         self._firsts: list[int] = []
         self._n = 0
@@ -119,6 +121,10 @@ class Lines:
 
     def __len__(self) -> int:
         return self._n
+
+    def place(self, row: int) -> str:
+        """Return where `row` is, as messages name it: `line 3`."""
+        return f"{self.unit} {self[row]}"
 
     def __getitem__(self, row: int) -> int:
         part = bisect_right(self._firsts, row) - 1

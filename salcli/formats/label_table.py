@@ -1,4 +1,4 @@
-"""The label CSV: which columns it has, and its rows as `GuardedLabels`."""
+"""The label CSV (or table): which columns it has, and its rows as `GuardedLabels`."""
 
 import csv
 import itertools
@@ -17,8 +17,9 @@ import numpy as np
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.errors import FormatError, LabelError, ParameterError, UsageError, did_you_mean, warn
 from salcli.formats.csv_records import Batch, csv_batches
+from salcli.formats.files import ByteFile
 from salcli.formats.label_columns import ClassColumn, Lines, RowNumbers, stripped
-from salcli.formats.sniff import looks_like_vectors
+from salcli.formats.sniff import is_table, looks_like_vectors
 from salcli.options import LabelOptions
 
 KEY_NAMES = frozenset({"word", "key", "id", "token"})
@@ -44,6 +45,12 @@ class _Columns:
     index: int | None = None
     """A first column without a name, as pandas and R write their row names."""
 
+    @property
+    def used(self) -> set[int]:
+        """Positions of all columns that are read."""
+        found = {self.key, self.split, self.index, *self.classes, *self.numeric}
+        return {position for position in found if position is not None}
+
 
 @dataclass
 class _Rows:
@@ -62,6 +69,8 @@ def read_labels(
 ) -> GuardedLabels:
     """Read a label CSV: UTF-8 or UTF-16, RFC 4180 quoting, delimiter `,` `;` or TAB found in the header line.
 
+    A Parquet or Arrow file is read too: its columns that are no lists, class numbers by their names.
+
     A first column without a name holds row numbers, as pandas and R write them. Where no column joins by key, whether
     it says more than the order of the rows is decided when the embeddings are known (see `salcli.data.join`).
 
@@ -78,13 +87,8 @@ def read_labels(
     """
     if path == "-":
         raise UsageError("labels are read more than once and cannot come from stdin: give a file")
-    with closing(csv_batches(path, advance=advance)) as batches:
-        first = next(batches, None)
-        if first is None:
-            raise FormatError(f"{path}: no header line, expected column names")
-        columns = _find_columns(path, [cells[0] for cells in first.columns], options or LabelOptions())
-        below = Batch(first.lines[1:], [cells[1:] for cells in first.columns])
-        rows = _read_rows(path, itertools.chain([below], batches), columns)
+    options = options or LabelOptions()
+    columns, rows = _of_table(path, options, advance) or _of_csv(path, options, advance)
     of_columns = list(zip((columns.names[c] for c in columns.classes), rows.classes, strict=True))
     groups = _group_attribute(path, *of_columns.pop()) if columns.has_groups else None
     of_classes = [_class_attribute(path, name, rows, codes) for name, codes in of_columns]
@@ -107,6 +111,30 @@ def read_labels(
     return _without_repeats(labels, rows.lines)
 
 
+def _of_csv(path: str, options: LabelOptions, advance: Callable[[int], None] | None) -> tuple[_Columns, _Rows]:
+    with closing(csv_batches(path, advance=advance)) as batches:
+        first = next(batches, None)
+        if first is None:
+            raise FormatError(f"{path}: no header line, expected column names")
+        columns = _find_columns(path, [cells[0] for cells in first.columns], options)
+        below = Batch(first.lines[1:], [cells[1:] for cells in first.columns])
+        return columns, _read_rows(path, itertools.chain([below], batches), columns, "line")
+
+
+def _of_table(path: str, options: LabelOptions, advance: Callable[[int], None] | None) -> tuple[_Columns, _Rows] | None:
+    """Read the columns that are needed of a table; None if the file is none."""
+    if not os.path.isfile(path):
+        return None
+    with closing(ByteFile.open(path, is_refused=False)) as file:
+        if not is_table(file.head()):
+            return None
+        from salcli.formats.table_labels import LabelFile
+
+        table = LabelFile(file)
+        columns = _find_columns(path, table.names, options, table.key_names)
+        return columns, _read_rows(path, table.batches(columns.used, advance), columns, "row")
+
+
 def _require_distinct(path: str, requested: Sequence[str]) -> None:
     again = [name for name in requested if requested.count(name) > 1]
     if again:
@@ -126,7 +154,8 @@ def _require_names(path: str, names: Sequence[str], options: LabelOptions, index
         raise FormatError(f"{path}: line 1: {fault} in the header ({_listed(names)})")
 
 
-def _find_columns(path: str, header: Sequence[str], options: LabelOptions) -> _Columns:
+def _find_columns(path: str, header: Sequence[str], options: LabelOptions, key_names: Sequence[str] = ()) -> _Columns:
+    """Return which columns are which; of several that are named as the keys of a table, `key_names`, one goes first."""
     _require_distinct(path, (*options.attributes, *options.numeric))
     names = tuple(name.strip() for name in header)
     requested = (*options.attributes, *options.numeric, options.split_column, options.task, options.groups)
@@ -139,7 +168,12 @@ def _find_columns(path: str, header: Sequence[str], options: LabelOptions) -> _C
             raise LabelError(_no_column(path, names, name, option, options))
         return names.index(name)
 
-    key = _key_column(path, names, index, options, at)
+    first_key = next((names.index(name) for name in key_names if name in names and name not in requested), None)
+    key = (
+        _key_column(path, names, index, options, at)
+        if first_key is None or options.key or options.by_row
+        else first_key
+    )
     is_asked = options.split_column in names or not options.may_lack_split
     split = at(options.split_column, "split_column") if options.split_column is not None and is_asked else None
     if split is None and not options.no_split and SPLIT_NAME in names and SPLIT_NAME not in options.attributes:
@@ -153,7 +187,8 @@ def _find_columns(path: str, header: Sequence[str], options: LabelOptions) -> _C
     if set(groups) & {key, split}:
         raise ParameterError("groups", options.groups, "that column is the key or the split")
     if not classes and not numeric:
-        classes = (_only_column(path, names, {key, *task, *groups, split, index}),)
+        taken = {key, *task, *groups, split, index, *(names.index(name) for name in key_names if name in names)}
+        classes = (_only_column(path, names, taken),)
     joins_by_index = has_index and not options.by_row and key in (None, 0)
     index = 0 if joins_by_index else None
     return _Columns(names, key, split, (*classes, *task, *groups), numeric, bool(task), bool(groups), index)
@@ -202,8 +237,12 @@ def _only_column(path: str, names: Sequence[str], taken: set[int | None]) -> int
     return free[0]
 
 
-def _read_rows(path: str, batches: Iterable[Batch], columns: _Columns) -> _Rows:
-    rows = _Rows(classes=[ClassColumn() for _ in columns.classes], numbers=[array("d") for _ in columns.numeric])
+def _read_rows(path: str, batches: Iterable[Batch], columns: _Columns, unit: str) -> _Rows:
+    rows = _Rows(
+        lines=Lines(unit),
+        classes=[ClassColumn() for _ in columns.classes],
+        numbers=[array("d") for _ in columns.numeric],
+    )
     rows.index = None if columns.index is None else RowNumbers()
     for lines, cells in batches:
         rows.lines.extend(lines)
@@ -217,13 +256,15 @@ def _read_rows(path: str, batches: Iterable[Batch], columns: _Columns) -> _Rows:
             classes.add(cells[column])
         for numbers, column in zip(rows.numbers, columns.numeric, strict=True):
             name = columns.names[column]
-            numbers.extend(_number(path, line, name, cell) for line, cell in zip(lines, cells[column], strict=True))
+            numbers.extend(
+                _number(path, unit, line, name, cell) for line, cell in zip(lines, cells[column], strict=True)
+            )
     if not len(rows.lines):
         raise FormatError(f"{path}: no rows below the header")
     if rows.index is not None and columns.key is not None:
         rows.keys = [str(number) for number in rows.index.numbers().tolist()]
     if "" in rows.keys:
-        raise FormatError(f"{path}: line {rows.lines[rows.keys.index('')]}: an empty key")
+        raise FormatError(f"{path}: {rows.lines.place(rows.keys.index(''))}: an empty key")
     return rows
 
 
@@ -240,30 +281,30 @@ def _extended(
     )
 
 
-def _number(path: str, line: int, name: str, cell: str) -> float:
+def _number(path: str, unit: str, line: int, name: str, cell: str) -> float:
     if not cell.strip():
         return math.nan
     value = math.nan
     with suppress(ValueError):
         value = float(cell) if "_" not in cell else math.nan
     if not math.isfinite(value):
-        raise LabelError(f"{path}: line {line}: {cell[:40]!r} in numeric column {name!r}, expected a finite number")
+        raise LabelError(f"{path}: {unit} {line}: {cell[:40]!r} in numeric column {name!r}, expected a finite number")
     return value
 
 
 def _class_attribute(path: str, name: str, rows: _Rows, column: ClassColumn) -> Attribute:
-    def line_of(cell: str) -> int:
-        return rows.lines[int(np.argmax(column.codes == column.cells[cell]))]
+    def place_of(cell: str) -> str:
+        return rows.lines.place(int(np.argmax(column.codes == column.cells[cell])))
 
     trimmed = {cell: cell.strip() for cell in column.cells}
     spaced = [cell for cell, bare in trimmed.items() if cell != bare and bare]
     if spaced:
         shown = ", ".join(f"{cell!r} is {trimmed[cell]!r}" for cell in spaced[:3])
-        warn(f"{path}: line {line_of(spaced[0])}: spaces around labels in column {name!r} are trimmed ({shown})")
+        warn(f"{path}: {place_of(spaced[0])}: spaces around labels in column {name!r} are trimmed ({shown})")
     undecoded = next((cell for cell in column.cells if any("\udc80" <= c <= "\udcff" for c in cell)), None)
     if undecoded is not None:
         text = ascii(undecoded[:40])
-        raise FormatError(f"{path}: line {line_of(undecoded)}: label {text} is not UTF-8: save the CSV as UTF-8")
+        raise FormatError(f"{path}: {place_of(undecoded)}: label {text} is not UTF-8: save the CSV as UTF-8")
     classes = tuple(sorted({bare for bare in trimmed.values() if bare}))
     if not classes:
         raise LabelError(f"{path}: column {name!r} is empty on all {len(column.codes):,} rows")
@@ -314,7 +355,7 @@ def _warn_of_empty(path: str, name: str, is_empty: np.ndarray, rows: _Rows) -> N
         key = f", {rows.keys[first]!r}" if rows.keys else ""
         warn(
             f"{path}: {int(is_empty.sum())} rows unlabelled in column {name!r} "
-            f"(empty cells, the first on line {rows.lines[first]}{key})"
+            f"(empty cells, the first on {rows.lines.place(first)}{key})"
         )
 
 
@@ -330,18 +371,18 @@ def _without_repeats(labels: GuardedLabels, lines: Lines) -> GuardedLabels:
         if j == i:
             kept.append(i)
             continue
-        again = again or f"{key[:40]!r} on lines {lines[j]} and {lines[i]}"
+        again = again or f"{key[:40]!r} on {lines.unit}s {lines[j]} and {lines[i]}"
         for attribute in (*labels.attributes, *(a for a in (labels.task, labels.groups) if a is not None)):
             one, other = attribute.values[j], attribute.values[i]
             if one != other and not (attribute.classes is None and np.isnan(one) and np.isnan(other)):
                 raise LabelError(
-                    f"{labels.path}: key {key!r} is {_shown(attribute, j)} on line {lines[j]} "
-                    f"and {_shown(attribute, i)} on line {lines[i]}"
+                    f"{labels.path}: key {key!r} is {_shown(attribute, j)} on {lines.place(j)} "
+                    f"and {_shown(attribute, i)} on {lines.place(i)}"
                 )
         if labels.splits is not None and labels.splits[i] != labels.splits[j]:
             raise LabelError(
-                f"{labels.path}: key {key!r} is in {labels.splits[j]!r} on line {lines[j]} "
-                f"and in {labels.splits[i]!r} on line {lines[i]}"
+                f"{labels.path}: key {key!r} is in {labels.splits[j]!r} on {lines.place(j)} "
+                f"and in {labels.splits[i]!r} on {lines.place(i)}"
             )
     n_again = len(labels.keys) - len(kept)
     which = again if n_again == 1 else f"{again} among them"

@@ -187,15 +187,42 @@ def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any], *, is_fortran: bool
     return header.getvalue()
 
 
-class NpyWriter(Writer):
+class RowsWriter(Writer):
+    """Writes a matrix in C order behind a header, in file order or (`place`) in any."""
+
+    takes_places = True
+
+    def __init__(self, handle: BinaryIO, header: bytes, dtype: np.dtype[Any]) -> None:
+        """Write a header of any bytes to an open file; numbers of `dtype` follow."""
+        self._handle, self._dtype, self._offset = handle, dtype, len(header)
+        self._turn = threading.Lock()  # the system lets one write at a time into a file, and others spin until then
+        handle.write(header)
+        handle.flush()
+
+    def encode(self, batch: Embeddings) -> Floats:
+        """Return `batch` as it is laid out in the file; safe on any thread."""
+        return np.ascontiguousarray(batch.vectors, dtype=self._dtype)
+
+    def place(self, row: int, vectors: Floats) -> None:
+        """Write consecutive rows where they belong (see `Writer.place`)."""
+        left = np.ascontiguousarray(vectors, dtype=self._dtype).reshape(-1).view(np.uint8).data
+        offset = self._offset + row * vectors.shape[1] * self._dtype.itemsize
+        with self._turn:
+            while len(left):
+                n = os.pwrite(self._handle.fileno(), left, offset)
+                left, offset = left[n:], offset + n
+
+    def write(self, piece: Floats) -> None:
+        """Append `piece`, which `encode` returned."""
+        self._handle.write(piece.data)
+
+
+class NpyWriter(RowsWriter):
     """Writes a `.npy` file, in the order of the input."""
 
     def __init__(self, handle: BinaryIO, *, n: int, d: int, dtype: np.dtype[Any], is_fortran: bool = False) -> None:
-        self._handle, self._n, self._dtype, self._is_fortran = handle, n, dtype, is_fortran
-        header = npy_header((n, d), dtype, is_fortran=is_fortran)
-        self._offset, self._row, self.takes_places = len(header), 0, not is_fortran
-        self._turn = threading.Lock()  # the system lets one write at a time into a file, and others spin until then
-        handle.write(header)
+        super().__init__(handle, npy_header((n, d), dtype, is_fortran=is_fortran), dtype)
+        self._n, self._is_fortran, self._row, self.takes_places = n, is_fortran, 0, not is_fortran
 
     @classmethod
     def create(cls, output: Output) -> "NpyWriter":
@@ -207,15 +234,6 @@ class NpyWriter(Writer):
         """Return `batch` as it is laid out in the file; safe on any thread."""
         order = np.asfortranarray if self._is_fortran else np.ascontiguousarray
         return order(batch.vectors, dtype=self._dtype)
-
-    def place(self, row: int, vectors: Floats) -> None:
-        """Write consecutive rows where they belong (see `Writer.place`)."""
-        left = np.ascontiguousarray(vectors, dtype=self._dtype).reshape(-1).view(np.uint8).data
-        offset = self._offset + row * vectors.shape[1] * self._dtype.itemsize
-        with self._turn:
-            while len(left):
-                n = os.pwrite(self._handle.fileno(), left, offset)
-                left, offset = left[n:], offset + n
 
     def write(self, piece: Floats) -> None:
         """Append `piece`, which `encode` returned."""

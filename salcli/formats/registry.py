@@ -49,6 +49,27 @@ FORMATS = [
         holds_several_arrays=True,
     ),
     Format(
+        "parquet",
+        (".parquet", ".pq"),
+        lambda head: head.startswith(sniff.PARQUET_MAGIC),
+        lazy("parquet", "ParquetReader"),
+        lazy("parquet_writer", "ParquetWriter"),
+        title="a Parquet file",
+        has_magic=True,
+        holds_several_arrays=True,
+    ),
+    Format(
+        "safetensors",
+        (".safetensors",),
+        sniff.is_safetensors,
+        lazy("safetensors", "SafetensorsReader"),
+        lazy("safetensors", "SafetensorsWriter"),
+        title="a safetensors file",
+        has_magic=True,
+        holds_keys=False,
+        holds_several_arrays=True,
+    ),
+    Format(
         "word2vec-text",
         (".txt", ".vec"),
         sniff.is_word2vec_text,
@@ -62,6 +83,36 @@ FORMATS = [
         sniff.is_word2vec_binary,
         lazy("word2vec_binary", "Word2vecBinaryReader"),
         lazy("word2vec_binary", "Word2vecBinaryWriter.create"),
+    ),
+    Format(
+        "fbin",
+        (".fbin",),
+        lambda _: False,
+        lazy("fbin", "read_fbin"),
+        lazy("fbin", "write_fbin"),
+        title="an fbin file",
+        is_by_suffix=True,
+        holds_keys=False,
+    ),
+    Format(
+        "f16bin",
+        (".f16bin",),
+        lambda _: False,
+        lazy("fbin", "read_f16bin"),
+        lazy("fbin", "write_f16bin"),
+        title="an f16bin file",
+        is_by_suffix=True,
+        holds_keys=False,
+    ),
+    Format(
+        "fvecs",
+        (".fvecs",),
+        lambda _: False,
+        lazy("fbin", "FvecsReader"),
+        lazy("fbin", "FvecsWriter"),
+        title="an fvecs file",
+        is_by_suffix=True,
+        holds_keys=False,
     ),
     Format(
         "glove",
@@ -79,7 +130,7 @@ COMPRESSED_SUFFIX = ".gz"
 COPIED = Beside()
 READ_ONLY_SUFFIXES = frozenset({".bz2", ".xz"})
 FOREIGN_SUFFIXES = frozenset(  # other programs expect what these promise
-    {".parquet", ".kv", ".csv", ".json", ".jsonl", ".pkl", ".pickle", ".pt", ".pth", ".safetensors", ".mat"}
+    {".kv", ".csv", ".json", ".jsonl", ".pkl", ".pickle", ".pt", ".pth", ".mat"}
     | {".arrow", ".feather", ".ftz", ".model", ".zip", ".h5ad"}
 )
 
@@ -150,6 +201,9 @@ def open_source(path: str, options: ReadOptions | None = None) -> Source:
 
 def _kind(file: ByteFile, forced: Format | None, options: ReadOptions) -> Format:
     found = recognised(file.head())
+    if not found.has_magic:
+        suffix = Path(file.name.lower().removesuffix(COMPRESSED_SUFFIX)).suffix
+        found = next((one for one in _with_suffix(suffix) if one.is_by_suffix), found)
     kind = forced or found
     if kind is not found and (kind.has_magic or found.has_magic):
         raise FormatError(f"{file.name}: not {kind}: its content is {found}")
@@ -158,8 +212,8 @@ def _kind(file: ByteFile, forced: Format | None, options: ReadOptions) -> Format
         raise FormatError(f"{file.name}: not {promised[0]}, whatever its name says")
     if not kind.holds_several_arrays and (options.dataset or options.keys_dataset):
         name, value = ("dataset", options.dataset) if options.dataset else ("keys_dataset", options.keys_dataset)
-        several = " and ".join(one.name for one in FORMATS if one.holds_several_arrays)
-        raise ParameterError(name, value, f"{file.name} is {kind}; only {several} hold several arrays")
+        several = ", ".join(one.name for one in FORMATS if one.holds_several_arrays)
+        raise ParameterError(name, value, f"{file.name} is {kind}; only files of {several} hold several arrays")
     return kind
 
 

@@ -14,12 +14,12 @@ NPY_MAGIC = b"\x93NUMPY"
 ZIP_MAGIC = b"PK\x03\x04"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+PARQUET_MAGIC = b"PAR1"
 
 # Magic bytes, what the file is, and what to do about it.
 REFUSED = (
     (b"\xba\x16\x4f\x2f", "a fastText model, not vectors: use the .vec file that fastText writes beside it"),
     (b"(\xb5/\xfd", "zstd-compressed: decompress it first (zstd -d)"),
-    (b"PAR1", "a Parquet file, which salcli does not read: write its vectors as .npy or .h5"),
     (b"ARROW1", "an Arrow file, which salcli does not read: write its vectors as .npy or .h5"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive: extract the vectors first"),
     (b"Rar!", "a RAR archive: extract the vectors first"),
@@ -51,8 +51,8 @@ BINARY = (
         re.compile(rb"I[A-Za-z][A-Za-z0-9]{2}..\x00\x00", re.DOTALL),
         "a faiss index, which salcli does not read",
     ),
-    (re.compile(rb".{4}\x00{4}\{\s*[\"}]", re.DOTALL), "a safetensors file, which salcli does not read"),
 )
+SAFETENSORS = re.compile(rb".{4}\x00{4}\{\s*[\"}]", re.DOTALL)  # the length of a JSON header, and its beginning
 TAR_AT = 257
 HEADER = re.compile(rb"[ \t]*(\d{1,18})[ \t]+(\d{1,18})[ \t]*\r?(?:\n|\Z)")
 NUMBER_BYTES = frozenset(b"0123456789+-.eE \t")
@@ -64,6 +64,16 @@ class Header(NamedTuple):
     n: int
     d: int
     n_bytes: int
+
+
+def is_safetensors(head: bytes) -> bool:
+    """Return whether content that begins with `head` is of safetensors."""
+    return SAFETENSORS.match(head) is not None
+
+
+def is_table(head: bytes) -> bool:
+    """Return whether content that begins with `head` is a table of named columns, in a format of its own."""
+    return head.startswith(PARQUET_MAGIC)
 
 
 def compression_of(head: bytes) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeGuard
 
 from salcli.errors import FormatError, did_you_mean
 from salcli.formats.files import ByteFile
@@ -75,30 +75,45 @@ def read_bias_tests(name: str) -> tuple[BiasTest, ...]:
 
 
 def _tests(path: str, record: Any) -> Iterator[BiasTest]:
-    tests = record.get("tests") if isinstance(record, dict) else None
-    named = record.get("sets", {}) if isinstance(record, dict) else {}
-    if not isinstance(tests, dict) or not tests or not isinstance(named, dict):
-        raise FormatError(f"{path}: no tests, {EXPECTED}")
+    if not isinstance(record, dict):
+        raise FormatError(f"{path}: {_shown(record)} at the top, {EXPECTED}")
+    tests, named = record.get("tests"), record.get("sets", {})
+    if not isinstance(tests, dict) or not tests:
+        found = f"`tests` is {_shown(tests)}" if "tests" in record else "no `tests`"
+        raise FormatError(f"{path}: {found}, {EXPECTED}")
+    if not isinstance(named, dict):
+        raise FormatError(f"{path}: `sets` is {_shown(named)}, expected an object {{NAME: [WORD, …], …}}")
+    for name, words in named.items():
+        if not _are_words(words):
+            raise FormatError(f"{path}: {name!r} in `sets` is {_shown(words)}, expected a list of words")
     for name, test in tests.items():
-        kind = test.get("test", "weat") if isinstance(test, dict) else None
+        if not isinstance(test, dict):
+            raise FormatError(f"{path}: {name}: {_shown(test)}, expected an object with a test and its word sets")
+        kind = test.get("test", "weat")
         if not isinstance(kind, str) or kind not in KINDS:
-            shown = "no object" if kind is None else f"test {kind!r}"
-            raise FormatError(f"{path}: {name}: {shown}, expected a test that is one of {', '.join(KINDS)}")
-        yield BiasTest(name, kind, {role: _words(path, name, role, test.get(role), named) for role in KINDS[kind]})
+            raise FormatError(f"{path}: {name}: test {_shown(kind)}, expected a test that is one of {', '.join(KINDS)}")
+        yield BiasTest(name, kind, {role: _words(path, name, role, test, named) for role in KINDS[kind]})
 
 
-def _words(path: str, test: str, role: str, value: Any, named: Mapping[str, Any]) -> WordSet:
+def _words(path: str, test: str, role: str, record: Mapping[str, Any], named: Mapping[str, Any]) -> WordSet:
     """Return the words of a set that is a list, or the name of one."""
-    name = role
+    name, value = role, record.get(role)
     if isinstance(value, str):
         if value not in named:
-            raise FormatError(
-                f"{path}: {test}: {role} is {value!r}, which `sets` does not have{did_you_mean(value, named)}"
-            )
+            which = f"which `sets` does not have{did_you_mean(value, named)}" if named else "but there are no `sets`"
+            raise FormatError(f"{path}: {test}: {role} is {value[:40]!r}, {which}")
         name, value = value, named[value]
-    are_words = isinstance(value, list) and value and all(isinstance(word, str) and word for word in value)
-    if not are_words:
-        raise FormatError(
-            f"{path}: {test}: {role} is {str(value)[:40]!r}, expected a list of words, or its name in `sets`"
-        )
+    if not _are_words(value):
+        found = f"{role} is {_shown(value)}" if role in record else f"no {role}"
+        raise FormatError(f"{path}: {test}: {found}, expected a list of words, or its name in `sets`")
     return WordSet(name, tuple(dict.fromkeys(value)))
+
+
+def _are_words(value: Any) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and bool(value) and all(isinstance(word, str) and word for word in value)
+
+
+def _shown(value: Any) -> str:
+    """Return the beginning of a value as JSON has it."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else f"{text[:39]}…"

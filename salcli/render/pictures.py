@@ -1,7 +1,7 @@
 """Which pictures a report has, under which section they stand, and what they show in words."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from salcli.evaluation.geometry import GEOMETRY, ClassPair, pair_name
@@ -171,6 +171,10 @@ def _sweep_pictures(report: Report) -> Iterator[Picture]:
     for attribute, curves in sweep.not_retrained.items():
         title = f"Accuracy on {shortened(attribute, 60)} of attackers that are not retrained"
         yield _curve_picture(title, sweep.parameter, curves, "accuracy", sweep.majority.get(attribute))
+    for attribute, curves in sweep.explained.items():
+        raised = tuple(curve.at_least(0.0) for curve in curves)
+        picture = _curve_picture(f"R² of attackers on {shortened(attribute, 60)}", sweep.parameter, raised, "R²")
+        yield replace(picture, description=f"{picture.description} 0: nothing is read, or less.")
     for of in sweep.kept:
         yield _curve_picture(of.title, sweep.parameter, of.curves, of.quantity)
 

@@ -1,13 +1,14 @@
 """A sweep: the same figures for several k or strengths, as the columns of one table for each attribute."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from salcli.evaluation.measures import recorded
 from salcli.evaluation.report import Report
 from salcli.evaluation.section import Section, Table, numbers
 from salcli.evaluation.text import decimal, general, visible
 from salcli.render.attackers import by_attribute, probe_pairs
+from salcli.render.numbers import numeric_pairs
 
 Bounds = tuple[float, float]
 Points = dict[float, tuple[float, Bounds | None]]
@@ -27,6 +28,12 @@ class Curve:
     """Curves of one group are drawn in one colour."""
     bounds: tuple[tuple[float, float], ...] = ()
     """Interval of each point, if all have one."""
+
+    def at_least(self, least: float) -> "Curve":
+        """Return the curve with figures and bounds below `least` raised to it: a picture of R² has nothing below 0."""
+        points = tuple((value, max(least, found)) for value, found in self.points)
+        bounds = tuple((max(least, low), max(least, high)) for low, high in self.bounds)
+        return replace(self, points=points, bounds=bounds)
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,8 @@ class Sweep:
     kept: tuple[MeasureCurves, ...]
     not_retrained: dict[str, tuple[Curve, ...]]
     """By attribute, a curve for each attacker that was trained before erasure."""
+    explained: dict[str, tuple[Curve, ...]]
+    """By numeric attribute, a curve of R² for each attacker."""
 
 
 def swept(report: Report) -> Sweep | None:
@@ -61,6 +70,7 @@ def swept(report: Report) -> Sweep | None:
     accuracy: dict[str, dict[str, Points]] = {}
     majority: dict[str, float] = {}
     stale: dict[str, dict[str, Points]] = {}
+    explained: dict[str, dict[str, Points]] = {}
     kept: dict[tuple[str, str, str], dict[str, Points]] = {}
     for step in report.sweep:
         for attribute, pairs in by_attribute(probe_pairs(step.probes)).items():
@@ -73,6 +83,9 @@ def swept(report: Report) -> Sweep | None:
                     pair.latest.ci95,
                 )
                 majority[attribute] = pair.latest.majority
+        for regression in numeric_pairs(step.numeric):
+            curves, latest = explained.setdefault(regression.attribute, {}), regression.latest
+            _add(curves, f"{regression.reader}, {latest.adversary}", step.value, latest.r2, latest.ci95)
         for of in step.not_retrained:
             curves = stale.setdefault(visible(of.attribute), {})
             _add(curves, f"{of.probe}, {of.adversary}", step.value, of.accuracy, of.ci95)
@@ -87,6 +100,7 @@ def swept(report: Report) -> Sweep | None:
         majority,
         tuple(MeasureCurves(*named, _curves(of)) for named, of in kept.items() if of),
         {attribute: _curves(of, by_probe=True) for attribute, of in stale.items()},
+        {attribute: _curves(of, by_probe=True) for attribute, of in explained.items()},
     )
 
 
@@ -122,6 +136,10 @@ def sweep_section(report: Report) -> Section | None:
     tables += [
         _table(f"Accuracy on {attribute} of attackers that are not retrained, along {sweep.parameter}", sweep, curves)
         for attribute, curves in sweep.not_retrained.items()
+    ]
+    tables += [
+        _table(f"R² of attackers on {attribute} along {sweep.parameter}", sweep, curves)
+        for attribute, curves in sweep.explained.items()
     ]
     kept = [Curve(f"{of.measure} {curve.name}", curve.points) for of in sweep.kept for curve in of.curves]
     if kept:

@@ -185,7 +185,7 @@ def test_no_output_takes_the_place_of_any_input(folder: Path, tmp_path: Path) ->
     refuse(2, "apply", eraser, x, "-o", x, says="or use --in-place")
 
 
-@pytest.mark.parametrize("suffix", [".parquet", ".kv", ".csv", ".PT", ".csv.gz"])
+@pytest.mark.parametrize("suffix", [".mat", ".kv", ".csv", ".PT", ".csv.gz"])
 def test_a_name_that_promises_another_format_is_refused(folder: Path, tmp_path: Path, suffix: str) -> None:
     target = tmp_path / f"out{suffix}"
     refuse(2, "apply", folder / "e.npz", folder / "x.npy", "-o", target, says="is not written: expected .bin")

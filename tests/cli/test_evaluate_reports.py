@@ -62,6 +62,16 @@ def test_a_report_that_cannot_be_written_stops_before_any_work(folder: Path, tmp
     assert sorted(path.name for path in tmp_path.iterdir()) == ["r.json"]
 
 
+def test_all_reports_are_replaced_or_none(folder: Path, tmp_path: Path) -> None:
+    reports = [tmp_path / "r.html", tmp_path / "new.json", "/dev/full"]
+    reports[0].write_text("old")  # type: ignore[union-attr]
+    options = [option for path in reports for option in ("--report", path)]
+    args = ["evaluate", *given(folder), "--quick", *options, "--report-format", "md"]
+    refuse(4, *args, says="/dev/full: could not be written: No space left on device (disk full)")
+    assert (tmp_path / "r.html").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
+
+
 def test_an_unknown_suffix_is_a_usage_error(folder: Path, tmp_path: Path) -> None:
     refuse(2, "evaluate", *given(folder), "--report", tmp_path / "r.pdf", says="r.pdf")
 

@@ -75,6 +75,43 @@ def test_a_product_of_attributes_that_are_both_hidden_is_read_and_fails_the_gate
     ]  # fmt: skip
 
 
+def test_each_attribute_passes_alone_their_product_fails_and_passes_where_it_is_guarded(tmp_path: Path) -> None:
+    """The mean of a column says whether two attributes agree; both are in another column too, which is erased."""
+    n = 1_600
+    rng = np.random.default_rng(5)
+    one, two = (rng.permutation(np.arange(n) % 2) for _ in range(2))
+    x = rng.normal(size=(n, 6))
+    x[:, :2] += 4 * np.stack([one, two], axis=1)
+    x[:, 2] += 4 * (one == two)
+    vectors = save_npy(tmp_path / "x.npy", x.astype(np.float32))
+    both = [f"{a}{b}" for a, b in zip(one, two, strict=True)]
+    parts = ["train", "train", "dev", "test"] * (n // 4)
+    labels = write_csv(tmp_path / "y.csv", ["one", "two", "both", "split"], zip(one, two, both, parts, strict=True))
+    succeed("fit", vectors, labels, *attributes("one", "two"), "-o", tmp_path / "margins.npz")
+    succeed("fit", vectors, labels, *attributes("both"), "-o", tmp_path / "product.npz")
+    gate = ["--probes", "linear", "--as", "raw", "--no-kept", "--no-learning-curve", "--max-gain", "0.15", "--json"]
+
+    def judged(eraser: str, *names: str, code: int) -> tuple[str, str, dict[str, float]]:
+        done = run("evaluate", vectors, labels, "--eraser", tmp_path / eraser, *attributes(*names), *gate, "--quiet")
+        assert done.code == code, done
+        found = done.json()
+        read = {
+            p["attribute"]: p["accuracy"] - p["majority"]
+            for p in found["probes"]
+            if (p["stage"], p["adversary"]) == ("after", "in-sample")
+        }
+        return found["gates"][0]["status"], found["gates"][0]["decided_by"], read
+
+    for name in ("one", "two"):
+        status, _, read = judged("margins.npz", name, code=0)
+        assert (status, set(read)) == ("passed", {name})
+    status, by, read = judged("margins.npz", "one", "two", code=1)
+    assert (status, by.split(",")[0]) == ("failed", "one × two")
+    assert read["one × two"] > 0.15 > 0.05 > max(read["one"], read["two"])
+    status, _, read = judged("product.npz", "one", "two", code=0)
+    assert (status, set(read)) == ("passed", {"one", "two", "one × two"})
+
+
 def ridge_r2(x: NDArray[Any], age: NDArray[Any]) -> float:
     """Ridge regression by hand, nearly without a penalty: from the dev rows to the test rows."""
     at = x[PARTS == "dev"]

@@ -174,3 +174,25 @@ def test_seed_words_without_a_direction_are_told_of_their_file(tmp_path: Path) -
     (tmp_path / "x.txt").write_text("he 1 2\nshe 1 2\na 3 1\n")
     args = ["label", tmp_path / "x.txt", "--direction", "he:she", "--top", "1", "-o", tmp_path / "y.csv"]
     refuse(3, *args, says="x.txt: the seed words' vectors are equal")
+
+
+def test_rows_without_words_are_labelled_by_the_sizes_of_the_classes_and_fitted(tmp_path: Path) -> None:
+    truth = [row[0] for row in read_csv(SAMPLE / "bios-sample.csv")[1]]
+    save_npy(tmp_path / "x.npy", np.load(SAMPLE / "bios-sample.npy")[:600])
+    counts = f"female:{truth[:600].count('female') / 600},male:{truth[:600].count('male') / 600}"
+    args = ["label", tmp_path / "x.npy", "--counts", counts, "--name", "gender", "--split", "none"]
+    done = succeed(*args, "-o", tmp_path / "y.csv", "--json")
+    assert "warning: without --seed-labels the names of the classes may be exchanged" in done.err
+    told = done.json()
+    assert told["classes"] == {name: truth[:600].count(name) for name in ("female", "male")}
+    columns, rows = read_csv(tmp_path / "y.csv")
+    assert columns == ["gender", "score", "margin"]
+    assert np.mean([row[0] == true for row, true in zip(rows, truth, strict=False)]) > 0.9
+    succeed("fit", tmp_path / "x.npy", tmp_path / "y.csv", "--attribute", "gender", "-o", tmp_path / "e.npz")
+    refuse(2, *args, "--direction", "he:she", "-o", tmp_path / "z.csv", says="--counts assigns a class to every row")
+    refuse(2, *args, "--top", "5", "-o", tmp_path / "z.csv", says="it cannot go with --top")
+    refuse(
+        2, *args[:2], "--counts", "a:1,b:x", "-o", tmp_path / "z.csv", says="--counts a:1,b:x: expected NAME:SHARE or"
+    )
+    refuse(3, *args[:2], "--counts", "a:1,b:2", "-o", tmp_path / "z.csv", says="--counts add up to 3 rows, but there")
+    assert not (tmp_path / "z.csv").exists()

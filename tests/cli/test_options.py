@@ -187,7 +187,7 @@ def test_an_option_of_another_method_is_refused_with_its_name() -> None:
     refuse(
         2, "fit", "x", "y", "-o", "e", "--kernel", "rbf", says="--kernel: method sal has no such option; ksal has it"
     )
-    assert "No such option: --nonsense" in salcli_run("fit", "x", "y", "-o", "e", "--nonsense").output
+    assert "no such option: --nonsense" in salcli_run("fit", "x", "y", "-o", "e", "--nonsense").output
 
 
 @pytest.mark.parametrize(("command", "default"), [("fit", "sal"), ("kfit", "ksal")])

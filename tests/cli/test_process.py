@@ -290,3 +290,29 @@ def test_a_deleted_working_directory_is_one_line(folder: Path, tmp_path: Path) -
     (gone := tmp_path / "gone").mkdir()
     line = f"cd {gone}; rmdir {gone}; {sys.executable} -m salcli apply {folder / 'e.npz'} {folder / 'x.txt'} -o out.txt"
     refuse(4, "-c", line, command=("bash",), says="working directory was deleted")
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (
+            "evaluate x y --probess z",
+            "salcli evaluate: no such option: --probess; did you mean --probe-rows, --probes?",
+        ),
+        ("inspect x --zzz", "salcli inspect: no such option: --zzz; see salcli inspect -h"),
+        ("evalute x y", "salcli: no such command 'evalute'; did you mean 'evaluate'?"),
+        ("--zzz", "salcli: no such option: --zzz; see salcli -h"),
+        ("evaluate", "salcli evaluate: missing argument 'EMBEDDINGS'; see salcli evaluate -h"),
+        ("fit x y", "salcli fit: missing option '-o' / '--output'; see salcli fit -h"),
+        ("fit x y -o z --bogus", "salcli fit: no such option: --bogus"),
+        ("label x --top ten -o y", "salcli label: invalid value for '--top': 'ten' is not a valid int"),
+        ("evaluate x y --seed", "salcli evaluate: option '--seed' requires an argument; see salcli evaluate -h"),
+        ("apply a b c", "salcli apply: got unexpected extra argument(s) (c); see salcli apply -h"),
+        ("evaluate a b c", "an eraser is given by --eraser, an erased file by --against; see salcli evaluate -h"),
+        ("evaluate x y --judge dice", "--judge dice: expected one of bounds, point"),
+        ("fit x y -o z --sample 1.5", "salcli fit: invalid value for '--sample': '1.5' is not a valid int"),
+    ],
+)
+def test_usage_errors_are_one_line(args: str, says: str) -> None:
+    done = refuse(2, *args.split(), says=says, command=(str(SCRIPT),))
+    assert len(done.err.splitlines()) == 1

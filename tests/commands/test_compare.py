@@ -1,7 +1,9 @@
 """`compare` as a function: each candidate as `evaluate` reports it, what is shared done once, refusals."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,25 @@ from salcli.commands.fit import fit
 from salcli.erasers.ksal import KSALParameters
 from salcli.erasers.sal import SALParameters
 from salcli.errors import AlignmentError, LabelError, ParameterError, SalcliError, SalcliWarning, UsageError
-from salcli.evaluation import attack, attackers
+from salcli.evaluation import attack, attackers, bias, forms, gaps
 from salcli.evaluation import kept as kept_module
 from salcli.evaluation.attackers import ATTACKERS
+from salcli.evaluation.base import BeforeAfter
 from salcli.evaluation.comparison import Comparison
 from salcli.evaluation.main_task import Trained
 from salcli.evaluation.report import ErasedFile, EraserSummary, Report, to_json
-from salcli.options import ApplyOptions, CompareOptions, EvaluateOptions, FitOptions, LabelOptions, Limit
+from salcli.evaluation.stages import Stages
+from salcli.options import (
+    ApplyOptions,
+    CompareOptions,
+    EvaluateOptions,
+    FitOptions,
+    LabelOptions,
+    Limit,
+    ReadOptions,
+)
 
-from ..cli.helpers import write_csv
+from ..cli.helpers import words, write_csv
 from .conftest import Files
 from .test_evaluate_route import NearestMean
 
@@ -111,6 +123,53 @@ def test_what_is_the_same_before_erasure_is_done_once(
     compared(files, *erasers, evaluation=options)
     both = {name: calls[name] - alone[name] for name in calls}
     assert both == {"attacker": alone["attacker"] * 3 // 2, "nearest": 3, "task": 1}
+
+
+@pytest.mark.filterwarnings("ignore::salcli.errors.SalcliWarning")
+def test_votes_forms_permutations_and_bias_before_erasure_are_computed_once_and_change_nothing(
+    files: Files, erasers: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = np.where(files.x[:, 7] > np.median(files.x[:, 7]), "a", "b").tolist()
+    rows = zip(files.y, jobs, files.parts, strict=True)
+    write_csv(Path(files.labels), ["y", "job", "split"], rows)
+    sets = {"X": words(240)[:6], "Y": words(240)[6:12], "A": words(240)[12:18], "B": words(240)[18:24]}
+    Path(files.path("sets.json")).write_text(json.dumps({"tests": {"t": sets}}), "utf-8")
+    options = replace(
+        MEANS, forms=("raw", "unit", "int8"), task="job", bias=(files.path("sets.json"),), labels=LabelOptions(("y",)),
+        read=ReadOptions(keys_file=files.keys),
+    )  # fmt: skip
+    calls = {"vote": 0, "form": 0, "permuted": 0, "bias": 0}
+
+    def counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
+            calls[name] += 1
+            return function(*given, **named)
+
+        return call
+
+    def run() -> tuple[dict[str, Any], dict[str, int]]:
+        calls.update(dict.fromkeys(calls, 0))
+        found = to_json(compared(files, *erasers, evaluation=options))
+        for each in found["candidates"]:
+            each["seconds"] = None
+        return found, dict(calls)
+
+    monkeypatch.setattr(kept_module, "vote", counted("vote", kept_module.vote))
+    monkeypatch.setattr(forms, "_converted", counted("form", forms._converted))
+    monkeypatch.setattr(bias, "_figure", counted("bias", bias._figure))
+    permuted = gaps._permuted.__wrapped__
+    monkeypatch.setattr(gaps, "_permuted", lru_cache(counted("permuted", permuted)))
+    once, n_once = run()
+    monkeypatch.setattr(Stages, "once", lambda self, key, compute: compute())
+    monkeypatch.setattr(BeforeAfter, "shared", lambda self, key, compute: compute())
+    monkeypatch.setattr(gaps, "_permuted", counted("permuted", permuted))
+    again, n_again = run()
+    assert json.dumps(once) == json.dumps(again)
+    assert (n_once["vote"], n_again["vote"]) == (3, 4)  # before once, after twice
+    assert (n_once["bias"], n_again["bias"]) == (3, 4)
+    assert n_once["form"] == 2 + 2 * 2  # unit and int8
+    assert n_again["form"] > n_once["form"]
+    assert n_once["permuted"] < n_again["permuted"] / 2
 
 
 def test_rows_that_any_eraser_was_fitted_on_are_tested_by_none(files: Files) -> None:

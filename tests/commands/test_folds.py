@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
-import salcli.api
+import salcli
 from salcli.commands.evaluate import evaluate
 from salcli.commands.fit import fit
 from salcli.commands.folds import evaluate_folds
@@ -66,7 +66,7 @@ def test_pooled_figures_are_those_of_turns_by_hand(small: Files, n: int) -> None
     for adversary in (IN_SAMPLE, FRESH):
         true, predicted = [], []
         for turn in fold_splits(labels, np.arange(N), n, 0):
-            eraser = salcli.api.fit(small.x[turn.fitted], y[turn.fitted]).eraser
+            eraser = salcli.fit(small.x[turn.fitted], y[turn.fitted]).eraser
             erased = eraser(small.x)
             train = turn.trainers[adversary]
             scaling = Scaling.of(x[train])  # of the rows before

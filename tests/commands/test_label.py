@@ -171,3 +171,5 @@ def test_groups_need_a_file_and_a_split(source: tuple[str, np.ndarray], tmp_path
         label(source[0], str(tmp_path / "l.csv"), options)
     with pytest.raises(UsageError, match="`groups` lie in one part of the split"):
         LabelCommandOptions(directions=("w1:w2",), groups="author", split=())
+    with pytest.raises(UsageError, match="`counts` assigns a class to every row: it cannot go with `groups`"):
+        LabelCommandOptions(counts=(("a", 0.5), ("b", 0.5)), groups="author")

@@ -244,7 +244,7 @@ def test_an_engine_drives_every_command_and_changes_no_byte(
 
 
 def test_the_methods_that_there_are_have_a_name_a_summary_and_parameters() -> None:
-    assert list(METHODS) == ["sal", "leace", "splince", "inlp", "ksal", "transport"]
+    assert list(METHODS) == ["sal", "leace", "splince", "inlp", "ksal", "transport", "auto"]
     for name, method in METHODS.items():
         assert method.name == name
         assert method.summary

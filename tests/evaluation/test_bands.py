@@ -1,5 +1,6 @@
 """Attackers on rows near the labelled ones."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from salcli.data.splits import EvaluationSplit, SplitRule
 from salcli.evaluation.attack import attack, attack_again
 from salcli.evaluation.attackers import ATTACKERS
 from salcli.evaluation.attackers.base import Scaling
-from salcli.evaluation.bands import attack_bands, notes_on_bands
-from salcli.evaluation.gates import Asked, Judge, leak_gate
+from salcli.evaluation.bands import attack_bands, notes_on_bands, numbers_on_bands
+from salcli.evaluation.explained import NumericResult
+from salcli.evaluation.gates import Asked, Judge, leak_gate, r2_gate
 from salcli.evaluation.stages import Stages
 from salcli.options import EvaluateOptions
 from salcli.streaming.progress import Silent
@@ -128,3 +130,17 @@ def test_a_band_of_one_class_or_of_classes_that_nobody_knows_is_named_and_passes
     found, _ = attack_bands(stages, changed, split, results, 0, Silent())
     gate = leak_gate(1.0, None, Asked((("g", "fresh", "linear"),)), (*results, *found), "after", Judge())
     assert "of 80 rows of band1 are of classes of g" in gate.reason
+
+
+def test_numbers_of_a_band_are_not_attacked_so_no_gate_on_numbers_passes() -> None:
+    labels, split, _ = given()
+    ages = np.where(np.array(PARTS) == "band2", np.nan, 1.0 * np.arange(N))
+    numbered = GuardedLabels("l.csv", (*labels.attributes, Attribute("age", ages, None)), None, PARTS, "split")
+    (reason,) = numbers_on_bands(numbered, split)
+    assert reason.startswith("band1: rows have a number in age, and numbers are not attacked on bands")
+    assert numbers_on_bands(labels, split) == ()
+    found = NumericResult("age", "ridge", "fresh", "after", 0.0, 0.001, 900.0, 900, 900, True, False)
+    asked = Asked(of_numbers=(("age", "fresh", "ridge"),))
+    assert r2_gate(0.1, None, asked, (found,), "after", Judge()).passed
+    gate = r2_gate(0.1, None, replace(asked, doubts_of_numbers=(reason,)), (found,), "after", Judge())
+    assert (gate.status, gate.reason) == ("failed", reason)

@@ -46,6 +46,18 @@ def test_predictions_that_are_all_right_or_all_the_same_have_an_interval_too() -
     assert 0.02 < log_error < 0.2
 
 
+@pytest.mark.parametrize("n", [10, 50, 400])
+def test_what_is_left_of_the_error_where_nothing_is_read_is_that_of_a_difference_of_means(n: int) -> None:
+    rng = np.random.default_rng(0)
+    true = rng.normal(3.0, 2.0, size=n)
+    r2, log_error, _ = explained(np.full(n, true.mean()), true)  # to first order no row moves it
+    assert r2 == pytest.approx(0.0, abs=1e-12)
+    assert log_error == pytest.approx(np.sqrt(2) / n, rel=1e-6)
+    draws = rng.normal(size=(8_000, n))  # whose true mean is what is predicted
+    simulated = np.log(np.mean(draws**2, axis=1) / np.var(draws, axis=1))
+    assert np.std(simulated) == pytest.approx(log_error, rel=0.25 if n == 10 else 0.12)
+
+
 def test_a_result_has_its_interval() -> None:
     found = NumericResult("age", "ridge", "fresh", "after", 0.4, 0.1, 30.0, 90, 100, True, False)
     assert found.ci95 == (Explained(0.4, 0.1, 30.0).lower(0.025), Explained(0.4, 0.1, 30.0).upper(0.025))

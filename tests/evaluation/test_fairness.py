@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from salcli.evaluation.fairness import Cells, Outcomes, excluded
+from salcli.evaluation import gaps
+from salcli.evaluation.clusters import cluster_effect
+from salcli.evaluation.fairness import Cells, Outcomes, excluded, influence_on_gap
 from salcli.evaluation.gaps import mean, root_mean_square
 
 ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 2)), max_size=60)
@@ -167,3 +169,47 @@ def test_what_is_tested_of_a_ratio_is_what_it_lacks_of_one() -> None:
     assert tested is not None
     assert 1 - tested.value == pytest.approx(cells.ratio()) == pytest.approx((5 / 8 + 2 / 3) / 2)
     assert Cells(np.zeros((2, 2), np.int64), np.full((2, 2), 5)).ratio_test(0) is None
+
+
+def test_a_row_moves_the_gap_as_far_as_its_answer_does() -> None:
+    true, groups = np.repeat([0, 1], 30), np.tile([0, 1, 1], 20)
+    right = np.random.default_rng(0).random(60) < np.where(groups == 0, 0.9, 0.4)
+    predicted = np.where(right, true, 1 - true)
+
+    def gap(answers: np.ndarray) -> float:
+        found = Outcomes.of(true, answers, groups, 2, 2).true_positives.gap()
+        assert found is not None
+        return found
+
+    cells = Outcomes.of(true, predicted, groups, 2, 2).true_positives
+    moved = influence_on_gap(true, predicted, groups, cells)
+    assert moved.sum() == pytest.approx(0, abs=1e-12)
+    for i in range(60):
+        flipped = predicted.copy()
+        flipped[i] = 1 - flipped[i]
+        sign = 1 if groups[i] == 0 else -1
+        change = (1 if not right[i] else -1) * sign / cells.n[true[i], groups[i]] / 2  # of the mean of two classes
+        assert gap(flipped) - gap(predicted) == pytest.approx(change)
+        expected = (right[i] - cells.rates[true[i], groups[i]]) * sign / cells.n[true[i], groups[i]]
+        assert moved[i] == pytest.approx(expected)
+
+
+def test_a_gap_of_rows_that_are_alike_fails_no_gate_at_its_limit_more_often_than_stated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gaps, "DRAWS", 300)
+    rng, authors = np.random.default_rng(0), np.arange(120)
+    of_row = np.repeat(authors, 5)
+    true, groups = of_row % 2, of_row // 2 % 2
+    failed = np.zeros(2)
+    for _ in range(120):
+        right = (rng.random(len(authors)) < np.where(authors // 2 % 2 == 0, 0.8, 0.7))[of_row]
+        predicted = np.where(right, true, 1 - true)
+        cells = Outcomes.of(true, predicted, groups, 2, 2).true_positives
+        effect = cluster_effect(influence_on_gap(true, predicted, groups, cells), of_row)
+        for i, each in enumerate((1.0, effect)):
+            test = cells.test(mean, 0, each)
+            assert test is not None
+            failed[i] += test.lower(0.05) > 0.1  # the true gap
+    assert failed[1] / 120 < 0.1
+    assert failed[0] / 120 > 0.15  # as if rows were independent

@@ -108,3 +108,16 @@ def test_the_bounds_of_a_ratio_of_small_rates_are_as_fine_as_those_of_large_ones
         assert one.lower(0.025) < 0.1 < one.upper(0.025)
         error = 0.9 * np.sqrt(np.sum(1 / right - 1 / n))
         assert one.upper(0.025) - one.lower(0.025) == pytest.approx(2 * 1.96 * error, rel=0.15, abs=0.001)
+
+
+@given(CELLS, st.integers(2, 6), st.integers(0, 3))
+@settings(max_examples=25)
+def test_rows_that_come_k_at_a_time_show_what_one_of_each_would(
+    cells: list[tuple[int, int]], k: int, seed: int
+) -> None:
+    n = np.array([n for n, _ in cells]).reshape(2, 2)
+    right = np.minimum(n, np.array([right for _, right in cells]).reshape(2, 2))
+    one, many = GapTest(right, n, mean, seed), GapTest(k * right, k * n, mean, seed, effect=k)
+    assert many.value == pytest.approx(one.value)
+    assert (many.expected, many.debiased) == pytest.approx((one.expected, one.debiased))
+    assert (many.lower(0.05), many.upper(0.05)) == pytest.approx((one.lower(0.05), one.upper(0.05)))

@@ -11,7 +11,7 @@ from salcli.evaluation import gates
 from salcli.evaluation.attackers.scores import Areas
 from salcli.evaluation.gaps import GapTest, mean
 from salcli.evaluation.gates import Asked, Judge
-from salcli.evaluation.group_rates import Gap, GroupRates
+from salcli.evaluation.group_rates import Cell, Gap, GroupRates, Rate
 from salcli.evaluation.main_task import Accuracy, Task
 from salcli.evaluation.neighbors import Neighbors
 from salcli.evaluation.report import Gate, ProbeResult, to_json
@@ -331,3 +331,26 @@ def test_a_gate_misses_a_form_that_was_asked_for_and_not_measured() -> None:
     assert gates.accuracy_gate(0.6, None, asked, (raw, binary), "after", Judge()).status == "passed"
     gate = gates.accuracy_gate(0.6, None, asked, (raw,), "after", Judge())
     assert (gate.status, gate.reason) == ("failed", "no result for g: fresh linear as binary")
+
+
+@pytest.mark.parametrize(("zero", "is_enough"), [(20, True), (21, False)])
+def test_pairs_that_erasure_makes_zero_are_no_pairs_that_are_kept(zero: int, is_enough: bool) -> None:
+    change = replace(similarity("gold", 0.5, 0.5), pairs_used=80, pairs_total=120, zero_pairs=zero, kept_error=0.001)
+    gate = gates.similarity_gate(0.9, [change], Judge())
+    assert gate.passed == is_enough
+    assert is_enough or "gold: 21 of 101 pairs have a zero vector before or after: at most 20% may" in gate.reason
+
+
+@pytest.mark.parametrize(("n_left_out", "is_enough"), [(20, True), (21, False)])
+def test_a_gap_over_few_of_the_classes_passes_no_gate(n_left_out: int, is_enough: bool) -> None:
+    test = GapTest(np.array([[20, 20]]), np.array([[40, 40]]), mean, 0)
+    found = replace(gap(0.0, 0.0), tests={"after": test})
+    counts = (("clerk", "x", 40), ("clerk", "y", 40), ("nurse", "x", n_left_out))
+    rates = tuple(Rate(stage, name, group, 0.5, n) for stage in ("before", "after") for name, group, n in counts)
+    of = task((found, None))
+    of = replace(of, first=replace(of.first, tpr=rates, excluded=(Cell("nurse", "y"),)))
+    gate = gates.tpr_gap_gate(0.9, of, "after", Judge())
+    assert gate.passed == is_enough
+    assert is_enough or gate.reason == (
+        "only 80 of 101 test rows are of classes that every group of g0 has (nurse left out): at least 80% must be"
+    )

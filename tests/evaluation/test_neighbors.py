@@ -105,12 +105,17 @@ def test_fewer_shown_than_ten_still_measures_ten() -> None:
     assert (found.mean_overlap_at_10, found.n_sampled) == (1.0, 30)
 
 
-def test_zero_vectors_have_no_neighbours_and_are_not_sampled() -> None:
-    x = np.random.default_rng(0).normal(size=(20, 4))
+def test_a_row_that_becomes_zero_keeps_no_neighbour_and_one_that_is_zero_has_none_to_keep() -> None:
+    x = np.random.default_rng(0).normal(size=(40, 4))
+    x[:20, 0] += 20  # two clusters
+    x[20:, 1] += 20
     after = x.copy()
-    after[4] = 0
-    found = neighbors(words_of(20), x, after, ["w4"], seed=0)
-    assert (found.words[0].after, found.words[0].overlap, found.n_sampled) == ((), None, 19)
+    after[20:] = 0
+    found = neighbors(words_of(40), x, after, ["w24"], seed=0)
+    assert (found.words[0].after, found.words[0].overlap, found.n_sampled) == ((), 0.0, 40)
+    assert found.mean_overlap_at_10 == 0.5
+    found = neighbors(words_of(40), after, x, ["w24"], seed=0)
+    assert (found.words[0].before, found.words[0].overlap, found.n_sampled) == ((), None, 20)
 
 
 def test_a_single_row_has_no_neighbours() -> None:

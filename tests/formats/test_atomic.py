@@ -7,7 +7,7 @@ import pytest
 
 from salcli.errors import OutputError, UsageError
 from salcli.formats import atomic
-from salcli.formats.atomic import check_output, replacing
+from salcli.formats.atomic import check_output, replacing, replacing_all
 
 
 def write(path: Path, content: bytes = b"new", **options: bool) -> None:
@@ -158,3 +158,64 @@ def test_nobody_else_may_read_what_is_being_compressed(tmp_path: Path, monkeypat
         os.umask(before)
     assert modes == [0o600, 0o600]
     assert stat.S_IMODE((tmp_path / "out.gz").stat().st_mode) == 0o644
+
+
+def write_all(paths: list[Path], content: bytes = b"new") -> None:
+    with replacing_all([str(path) for path in paths]) as temporaries:
+        for temporary in temporaries:
+            Path(temporary).write_bytes(content)
+
+
+def test_all_files_are_replaced_as_one_would_be(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    (tmp_path / "a").chmod(0o600)
+    write_all([tmp_path / "a", tmp_path / "b"])
+    assert [(tmp_path / name).read_bytes() for name in names(tmp_path)] == [b"new", b"new"]
+    assert names(tmp_path) == ["a", "b"]
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
+    write_all([])
+
+
+@pytest.mark.parametrize("fault", [ValueError, KeyboardInterrupt])
+def test_a_failure_in_the_block_leaves_all_as_they_were(tmp_path: Path, fault: type[BaseException]) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    with pytest.raises(fault), replacing_all([str(tmp_path / "a"), str(tmp_path / "b")]) as temporaries:
+        Path(temporaries[0]).write_bytes(b"half")
+        raise fault
+    assert names(tmp_path) == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"old"
+
+
+def test_a_second_file_that_cannot_be_written_leaves_the_first(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    (tmp_path / "folder").mkdir()
+    for second in (tmp_path / "nowhere" / "b", tmp_path / "folder", Path("/dev/full")):
+        with pytest.raises(OutputError, match=f"^{second}: could not be written"):
+            write_all([tmp_path / "a", second])
+        assert (tmp_path / "a").read_bytes() == b"old"
+        assert names(tmp_path) == ["a", "folder"]
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_files_that_were_renamed_come_back_if_the_last_one_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
+) -> None:
+    for name in "ac":
+        (tmp_path / name).write_bytes(name.encode())
+    replace = os.replace
+
+    def refusing(source: str, target: str) -> None:
+        if Path(target).name == "c" and not str(source).endswith(".old.tmp"):
+            raise PermissionError(1, "Operation not permitted")
+        replace(source, target)
+
+    def no_link(*_: str) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(os, "replace", refusing)
+    if not has_links:
+        monkeypatch.setattr(os, "link", no_link)
+    with pytest.raises(OutputError, match="c: could not be written: Operation not permitted; what was there before"):
+        write_all([tmp_path / name for name in "abc"])
+    assert names(tmp_path) == ["a", "c"]  # b was not there before
+    assert [(tmp_path / name).read_bytes() for name in "ac"] == [b"a", b"c"]

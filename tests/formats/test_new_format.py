@@ -122,7 +122,7 @@ def test_a_new_format_is_written_from_and_to_others(run: Run) -> None:
     [
         (("inspect", "x.toy", "--format", "npy"), 3, "not an npy file: its content is toy"),
         (("inspect", "y.toy"), 3, "not toy, whatever its name says"),
-        (("inspect", "x.toy", "--dataset", "a"), 2, "x.toy is toy; only npz and h5 hold several arrays"),
+        (("inspect", "x.toy", "--dataset", "a"), 2, "x.toy is toy; only files of npz, h5"),
         (("inspect", "x.toy", "--format", "tyo"), 2, "expected one of toy, npy, npz"),
         (("apply", "e.npz", "x.toy", "-o", "-"), 2, None),
     ],

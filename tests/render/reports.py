@@ -225,10 +225,11 @@ def measures() -> st.SearchStrategy[dict[str, Any]]:
 
 def sweeps() -> st.SearchStrategy[tuple[SweepStep, ...]]:
     found = st.fixed_dictionaries({"similarity": similarities(), "task": perhaps(tasks())})
-    each = st.tuples(many(probes("after"), 2), found)
+    each = st.tuples(many(probes("after"), 2), found, many(numerics("after"), 2))
     return st.lists(each, max_size=2).map(
         lambda steps: tuple(
-            SweepStep(probes=of, measures=found, parameter="k", value=float(k)) for k, (of, found) in enumerate(steps)
+            SweepStep(probes=of, measures=found, numeric=numeric, parameter="k", value=float(k))
+            for k, (of, found, numeric) in enumerate(steps)
         )
     )
 

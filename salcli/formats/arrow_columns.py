@@ -1,0 +1,195 @@
+"""Columns of Arrow tables as vectors and as keys: which ones, and their values as arrays and text."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from salcli.data.embeddings import Floats
+from salcli.errors import FormatError, SalcliError, first_line
+from salcli.formats.keys import listed
+
+VECTOR_NAMES = ("emb", "embedding", "embeddings", "vector")
+KEY_NAMES = ("id", "_id", "docid", "doc_id", "key", "word")
+"""Names of columns that are taken as the vectors, and as the keys, the first that is there."""
+FAULTS = (pa.ArrowException, OSError, ValueError, LookupError, TypeError, OverflowError, MemoryError, AttributeError)
+"""What pyarrow raises for a damaged file."""
+
+
+@contextmanager
+def damage(where: str) -> Iterator[None]:
+    """Raise errors of pyarrow in the block as one-line errors that begin with `where`.
+
+    Raises
+    ------
+    FormatError : the file is damaged
+    """
+    try:
+        yield
+    except SalcliError:
+        raise
+    except FAULTS as error:
+        raise FormatError(f"{where}: damaged, or of a kind that pyarrow cannot read ({first_line(error)})") from error
+
+
+def stored(kind: pa.DataType) -> pa.DataType:
+    """Return the type that an Arrow type is stored as: itself, unless it is an extension type."""
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type is a list of any kind."""
+    kind = stored(kind)
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def number_dtype(kind: pa.DataType) -> np.dtype[Any] | None:
+    """Return the dtype of the numbers of a type of vectors; None if it is no list of floats."""
+    if not is_list(kind) or not pa.types.is_floating(stored(kind).value_type):
+        return None
+    if isinstance(kind, pa.FixedShapeTensorType) and len(kind.shape) != 1:
+        return None
+    found: np.dtype[Any] = np.dtype(stored(kind).value_type.to_pandas_dtype())
+    return found
+
+
+def find_vectors(path: str, schema: pa.Schema, requested: str | None) -> str:
+    """Return the name of the column of vectors.
+
+    Parameters
+    ----------
+    path : for messages
+    schema : of the table
+    requested : a name, or None: one of `VECTOR_NAMES`, else the only list of floats
+
+    Raises
+    ------
+    FormatError : there is no such column, it holds no vectors, or several could be meant
+    """
+    if requested is not None:
+        kind = _type_of(path, schema, requested)
+        if number_dtype(kind) is None:
+            raise FormatError(f"{path}: column {requested!r} is {str(kind)[:80]}, expected one list of floats a row")
+        return requested
+    fitting = [each.name for each in schema if number_dtype(each.type) is not None]
+    named = [name for name in VECTOR_NAMES if name in fitting]
+    if not fitting:
+        shown = listed([f"{each.name} {str(each.type)[:40]}" for each in schema])
+        raise FormatError(f"{path}: no column of float vectors among {shown or 'no columns at all'}")
+    if not named and len(fitting) > 1:
+        raise FormatError(f"{path}: several columns of vectors, {listed(fitting)}: choose one with `dataset`")
+    name = (named or fitting)[0]
+    _type_of(path, schema, name)
+    return name
+
+
+def find_keys(path: str, schema: pa.Schema, requested: str | None) -> str | None:
+    """Return the name of the column of keys; None if no column is named as keys are.
+
+    Parameters
+    ----------
+    path : for messages
+    schema : of the table
+    requested : a name, or None: the first of `KEY_NAMES` that is text or whole numbers
+
+    Raises
+    ------
+    FormatError : there is no such column, or it holds no keys
+    """
+    if requested is not None:
+        kind = _type_of(path, schema, requested)
+        if not holds_keys(kind):
+            raise FormatError(f"{path}: column {requested!r} is {str(kind)[:80]}, expected text or whole numbers")
+        return requested
+    fitting = {each.name for each in schema if holds_keys(each.type)}
+    name = next((name for name in KEY_NAMES if name in fitting), None)
+    if name is not None:
+        _type_of(path, schema, name)
+    return name
+
+
+def _type_of(path: str, schema: pa.Schema, name: str) -> pa.DataType:
+    places = schema.get_all_field_indices(name)
+    if not places:
+        raise FormatError(f"{path}: no column {name!r}; it holds {listed(schema.names)}")
+    if len(places) > 1:
+        raise FormatError(f"{path}: {len(places)} columns are called {name!r}, expected one")
+    return schema.field(places[0]).type
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type is text, or bytes that are read as text."""
+    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(test(kind) for test in (*kinds, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view))
+
+
+def holds_keys(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type is one that keys have: text or whole numbers."""
+    values = kind.value_type if pa.types.is_dictionary(kind) else stored(kind)
+    return is_text(values) or bool(pa.types.is_integer(values))
+
+
+def vectors(column: pa.Array, d: int, first: int, where: str) -> Floats:
+    """Return a column of lists as a matrix `[n, d]`, without a copy where Arrow allows it.
+
+    Parameters
+    ----------
+    column : n lists
+    d : numbers in each
+    first : number of its first row in the file, for messages
+    where : names file and column
+
+    Raises
+    ------
+    FormatError : a list is null, of another length, or holds a null
+    """
+    lists = column.storage if isinstance(column, pa.ExtensionArray) else column
+    if lists.null_count:  # `flatten` would leave such rows out
+        raise _fault(where, first + _first_null(lists), "the vector is null", d)
+    if not pa.types.is_fixed_size_list(lists.type):
+        lengths = np.diff(lists.offsets.to_numpy())
+        if (lengths != d).any():
+            row = int(np.argmax(lengths != d))
+            raise _fault(where, first + row, f"a vector of {lengths[row]:,} numbers", d)
+    flat = lists.flatten()  # `values` would begin with rows before the slice
+    if flat.null_count:
+        row, column_number = divmod(_first_null(flat), d)
+        raise _fault(where, first + row, f"number {column_number} of the vector is null", d)
+    found: Floats = flat.to_numpy(zero_copy_only=True)
+    return found.reshape(len(lists), d)
+
+
+def _first_null(array: pa.Array) -> int:
+    return int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))
+
+
+def _fault(where: str, row: int, found: str, d: int) -> FormatError:
+    return FormatError(f"{where}: row {row}: {found}, expected {d}; rows count from 0")
+
+
+def texts(column: pa.Array, missing: Callable[[int], str]) -> Sequence[str]:
+    """Return the cells of a column as text: numbers in decimals, True and False, undecodable bytes as surrogates.
+
+    Parameters
+    ----------
+    column : of text, numbers, truth values or what Arrow can write as text
+    missing : returns the text of a null cell from its position, or raises
+    """
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column, kind = column.dictionary_decode(), kind.value_type
+    cells = column.to_pylist() if _is_plain(kind) else column.cast(pa.string()).to_pylist()
+    if cells and isinstance(next((cell for cell in cells if cell is not None), ""), bytes):
+        cells = [cell if cell is None else cell.decode("utf-8", "surrogateescape") for cell in cells]
+    elif not is_text(kind):
+        cells = [cell if cell is None else str(cell) for cell in cells]
+    if column.null_count:
+        cells = [missing(i) if cell is None else cell for i, cell in enumerate(cells)]
+    found: list[str] = cells
+    return found
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    return is_text(kind) or any(test(kind) for test in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean))
