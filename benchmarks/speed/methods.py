@@ -27,7 +27,7 @@ COMMANDS = {
 
 def rows(bench: Bench) -> Iterator[Row]:
     """Measure commands, then the eraser alone."""
-    n = bench.sized(ROWS, 10_000)
+    n = bench.sized(ROWS, 2_000)
     path, labels = _labelled(bench.folder, n)
     idle, size = salcli("--help").peak_mb, files.size_of(n, D)
     for name, options in COMMANDS.items():

@@ -9,22 +9,21 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from salcli.api.arrays import DTYPES, erase, to_numpy
+from salcli.api.arrays import erase, float_types, to_numpy
 from salcli.api.constructor import GUARDED, Y, described, initializer, parameters_of
 from salcli.api.labels import label_table
-from salcli.api.sums import Sums
-from salcli.commands.fit import describe_fit, describe_inputs, fit_rows
+from salcli.commands.fit import describe_inputs, fit_rows
 from salcli.data.labels import GuardedLabels
 from salcli.data.source import ArrayReader, Source
 from salcli.erasers.artifact import Artifact, read_artifact, write_artifact
-from salcli.erasers.base import Eraser, SummedMethod, find_method, warn_of_doubts
+from salcli.erasers.base import Eraser, Fit, find_method
 from salcli.erasers.linear import LinearEraser
 from salcli.erasers.precision import erased_dtype
-from salcli.errors import FormatError, LabelError, RankError, SalcliError, UsageError, warn
+from salcli.errors import FormatError, LabelError, RankError, UsageError, warn
 from salcli.formats.secret import read_secret
 from salcli.options import FitOptions
 from salcli.streaming.engine import one_blas_thread
@@ -48,14 +47,6 @@ class Fitted:
     header: dict[str, Any]
 
 
-def sums_suffice(self: Any) -> bool:
-    """Return whether an estimator can add up rows that come in parts."""
-    try:
-        return hasattr(self._method, "fit_sums") and bool(self._method.needs_sums_only(self._parameters("task")))
-    except SalcliError:
-        return True  # a wrong parameter is refused, and explained, by the fit
-
-
 def _is_invertible(self: Any) -> bool:
     """Return whether what an estimator does can be undone."""
     if "_fitted" in vars(self) and type(self._fitted.eraser) is not LinearEraser:
@@ -73,7 +64,6 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     seed: int
     noise_key: str | None = None
     _fitted: Fitted
-    _sums: Sums | None
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Make the constructor of an estimator from the parameters of its method."""
@@ -132,90 +122,13 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         with one_blas_thread():
             found, header = fit_rows(source, table, options, Silent())
         header["inputs"] = self._inputs(table, describe_inputs(source, table)["embeddings"])
-        self._sums = None
-        if found.statistics is not None and sums_suffice(self):
-            self._sums = Sums.of_fit(found, table, self._method, options.parameters)
+        self._keep_sums(found, table, options)
         self._set(Fitted(found.eraser, found.singular_values, header))
         if x.dtype.itemsize < 8 and found.eraser.keeps_space and not found.eraser.needs_secret:
             finer = erased_dtype(found.eraser, found.singular_values, source)
             if finer.itemsize > x.dtype.itemsize:
                 warn(f"erased rows that are rounded to {x.dtype} have the attribute again: transform rows of {finer}")
         return self
-
-    @available_if(sums_suffice)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: Any, y: Any = None, *, guarded: Any = None) -> Self:
-        """Add rows to those that were fitted before, as if all had come at once, to rounding.
-
-        Parts may lack classes; what is erased is found when it is next needed. The labels of all rows are kept.
-
-        Parameters
-        ----------
-        X, y, guarded : further rows and their labels (see `fit`)
-
-        Raises
-        ------
-        ValueError : rows of another width or with other names, or labels of another attribute
-        """
-        return self._partial_fit(X, self._guarded(y, guarded), None, "")
-
-    def _partial_fit(self, X: Any, guarded: Any, task: Any, task_name: str) -> Self:
-        x = self._rows(X, is_new=not self.__sklearn_is_fitted__())
-        table = self._table(guarded, len(x), task, task_name)
-        with one_blas_thread():
-            found = Sums.of(Source([ArrayReader(x, "X")]), table, self._method, self._options(table).parameters)
-        self._add(found)
-        return self
-
-    @available_if(sums_suffice)  # type: ignore[untyped-decorator]
-    def merge(self, other: Self) -> Self:
-        """Add the rows that another estimator was fitted on, as if this one had been fitted on both.
-
-        Parameters
-        ----------
-        other : a fitted estimator of the same method and parameters
-
-        Returns
-        -------
-        the estimator, changed; `a + b` is a new one
-
-        Raises
-        ------
-        ValueError : it has other parameters, columns or attributes, or was read from an artifact
-        """
-        check_is_fitted(self)
-        check_is_fitted(other)
-        if type(other) is not type(self) or other.get_params() != self.get_params():
-            raise ValueError(f"{other!r} and {self!r} differ: only fits of one method with equal parameters add up")
-        names = [getattr(each, "feature_names_in_", np.arange(each.n_features_in_)).tolist() for each in (self, other)]
-        if names[0] != names[1]:
-            raise ValueError(
-                f"rows of {len(names[0])} and of {len(names[1])} columns, or of other names, do not add up"
-            )
-        self._add(other._known_sums())
-        return self
-
-    def __add__(self, other: Any) -> Self:
-        if type(other) is not type(self) or not sums_suffice(self):
-            return NotImplemented
-        check_is_fitted(self)
-        found: Self = clone(self)
-        fitted = ("_fitted", "_sums", "n_features_in_", "feature_names_in_")
-        found.__dict__.update({name: value for name, value in vars(self).items() if name in fitted})
-        merged: Self = found.merge(other)
-        return merged
-
-    def _known_sums(self) -> Sums:
-        if self._sums is None:
-            raise ValueError(
-                f"{self!r} has no sums of its rows, as it was read from an artifact, or fitted with parameters that "
-                "need more than sums: nothing can be added to it; fit again"
-            )
-        return self._sums
-
-    def _add(self, sums: Sums) -> None:
-        self._sums = self._known_sums() + sums if self.__sklearn_is_fitted__() else sums
-        for name in ("_fitted", "_features"):
-            self.__dict__.pop(name, None)
 
     def transform(self, X: Any) -> Any:
         """Return erased rows: the same bits as `salcli apply` writes.
@@ -288,7 +201,6 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         numeric = tuple(each["name"] for each in artifact.header["attributes"] if each["classes"] is None)
         found = cls(**values, numeric=numeric or False, seed=artifact.header["rows"]["rule"].get("seed", 0))
         found.n_features_in_ = artifact.eraser.d
-        found._sums = None
         found._set(Fitted(artifact.eraser, artifact.singular_values, artifact.header))
         return found
 
@@ -334,27 +246,12 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self._solved().eraser.k
 
     def _solved(self) -> Fitted:
-        """Return what was fitted; sums of parts are solved first."""
+        """Return what was fitted."""
         check_is_fitted(self)
-        if "_fitted" not in vars(self):
-            sums = self._known_sums()
-            table = sums.table()
-            method: SummedMethod = self._method
-            options = self._options(table)
-            if method.centres(options.parameters) != sums.is_centred:
-                raise ValueError("`center` was changed after rows were added up: fit again")
-            rows = np.flatnonzero(table.is_labelled)
-            fitted = range(len(table)) if len(rows) == len(table) else rows
-            chosen = table.restricted_to(fitted)
-            chosen.require_variety()
-            chosen.warn_of_single_rows()
-            found = method.fit_sums(sums.statistics, method.summed(chosen), options.parameters)
-            warn_of_doubts(found)
-            header = describe_fit(options, table, fitted, found, options.rule(has_splits=False))
-            about = {"name": "X", "format": ArrayReader.format, "n": len(table), "d": self.n_features_in_, "dtype": ""}
-            header["inputs"] = self._inputs(table, about)
-            self._set(Fitted(found.eraser, found.singular_values, header))
         return self._fitted
+
+    def _keep_sums(self, found: Fit[Eraser], table: GuardedLabels, options: FitOptions) -> None:
+        """Do nothing; estimators that take rows in parts keep the sums of a fit."""
 
     def _set(self, fitted: Fitted) -> None:
         self._fitted = fitted
@@ -402,11 +299,11 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self._validated(to_numpy(X)[0], is_new=is_new)
 
     def _validated(self, X: Any, *, is_new: bool) -> NDArray[Any]:
-        found: NDArray[Any] = validate_data(self, X, reset=is_new, dtype=DTYPES, order="C")
+        found: NDArray[Any] = validate_data(self, X, reset=is_new, dtype=float_types(X), order="C")
         return found
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "_fitted" in vars(self) or vars(self).get("_sums") is not None
+        return "_fitted" in vars(self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

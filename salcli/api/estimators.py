@@ -5,12 +5,13 @@ from typing import Any, Self
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin
 from sklearn.utils.metaestimators import available_if
 
-from salcli.api.base import ErasingTransformer, sums_suffice
+from salcli.api.base import ErasingTransformer
 from salcli.api.constructor import GUARDED
+from salcli.api.parts import TakesParts, sums_suffice
 from salcli.errors import UsageError
 
 
-class SAL(OneToOneFeatureMixin, ErasingTransformer):  # type: ignore[misc]
+class SAL(OneToOneFeatureMixin, TakesParts):  # type: ignore[misc]
     """Removes the directions that covary most with the guarded labels (`salcli fit --method sal`).
 
     Spectral Attribute removaL of Shao, Ziser & Cohen 2023: an orthogonal projection off the left singular vectors of
@@ -40,7 +41,7 @@ class SAL(OneToOneFeatureMixin, ErasingTransformer):  # type: ignore[misc]
     method = "sal"
 
 
-class LEACE(OneToOneFeatureMixin, ErasingTransformer):  # type: ignore[misc]
+class LEACE(OneToOneFeatureMixin, TakesParts):  # type: ignore[misc]
     """Removes what is correlated with the guarded labels by the smallest change (`salcli fit --method leace`).
 
     Least-squares concept erasure of Belrose et al. 2023, for models that are not retrained.
@@ -60,7 +61,7 @@ class LEACE(OneToOneFeatureMixin, ErasingTransformer):  # type: ignore[misc]
     method = "leace"
 
 
-class SPLINCE(OneToOneFeatureMixin, ErasingTransformer):  # type: ignore[misc]
+class SPLINCE(OneToOneFeatureMixin, TakesParts):  # type: ignore[misc]
     """Removes what LEACE removes, and keeps the covariance with the main task (`salcli fit --method splince`).
 
     Holstege, Ravfogel & Wouters 2025. The main task is y, as it is in a pipeline; with guards="y", where y is erased,

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.errors import ShapeError
+from salcli.linalg.blas import subtract_product
 from salcli.linalg.class_sums import Grouping, RowSums, ScatterSums
 from salcli.linalg.label_matrix import LabelMatrix
 from salcli.linalg.moments import CrossMoments, Read, as_label_matrix, in_memory, packed, unpacked
@@ -18,7 +19,10 @@ Array = NDArray[np.float64]
 class ClassScatterSums(RowSums):
     """Σ (x − anchor)(x − anchor)ᵀ of each class beside the class sums, for rows with one class each."""
 
-    best_rows = staticmethod(ScatterSums.best_rows)
+    @staticmethod
+    def best_rows(d: int) -> int:
+        """Return how many rows of `d` dimensions make a block: half of those of `ScatterSums`, as a copy is divided."""
+        return max(1, ScatterSums.best_rows(d) // 2)
 
     def __init__(self, d: int, width: int, *, anchor: Array) -> None:
         """Start from zero (see `RowSums`)."""
@@ -30,7 +34,7 @@ class ClassScatterSums(RowSums):
         codes = z.columns[:, 0] if z.values is None else np.argmax(z.values, axis=1)
         for code, scatter in enumerate(self._scatters):
             rows = x[codes == code]
-            scatter += rows.T @ rows
+            subtract_product(scatter, rows.T, rows, times=-1.0)
 
     def scatters(self) -> Array:
         """Return Σ (x − anchor)(x − anchor)ᵀ of each class `[c, d, d]` over all rows added so far."""

@@ -274,3 +274,28 @@ def test_artifacts_of_the_first_schema_are_read(name: str, tmp_path: Path) -> No
     np.testing.assert_array_equal(found.transform(x), artifact.eraser.to_features()(x))
     found.to_artifact(str(tmp_path / "e.npz"))
     np.testing.assert_array_equal(kind.from_artifact(str(tmp_path / "e.npz")).transform(x), found.transform(x))
+
+
+@pytest.mark.parametrize("kind", [salcli.SAL, salcli.LEACE])
+def test_every_column_is_centred_by_its_own_mean(kind: Any) -> None:
+    x, table = rows(dtype=np.float64)
+    if kind is salcli.LEACE:  # which floors eigenvalues at 1e-7 of the largest
+        x = x * np.array([1e2, *[1] * 10, 1e-2])
+    x = x + np.array([1e4, -1e2, *[0] * 9, 5e4])  # means that differ as much as scales do
+    z = (table["gender"][:, None] == np.unique(table["gender"])).astype(float)
+    centred_x, centred_z = x - x.mean(axis=0), z - z.mean(axis=0)
+    omega = centred_x.T @ centred_z / N
+    if kind is salcli.SAL:
+        u = np.linalg.svd(omega)[0][:, :2]
+        expected = x - x @ u @ u.T
+    else:  # Belrose et al. 2023, theorem 4.3
+        values, vectors = np.linalg.eigh(centred_x.T @ centred_x / N)
+        whiten, restore = (vectors * values**power @ vectors.T for power in (-0.5, 0.5))
+        u = np.linalg.svd(whiten @ omega)[0][:, :2]
+        expected = x - centred_x @ whiten @ u @ u.T @ restore
+    found = kind().fit_transform(x, guarded=table["gender"])
+    scale = x.std(axis=0)
+    np.testing.assert_allclose(found / scale, expected / scale, atol=1e-5)
+    left = (found - found.mean(axis=0)).T @ centred_z / N
+    assert np.abs(left).max() < 1e-9 * np.abs(omega).max()
+    assert np.abs(omega / scale[:, None]).min(axis=1).max() > 0.01  # there was something to remove

@@ -15,6 +15,7 @@ from salcli.erasers.transport.eraser import TransportEraser
 from salcli.erasers.transport.gaussians import IDENTITY, POOLED, ClassGaussians, Shrinkage
 from salcli.erasers.transport.noise import noisy
 from salcli.errors import LabelError, UsageError
+from salcli.linalg.blas import blas_product
 from salcli.linalg.class_moments import ClassMoments
 from salcli.options import Record, option
 from salcli.streaming import memory
@@ -102,6 +103,7 @@ class TransportMethod:
         held, rest = _divided(rows, seed)
         x, kept = gather_rows(rows.source, rows.row_of_label[held], progress)
         held = held[kept]
+        blas_product()  # loaded on a thread, its library would not be limited to one of its own
         moments = fold(_only(rows, rest), ClassMoments, engine, progress, joining=JOINING)
         codes = attribute.codes(held)
         trials: tuple[Trial, ...] = ()
