@@ -76,6 +76,9 @@ class Reader(ABC):
     fills_buffers: bool = False
     """Whether `batches` reads the file straight into its buffer, without a copy of the chunk in between."""
 
+    has_columns: bool = False
+    """Whether its companions are columns of a table, whose rows are left out where those of the matrix are."""
+
     @property
     def innermost(self) -> "Reader":
         """The reader of the file itself, where this one wraps another."""

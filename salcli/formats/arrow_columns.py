@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from salcli.data.embeddings import Floats
 from salcli.errors import FormatError, SalcliError, first_line
@@ -150,7 +151,7 @@ def vectors(column: pa.Array, d: int, first: int, where: str) -> Floats:
         raise _fault(where, first + _first_null(lists), "the vector is null", d)
     start = lists.offset * d
     if not pa.types.is_fixed_size_list(lists.type):
-        offsets = lists.offsets.to_numpy()
+        offsets = _numbers(lists.offsets)
         lengths, start = np.diff(offsets), int(offsets[0])
         if (lengths != d).any():
             row = int(np.argmax(lengths != d))
@@ -160,8 +161,13 @@ def vectors(column: pa.Array, d: int, first: int, where: str) -> Floats:
     if flat.null_count:
         row, column_number = divmod(_first_null(flat), d)
         raise _fault(where, first + row, f"number {column_number} of the vector is null", d)
-    found: Floats = flat.to_numpy(zero_copy_only=True)
-    return found.reshape(len(lists), d)
+    return _numbers(flat).reshape(len(lists), d)
+
+
+def _numbers(array: pa.Array) -> NDArray[Any]:
+    """Return numbers without nulls as a view; `to_numpy` would import pandas where it is installed."""
+    dtype = np.dtype(array.type.to_pandas_dtype())
+    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
 
 
 def _first_null(array: pa.Array) -> int:

@@ -99,7 +99,7 @@ class Cursor:
 class TableReader(FileReader):
     """Base of the readers of tables: subclasses say which groups of rows there are, and decode them."""
 
-    fills_buffers = True
+    fills_buffers = has_columns = True
     schema: pa.Schema
 
     @property

@@ -73,12 +73,13 @@ def warn_of_rest(target: str, source: Source, beside: Beside, *, is_same_format:
     """
     if len(source.shards) > 1:
         return
-    companions = source.shards[0].reader.innermost.companions()
+    reader = source.shards[0].reader.innermost
+    companions = reader.companions()
     left = [name for name in companions if beside.is_copied(name)]
     if left and not is_same_format:
         warn(f"{target}: this format holds the matrix and its keys only; left behind: {listed(left)}")
         return
-    if left and source.n_dropped:
+    if left and source.n_dropped and not reader.has_columns:
         warn(
             f"{target}: {source.n_dropped} rows are dropped from the matrix, but not from what is copied beside it: "
             f"{listed(left)}"

@@ -148,16 +148,20 @@ class _Rest:
 
 def _lists(x: np.ndarray, kind: pa.DataType) -> pa.Array:
     """Return rows `[n, d]` as a column of the type `kind`, without a copy."""
-    lists = stored(kind)
-    flat = pa.array(x.reshape(-1), lists.value_type)
-    n, d = x.shape
+    lists, (n, d) = stored(kind), x.shape
+    flat = _array(lists.value_type, x.reshape(-1))
     if pa.types.is_fixed_size_list(lists):
         column = pa.FixedSizeListArray.from_arrays(flat, type=lists)
     elif pa.types.is_large_list(lists):
-        column = pa.LargeListArray.from_arrays(pa.array(np.arange(n + 1) * d, pa.int64()), flat, type=lists)
+        column = pa.LargeListArray.from_arrays(_array(pa.int64(), np.arange(n + 1) * d), flat, type=lists)
     else:
-        column = pa.ListArray.from_arrays(pa.array(np.arange(n + 1) * d, pa.int32()), flat, type=lists)
+        column = pa.ListArray.from_arrays(_array(pa.int32(), (np.arange(n + 1) * d).astype(np.int32)), flat, type=lists)
     return column if lists == kind else pa.ExtensionArray.from_storage(kind, column)
+
+
+def _array(kind: pa.DataType, values: np.ndarray) -> pa.Array:
+    """Return numbers as an Arrow array, without a copy; `pa.array` would import pandas where it is installed."""
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
 
 
 def _texts(target: str, part: Embeddings) -> list[str]:

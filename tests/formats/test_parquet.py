@@ -95,6 +95,21 @@ def test_rows_are_read_in_any_order(n: int, group: int, data: st.DataObject) -> 
                 assert_array_equal(next(half).vectors, x[start : min(start + 2, stop)])
 
 
+def test_rows_that_follow_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.arange(300, dtype=np.float32).reshape(100, 3)
+    with file_of(written(pa.table({"v": lists(x)}), row_group_size=50), "x.parquet") as path:
+        monkeypatch.setattr(parquet, "JOINED_BYTES", 0)
+        with closing(open_source(str(path), ReadOptions(batch_rows=7))) as source:
+            reader, begun = source.shards[0].reader, list[int]()
+            decode = reader.decode
+            monkeypatch.setattr(reader, "decode", lambda group, *how: (begun.append(group), decode(group, *how))[1])
+            for how in (lambda chunk: [chunk.read()], lambda chunk: [*chunk.batches(4)]):
+                begun.clear()
+                for chunk in source.chunks():
+                    how(chunk)
+                assert begun == [0, 1]
+
+
 BAD: dict[str, tuple[Any, str]] = {
     "null": (None, "the vector is null, expected 2"),
     "inner": ([1.0, None], "number 1 of the vector is null, expected 2"),
