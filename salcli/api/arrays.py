@@ -13,6 +13,13 @@ from salcli.streaming.engine import map_in_threads, one_blas_thread
 DTYPES = (np.float64, np.float32, np.float16)
 
 
+def float_types(x: Any) -> Any:
+    """Return the dtypes that rows `x` may keep; of a frame of polars its own, as scikit-learn would widen it."""
+    if type(x).__module__.partition(".")[0] == "polars" and (own := x.head(0).to_numpy().dtype) in DTYPES:
+        return own
+    return DTYPES
+
+
 def is_tensor(x: Any) -> bool:
     """Return whether `x` is a tensor of torch."""
     return type(x).__module__.partition(".")[0] == "torch" and hasattr(x, "detach")

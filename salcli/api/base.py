@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from salcli.api.arrays import DTYPES, erase, to_numpy
+from salcli.api.arrays import erase, float_types, to_numpy
 from salcli.api.constructor import GUARDED, Y, described, initializer, parameters_of
 from salcli.api.labels import label_table
 from salcli.commands.fit import describe_inputs, fit_rows
@@ -299,7 +299,7 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self._validated(to_numpy(X)[0], is_new=is_new)
 
     def _validated(self, X: Any, *, is_new: bool) -> NDArray[Any]:
-        found: NDArray[Any] = validate_data(self, X, reset=is_new, dtype=DTYPES, order="C")
+        found: NDArray[Any] = validate_data(self, X, reset=is_new, dtype=float_types(X), order="C")
         return found
 
     def __sklearn_is_fitted__(self) -> bool:

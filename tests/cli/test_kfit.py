@@ -226,7 +226,7 @@ def test_what_does_not_go_together_is_refused_and_nothing_is_written(folder: Pat
         *files,
         "--method",
         "leave",
-        says="--method leave: expected one of sal, leace, splince, inlp, ksal, transport",
+        says="--method leave: expected one of sal, leace, splince, inlp, ksal, transport, auto",
     )
     refuse(3, *files, "-k", 2, says="rank 1")
     refuse(2, "evaluate", folder / "x.npy", folder / "labels.csv", "--probes", "same-kernel", says="has a kernel")

@@ -174,7 +174,10 @@ def test_the_options_of_a_new_method_come_from_its_parameters(tmp_path: Path) ->
         (("--method=toy", "--column", "13"), "error: --column 13: an unlucky coordinate; leave --column out"),
         (("--method=toy", "-k", "1"), "error: -k: method toy has no such option; sal, leace, splince, ksal have it"),
         (("--column", "1"), "error: --column: method sal has no such option; toy has it"),
-        (("--method", "tox"), "error: --method tox: expected one of sal, leace, splince, inlp, ksal, transport, toy"),
+        (
+            ("--method", "tox"),
+            "error: --method tox: expected one of sal, leace, splince, inlp, ksal, transport, auto, toy",
+        ),
     ):
         done = salcli_run(*args, *refused)
         assert (done.exit_code, says in done.output) == (2, True), done.output

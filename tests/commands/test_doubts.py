@@ -56,7 +56,7 @@ def test_a_kernel_that_does_not_fit_the_rows_is_said_once(
 @pytest.mark.parametrize("landmarks", [2048, "all"])
 def test_gamma_scale_is_recorded_as_a_number_and_says_nothing(files: Files, landmarks: int | str) -> None:
     assert kfit(files, gamma="scale", landmarks=landmarks) == []
-    eraser = salcli.load(files.path("k.npz"))
+    eraser = salcli.load_eraser(files.path("k.npz"))
     parameters = KSALParameters(gamma="scale", landmarks=landmarks)
     header = fit(
         files.embeddings, files.labels, files.path("k.npz"), FitOptions(method="ksal", parameters=parameters)

@@ -145,7 +145,9 @@ def test_rows_of_other_types_are_moved_as_float32_are(folder: Path, tmp_path: Pa
     np.save(tmp_path / "x.npy", x)
     apply(eraser, str(tmp_path / "x.npy"), str(tmp_path / "o.npy"), ApplyOptions())
     out = np.load(tmp_path / "o.npy")
-    np.testing.assert_allclose(out, salcli.load_eraser(eraser)(x.astype(np.float64)), atol=2e-2 if dtype == "f2" else 1e-12)
+    np.testing.assert_allclose(
+        out, salcli.load_eraser(eraser)(x.astype(np.float64)), atol=2e-2 if dtype == "f2" else 1e-12
+    )
 
 
 def test_two_attributes_are_moved_as_one(folder: Path) -> None:

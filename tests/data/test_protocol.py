@@ -86,7 +86,7 @@ def test_whatever_part_is_fitted_is_neither_fresh_nor_the_test(fitted: str) -> N
 def test_a_cap_leaves_a_stratified_part_and_says_what_it_leaves_out(most: int) -> None:
     whole = SplitRule(holdout=0.6, seed=1).divide(labels(200), np.arange(200))
     few = whole.capped(labels(200), most, 0, test_rows=3)
-    assert set(few.trainers) == {"in-sample", "fresh", "pooled"}
+    assert set(few.trainers) == {"in-sample", "fresh", "pooled", "white-box"}
     parts = {**{name: (few.trainers[name], whole.trainers[name], most) for name in few.trainers}}
     for name, (kept, available, limit) in {**parts, "test": (few.test, whole.test, 3 * most)}.items():
         assert len(kept) == min(limit, len(available))
