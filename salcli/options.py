@@ -781,6 +781,13 @@ class EvaluateOptions(Record):
         metavar="N",
         bounds=(3, None),
     )
+    bands: tuple[int, ...] = option(
+        (),
+        help="Also attack the next N rows without a label at both ends of the attribute, as band1, band2 …",
+        metavar="N,…",
+        parse=_parse_counts,
+        bounds=(1, None),
+    )
     reports: tuple[str, ...] = option(
         (),
         "--report",

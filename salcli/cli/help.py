@@ -36,7 +36,10 @@ GROUPS: dict[str, tuple[Group, ...]] = {
     ),
     "evaluate": (
         (MAIN, ("eraser", "against", "attributes", "reports", "report_format")),
-        ("Attackers", ("probes", "adversaries", "forms", "attacker_rows", "intersections", "learning_curve", "quick")),
+        (
+            "Attackers",
+            ("probes", "adversaries", "forms", "bands", "attacker_rows", "intersections", "learning_curve", "quick"),
+        ),
         ("What is kept", ("task", "similarity", "bias", "neighbors", "kept")),
         ("Gates", ("max_accuracy", "max_gain", "max_leak", "max_r2", "max_leak_increase", "baseline", "max_tpr_gap")),
         ("Again and again", ("sweep", "repeats", "sample", "folds")),

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from salcli.commands.folds import evaluate_folds
+from salcli.commands.near_rows import with_bands
 from salcli.commands.sweep import Again, repeat_fits, require_repeatable, sweep
 from salcli.data.hashes import HASH_ALGORITHMS, FileHash
 from salcli.data.join import settle_index
@@ -157,7 +158,8 @@ def evaluate(
         def inputs() -> dict[str, InputFile]:
             found = {"embeddings": InputFile(file_name(embeddings), hashes[0].result(), source.n, source.d)}
             if table is not None:
-                found["labels"] = InputFile(file_name(str(labels)), hashes[-1].result(), len(table))
+                n = len(table) - 2 * sum(options.bands)
+                found["labels"] = InputFile(file_name(str(labels)), hashes[-1].result(), n)
             return found
 
         about: EraserSummary | ErasedFile | None = None
@@ -219,6 +221,8 @@ def _tables(
         lacks = options.labels.split_column is None
         columns = replace(columns, may_lack_split=lacks, no_split=options.labels.no_split)
     table = settle_index(read_table(labels, columns, progress), source)
+    if options.bands:
+        table = with_bands(table, source, rule_of(artifact, table, options), options.bands, progress)
     if artifact is None or not options.fits_again or artifact.guards(table):
         return table, None
     as_fitted = artifact.label_options(
