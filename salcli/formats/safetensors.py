@@ -205,6 +205,18 @@ def _described(tensor: Tensor) -> str:
     return f"{shape}, expected a matrix of floats"
 
 
+def header_bytes(about: dict[str, Any]) -> bytes:
+    """Return a file's first bytes: the length of the JSON of `about`, and the JSON, padded so that numbers are aligned.
+
+    Parameters
+    ----------
+    about : dtype, shape and offsets by name of tensor, and the metadata
+    """
+    text = json.dumps(about, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
 class SafetensorsWriter(RowsWriter):
     """Writes the matrix with the other tensors and the metadata of the input, or alone."""
 
@@ -238,9 +250,7 @@ class SafetensorsWriter(RowsWriter):
                 continue
             self._starts[each], end = end, end + math.prod(shape) * ITEM_BYTES[kind]
             about[each] = {"dtype": kind, "shape": shape, "data_offsets": (self._starts[each], end)}
-        text = json.dumps(about, separators=(",", ":")).encode()
-        text += b" " * (-len(text) % 8)
-        header = len(text).to_bytes(8, "little") + text
+        header = header_bytes(about)
         self._first = len(header)
         super().__init__(output.open(), header, output.dtype)
         self._copy()

@@ -1,7 +1,5 @@
 """`.safetensors`: the tensors of a linear layer, as PyTorch names them."""
 
-import json
-import struct
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,21 +8,20 @@ from numpy.typing import NDArray
 
 from salcli.formats import atomic
 from salcli.formats.exports import DenseMap, Target
+from salcli.formats.safetensors import METADATA, header_bytes
 
 DTYPES = {"<f4": "F32", "<f8": "F64"}
 
 
 def packed(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
-    """Return a `.safetensors` file: the length of a JSON header, the header, then the numbers.
-
-    The header is padded with blanks to a multiple of eight bytes, which aligns the numbers (safetensors, "Format").
+    """Return a `.safetensors` file.
 
     Parameters
     ----------
     tensors : arrays of float32 or float64, by name
     metadata : texts by name
     """
-    header: dict[str, object] = {"__metadata__": dict(metadata)}
+    header: dict[str, Any] = {METADATA: dict(metadata)}
     pieces, at = [], 0
     for name, tensor in tensors.items():
         kind = tensor.dtype.newbyteorder("<")
@@ -36,9 +33,7 @@ def packed(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> 
         }
         pieces.append(data)
         at += len(data)
-    text = json.dumps(header, separators=(",", ":")).encode("utf-8")
-    text += b" " * (-len(text) % 8)
-    return b"".join([struct.pack("<Q", len(text)), text, *pieces])
+    return b"".join([header_bytes(header), *pieces])
 
 
 def write(path: str, dense: DenseMap, is_double: bool) -> list[str]:
