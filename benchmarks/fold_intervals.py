@@ -72,7 +72,8 @@ def figures(kind: str, n: int, n_folds: int, seed: int) -> Iterator[tuple[tuple[
     unseen = np.arange(n, n + UNSEEN)
     for turn in fold_splits(labels, np.arange(n), n_folds, 0):
         eraser = salcli.fit(x[turn.fitted], y[turn.fitted]).eraser
-        split = EvaluationSplit.of(turn.fitted, turn.trainers, np.r_[turn.test, unseen], has_held_out=True)
+        trainers = {name: turn.trainers[name] for name in ADVERSARIES}
+        split = EvaluationSplit.of(turn.fitted, trainers, np.r_[turn.test, unseen], has_held_out=True)
         stages = Stages(np.arange(len(x)), x, x, eraser(x))
         for result in attack(stages, labels, split, PROBES, options, Silent(), "after")[0]:
             found[result.adversary, result.probe].append(result)
