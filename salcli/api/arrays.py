@@ -26,7 +26,7 @@ def is_tensor(x: Any) -> bool:
 
 
 def to_numpy(x: Any) -> tuple[Any, Callable[[NDArray[Any]], Any]]:
-    """Return rows as scikit-learn takes them, and a function that returns an array as x's kind.
+    """Return rows `x` as scikit-learn takes them, and a function that returns an array as x's kind.
 
     A tensor is copied to main memory if it is elsewhere; a gradient is not passed on. The function returns a tensor on
     the same device and, if x holds floats, of the same type. Anything else is returned as it is.

@@ -111,7 +111,7 @@ def report_of(found: evaluation.Report, asked: Asked, options: EvaluateOptions) 
 
 
 def read_limits(options: dict[str, Any]) -> dict[str, Any]:
-    """Return options by name, with limits on attackers read from numbers, texts or lists of them.
+    """Return `options` by name, with limits on attackers read from numbers, texts or lists of them.
 
     Raises
     ------

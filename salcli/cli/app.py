@@ -145,7 +145,7 @@ def _is_shown(error: Exception, command: str) -> bool:
 
 
 def usage_line(message: str) -> str:
-    """Return a message of the parser of command lines as ours are: one line, with hints behind semicolons."""
+    """Return a `message` of the command line's parser as ours are: one line, with hints behind semicolons."""
     line = " ".join(message.split()).removesuffix(".")
     line = re.sub(r" \(Possible options: (.*)\)$", r"; did you mean \1?", line)
     line = re.sub(r"\.? Did you mean ", "; did you mean ", line)

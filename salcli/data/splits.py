@@ -281,7 +281,7 @@ def shared_by(splits: Sequence[EvaluationSplit], labels: GuardedLabels, seed: in
 
 
 def trainers_of(fitted: Index, fresh: Index) -> dict[str, Index]:
-    """Return the labels that train each adversary: the fitted ones, fresh ones, or both; white-box as fresh."""
+    """Return the labels that train each adversary: the `fitted` ones, `fresh` ones, or both; white-box as fresh."""
     return {IN_SAMPLE: fitted, FRESH: fresh, POOLED: np.union1d(fitted, fresh), WHITE_BOX: fresh}
 
 

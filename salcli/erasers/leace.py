@@ -58,7 +58,7 @@ class LEACEMethod:
         return self.fit_sums(moments_of(progress), rows.labels, parameters)
 
     def needs_sums_only(self, parameters: LEACEParameters) -> bool:
-        """Return whether class means are not made equal after a division by lengths, fit after fit."""
+        """Return whether `parameters` ask for no class means that are equal after division, fit after fit."""
         return not parameters.unit
 
     def centres(self, parameters: LEACEParameters) -> bool:  # noqa: ARG002 (the protocol has it)

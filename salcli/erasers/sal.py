@@ -79,11 +79,11 @@ class SALMethod:
         return fit if trial is None else trial.recorded(fit)
 
     def needs_sums_only(self, parameters: SALParameters) -> bool:
-        """Return whether k is not chosen by held-out rows, nor class means made equal after a division by lengths."""
+        """Return whether `parameters` ask neither for a k by held-out rows nor for class means equal after division."""
         return parameters.k != AUTO and not parameters.unit
 
     def centres(self, parameters: SALParameters) -> bool:
-        """Return whether moments are centred."""
+        """Return whether moments are centred by these `parameters`."""
         return parameters.center
 
     def summed(self, labels: GuardedLabels) -> GuardedLabels:

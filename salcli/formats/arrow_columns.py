@@ -36,18 +36,18 @@ def damage(where: str) -> Iterator[None]:
 
 
 def stored(kind: pa.DataType) -> pa.DataType:
-    """Return the type that an Arrow type is stored as: itself, unless it is an extension type."""
+    """Return the type that the Arrow type `kind` is stored as: itself, unless it is an extension type."""
     return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Return whether an Arrow type is a list of any kind."""
+    """Return whether the Arrow type `kind` is a list, of any length."""
     kind = stored(kind)
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def number_dtype(kind: pa.DataType) -> np.dtype[Any] | None:
-    """Return the dtype of the numbers of a type of vectors; None if it is no list of floats."""
+    """Return the dtype of the numbers in vectors of the Arrow type `kind`; None if it is no list of floats."""
     if not is_list(kind) or not pa.types.is_floating(stored(kind).value_type):
         return None
     if isinstance(kind, pa.FixedShapeTensorType) and len(kind.shape) != 1:
@@ -121,13 +121,13 @@ def _type_of(path: str, schema: pa.Schema, name: str) -> pa.DataType:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Return whether an Arrow type is text, or bytes that are read as text."""
+    """Return whether the Arrow type `kind` is text, or bytes that are read as text."""
     kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
     return any(test(kind) for test in (*kinds, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view))
 
 
 def holds_keys(kind: pa.DataType) -> bool:
-    """Return whether an Arrow type is one that keys have: text or whole numbers."""
+    """Return whether the Arrow type `kind` is one that keys have: text or whole numbers."""
     values = kind.value_type if pa.types.is_dictionary(kind) else stored(kind)
     return is_text(values) or bool(pa.types.is_integer(values))
 

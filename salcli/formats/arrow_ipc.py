@@ -70,7 +70,7 @@ class ArrowFile:
         self._batches.append(batch if is_view or not self.is_file else None)
 
     def batch(self, number: int) -> pa.RecordBatch:
-        """Return a record batch; one that is compressed is unpacked again."""
+        """Return record batch `number`; one that is compressed is unpacked again."""
         found = self._batches[number]
         if found is None:
             with pa.ipc.open_file(self._data) as reader:  # one for each thread
@@ -78,7 +78,7 @@ class ArrowFile:
         return found
 
     def rows(self, number: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield columns of a record batch, so many rows at a time.
+        """Yield `columns` (numbers) of record batch `number`, so many `rows` at a time.
 
         Raises
         ------
@@ -116,7 +116,7 @@ class ArrowReader(TableReader):
         return self._opened
 
     def survey(self, itemsize: int) -> list[int]:  # noqa: ARG002 (of other tables)
-        """Return the rows of each record batch."""
+        """Return the rows of each record batch, whatever the `itemsize` (see `TableReader`)."""
         return self.opened.counts
 
     def decode(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
@@ -153,7 +153,7 @@ class ArrowWriter(TableWriter):
         self._file = start(self._handle, self.schema, options=pa.ipc.IpcWriteOptions(compression=codec))
 
     def append(self, table: pa.Table) -> None:
-        """Write record batches."""
+        """Write the rows of `table` as record batches."""
         self._file.write_table(table.combine_chunks())
 
     def close(self) -> None:

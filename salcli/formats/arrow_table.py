@@ -52,7 +52,7 @@ class PositionedFile(io.RawIOBase):
         return data
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move, and return the position."""
+        """Move by `offset` bytes from `whence` (as `io.IOBase.seek`), and return the position."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size or 0}[whence]
         self._at = base + offset
         return self._at
@@ -174,7 +174,7 @@ class TableReader(FileReader):
 
     @abstractmethod
     def rest(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield some columns of all rows, about so many `rows` at a time."""
+        """Yield some `columns` (numbers) of all rows, about so many `rows` at a time."""
 
     @property
     @abstractmethod

@@ -116,7 +116,7 @@ def _fbin(output: Output, name: str, dtype: np.dtype[Any]) -> Writer:
 
 
 def write_fbin(output: Output) -> Writer:
-    """Start a file of float32 rows.
+    """Start the file of `output`, of float32 rows.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def write_fbin(output: Output) -> Writer:
 
 
 def write_f16bin(output: Output) -> Writer:
-    """Start a file of float16 rows.
+    """Start the file of `output`, of float16 rows.
 
     Raises
     ------

@@ -40,7 +40,7 @@ class ParquetReader(TableReader):
         return found
 
     def survey(self, itemsize: int) -> list[int]:
-        """Return the rows of each group; small row groups are joined."""
+        """Return the rows of each group, small ones joined, for numbers of `itemsize` bytes (see `TableReader`)."""
         self.try_first_row([self.vector])
         found = [self.metadata.row_group(i) for i in range(self.metadata.num_row_groups)]
         if any(group.num_rows < 0 for group in found) or sum(g.num_rows for g in found) != self.metadata.num_rows:
@@ -109,7 +109,7 @@ class ParquetReader(TableReader):
         return found
 
     def leaf_of(self, column: str) -> int:
-        """Return the number of the first Parquet column that holds values of a column of the table."""
+        """Return the number of the first Parquet column that holds values of the table's `column`, a number."""
         return sum(n_leaves(self.schema.field(i).type) for i in range(self.schema.get_field_index(column)))
 
     def rest(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
@@ -127,7 +127,7 @@ class ParquetReader(TableReader):
 
 
 def n_leaves(kind: pa.DataType) -> int:
-    """Return how many Parquet columns hold the values of an Arrow type."""
+    """Return how many Parquet columns hold the values of the Arrow type `kind`."""
     kind = stored(kind)
     if pa.types.is_dictionary(kind) or not kind.num_fields:
         return 1

@@ -32,7 +32,7 @@ class ParquetWriter(TableWriter):
         self._file = pq.ParquetWriter(output.open(), self.schema, **_settings(self.schema, self.vector, like))
 
     def append(self, table: pa.Table) -> None:
-        """Write a row group."""
+        """Write the rows of `table` as a row group."""
         self._file.write_table(table, row_group_size=self.group_rows)
 
     def close(self) -> None:

@@ -55,7 +55,7 @@ class RowsReader(FileReader):
             yield self.keyed(batch)
 
     def keyed(self, batch: Embeddings) -> Embeddings:
-        """Return a batch with its keys, where the file has some."""
+        """Return `batch` with its keys, where the file has some."""
         return batch
 
     def _plain(self, start: int, stop: int, memory: Floats) -> Iterator[Embeddings]:

@@ -177,7 +177,7 @@ class SafetensorsReader(RowsReader):
         return fitting[0]
 
     def keyed(self, batch: Embeddings) -> Embeddings:
-        """Return a batch with its keys, where there are some."""
+        """Return `batch` with its keys, where there are some."""
         if not self.has_keys:
             return batch
         first = int(batch.rows[0])

@@ -64,7 +64,7 @@ class TableWriter(Writer):
 
     @abstractmethod
     def append(self, table: pa.Table) -> None:
-        """Write the next rows of the output, at most `group_rows`."""
+        """Write `table`, the next rows of the output, at most `group_rows`."""
 
     def encode(self, batch: Embeddings) -> Embeddings:
         """Return `batch` in the dtype of the output; safe on any thread."""

@@ -178,6 +178,11 @@ class TransportEraser(Eraser):
         which is inverted for every z; of full strength, up to the coordinates along V, which are lost. The right class
         gives the row after the mean step alone, to which the other classes' preimages are compared by the posterior.
 
+        Parameters
+        ----------
+        y : `[n, d]` erased rows
+        strength : λ, at which they were erased
+
         Returns
         -------
         `[n, c d + c]`: c preimages, and the posterior of each class at its own one, in units of a column of y
