@@ -499,7 +499,7 @@ class LabelCommandOptions(Record):
     )
     seed_labels: str | None = option(
         None,
-        help="With `counts`: a label CSV of rows that are known, in its column `name`; they tell which class is which.",
+        help="With `counts`: a label CSV of rows that are known, in its column `name`; they show which class is which.",
         metavar="CSV",
     )
     starts: int = option(10, help="With `counts`: random starts; the best one is kept.", metavar="N", bounds=(1, None))

@@ -89,7 +89,7 @@ class Subject:
     cache: dict[Hashable, Any] = field(default_factory=dict)
     """Of measures: what they found before erasure."""
     is_of_files: bool = True
-    """Whether rows and labels were read from files: hashes tell those of the fit, and keys the order of rows."""
+    """Whether rows and labels were read from files: hashes identify those of the fit, and keys the order of rows."""
 
 
 def evaluate(

@@ -76,7 +76,7 @@ class _Job:
     rows: Form
 
     def name(self, stage: str, *, adversary: str | None = None, form: str | None = None) -> tuple[str, ...]:
-        """Return what tells it at a stage from all others, or the name that it has with another adversary or form."""
+        """Return what distinguishes it from others at a stage, or its name with another adversary or form."""
         return self.attribute.name, adversary or self.adversary, form or self.rows.name, self.probe, stage
 
 

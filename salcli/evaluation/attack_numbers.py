@@ -50,7 +50,7 @@ class _Job:
         return REGRESSORS[self.probe]
 
     def name(self, *, adversary: str | None = None, form: str | None = None) -> tuple[str, ...]:
-        """Return what tells it from all others, or the name that it has with another adversary or form."""
+        """Return what distinguishes it from all others, or the name that it has with another adversary or form."""
         return self.attribute, adversary or self.adversary, form or self.rows.name, self.probe, self.stage
 
     def twin(self, stages: Stages) -> tuple[str, ...]:

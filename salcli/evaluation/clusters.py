@@ -36,7 +36,7 @@ def cluster_effect(influence: Array, groups: Index | None) -> float:
 
 
 def effective_groups(groups: Index) -> float:
-    """Return how many groups of equal size tell as much, n² / Σ size²; `groups` `[n]` has the group of each row."""
+    """Return how many groups of equal size are worth as much, n² / Σ size²; `groups` `[n]` has each row's group."""
     return len(groups) ** 2 / float(np.sum(np.bincount(groups).astype(np.float64) ** 2))
 
 

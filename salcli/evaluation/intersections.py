@@ -1,7 +1,7 @@
 """Intersections of guarded attributes: the product of several is attacked as one attribute more.
 
 Two attributes may each be unreadable and their product not: after SAL of either, which class *and* which group a row is
-of together can still be told (Kearns et al., "Preventing Fairness Gerrymandering", ICML 2018, on groups).
+of together can still be predicted (Kearns et al., "Preventing Fairness Gerrymandering", ICML 2018, on groups).
 """
 
 from collections.abc import Sequence

@@ -114,7 +114,7 @@ def of_numbers(attribute: str, n: int, confidence: float, groups: Index | None =
 
 
 def smallest_share(chance: float, n: int, level: float) -> float | None:
-    """Return the smallest share of rows that an exact binomial test tells from chance with probability `POWER`.
+    """Return the smallest share of rows that an exact binomial test distinguishes from chance with probability `POWER`.
 
     The test finds what has at least c right of n, where c is the smallest number with P(X ≥ c | chance) ≤ level. The
     share p has P(X ≥ c | p) = I_p(c, n − c + 1) = `POWER`.

@@ -211,7 +211,7 @@ class ProbeResult:
 
     @property
     def attacker(self) -> str:
-        """What tells it from other results on the attribute at its stage: reader, adversary and band."""
+        """What distinguishes it from other results on the attribute at its stage: reader, adversary and band."""
         return ", ".join(filter(None, (self.reader, self.adversary, self.band)))
 
     @property

@@ -218,7 +218,7 @@ def _old(temporary: Path) -> Path:
 
 
 def _keep(target: Path, old: Path) -> None:
-    """Give a file another name, or copy it where the file system has no links."""
+    """Link a file to another name, or copy it where the file system has no links."""
     try:
         os.link(target, old)
     except OSError:
@@ -234,7 +234,7 @@ def _places(path: str) -> tuple[Path, Path]:
 
 
 def _finish(path: str, target: Path, temporary: Path, mode: int) -> None:
-    """Give a temporary file its permissions, and sync it to the disk."""
+    """Set the permissions of a temporary file, and sync it to the disk."""
     if target.exists():
         old = target.stat()
         mode = stat.S_IMODE(old.st_mode)  # private files stay private

@@ -112,7 +112,7 @@ class Format:
     has_magic: bool = False
     """Whether `sniff` is certain, so that no other format is possible."""
     is_by_suffix: bool = False
-    """Whether nothing in the content tells it, so that its suffix alone does."""
+    """Whether files are recognised by their suffix alone, as their content has no signature."""
     holds_keys: bool = True
     """Whether a file of it can have a key for each row."""
     holds_several_arrays: bool = False

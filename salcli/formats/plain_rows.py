@@ -22,7 +22,7 @@ class RowsReader(FileReader):
     def _set_layout(
         self, options: ReadOptions, *, offset: int, n: int, d: int, dtype: np.dtype[Any], name: str = ""
     ) -> None:
-        """Take in what the header says.
+        """Check the fields of a header, and set the layout.
 
         Parameters
         ----------

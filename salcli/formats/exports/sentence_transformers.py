@@ -114,7 +114,7 @@ def _require_width(path: str, modules: list[dict[str, Any]], d: int) -> None:
 
 
 def _widths(path: str, modules: list[dict[str, Any]]) -> Iterator[tuple[str, int]]:
-    """Yield the width that the configuration of the last module with one tells, and its file."""
+    """Yield the file name and the width in the configuration of the last module that has one."""
     for module in reversed(modules):
         name = f"{module['path']}/config.json"
         try:
