@@ -256,7 +256,7 @@ def _spellings(gold: "SimilaritySet") -> set[str]:
 
 
 def _score(gold: "SimilaritySet", look: _Look) -> dict[str, Any]:
-    from salcli.evaluation.report import to_json
+    from salcli.evaluation.json_fields import to_json
     from salcli.evaluation.similarity import similarity_score
 
     found: dict[str, Any] = to_json(similarity_score(gold.name, gold.pairs, gold.scores, look.vectors))

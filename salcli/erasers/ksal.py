@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, as_index
-from salcli.data.splits import stratified_sample
+from salcli.data.sampling import stratified_sample
 from salcli.erasers.base import Fit, ProjectionParameters, choose_k
 from salcli.erasers.kernel import FeatureEraser, KernelEraser
 from salcli.erasers.kernel_scale import explained_by, fitting_gamma, sampled, scale_doubts

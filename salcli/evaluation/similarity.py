@@ -12,9 +12,9 @@ from salcli.erasers.linear import LinearEraser
 from salcli.errors import AlignmentError
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.cosine import cosines, unit_rows
+from salcli.evaluation.json_fields import OPTIONAL, named
 from salcli.evaluation.provenance import file_name
 from salcli.evaluation.rank_bootstrap import percentiles, resampled, share_error
-from salcli.evaluation.report import OPTIONAL, named
 from salcli.evaluation.section import Fact, Figure, Section, Table, names, numbers
 from salcli.evaluation.stages import erase_keys
 from salcli.evaluation.text import count, decimal, interval, listed, shortened, visible

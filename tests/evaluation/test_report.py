@@ -11,18 +11,9 @@ from hypothesis import strategies as st
 from salcli.data.hashes import FileHash
 from salcli.evaluation import gates
 from salcli.evaluation.gates import Asked, Judge
-from salcli.evaluation.report import (
-    INLINE,
-    OPTIONAL,
-    UNWRITTEN,
-    ErasedFile,
-    EraserSummary,
-    Gate,
-    ProbeResult,
-    Report,
-    named,
-    to_json,
-)
+from salcli.evaluation.json_fields import INLINE, OPTIONAL, UNWRITTEN, named, to_json
+from salcli.evaluation.probe_result import ProbeResult
+from salcli.evaluation.report import ErasedFile, EraserSummary, Gate, Report
 from tests.render.reports import ERASER, reports
 
 from .results import result
