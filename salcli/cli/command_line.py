@@ -3,7 +3,8 @@
 import shlex
 from typing import Any
 
-from salcli.evaluation.provenance import OF_FILES, file_name
+from salcli.evaluation.provenance import OF_FILES
+from salcli.formats.files import file_name
 
 WITHOUT_EFFECT = ("json", "quiet", "batch_rows", "reports", "report_format")
 

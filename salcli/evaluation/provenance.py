@@ -8,6 +8,7 @@ from typing import Any
 
 import salcli
 from salcli.erasers.artifact import Artifact
+from salcli.formats.files import file_name
 from salcli.options import CompareOptions, EvaluateOptions, Limit, Sweep, options_of
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn")
@@ -32,11 +33,6 @@ class Run:
     libraries: Mapping[str, str]
     fitted_rows: Mapping[str, Scalar] = field(default_factory=dict)
     """Which rows the eraser was fitted on, by its artifact: their number, the rule and the digest."""
-
-
-def file_name(path: str) -> str:
-    """Return the last part of `path`."""
-    return path.rstrip("/").rpartition("/")[2] or path
 
 
 def run_of(options: EvaluateOptions | CompareOptions, artifact: Artifact | None, command: str) -> Run:

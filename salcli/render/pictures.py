@@ -8,10 +8,14 @@ from salcli.evaluation.geometry import GEOMETRY, ClassPair, pair_name
 from salcli.evaluation.report import LearningCurve, RepeatedFigure, Report
 from salcli.evaluation.scatter import SCATTER, Classes, Scatter, class_centres, coordinate
 from salcli.evaluation.similarity import SIMILARITY
-from salcli.evaluation.task import TASK, ClassRates, class_rates, gap_name
+from salcli.evaluation.task import TASK
+from salcli.evaluation.task_tables import ClassRates, class_rates, gap_name
 from salcli.evaluation.text import decimal, general, shortened, visible
 from salcli.render import plots
-from salcli.render.attackers import ProbePair, learning_in_words, learning_title, shown_attributes
+from salcli.render.attackers import learning_in_words, learning_title
+from salcli.render.axes import MOST_CURVES, MOST_ROWS
+from salcli.render.curves import curve_plot, learning_plot, repeats_plot
+from salcli.render.probe_pairs import ProbePair, shown_attributes
 from salcli.render.sweep import Curve, swept
 from salcli.render.verdict import accuracy_limit
 
@@ -54,7 +58,7 @@ def _first(most: int, shown: Sequence[object]) -> str:
 
 def _accuracy_pictures(report: Report) -> Iterator[Picture]:
     for attribute, pairs in shown_attributes(report.probes, report.judged_stage).items():
-        title = f"Accuracy of attackers on {shortened(attribute, 60)}{_first(plots.MOST_ROWS, pairs)}"
+        title = f"Accuracy of attackers on {shortened(attribute, 60)}{_first(MOST_ROWS, pairs)}"
         limits = [accuracy_limit(pair, report) for pair in pairs]
         words = [_pair_in_words(*each) for each in zip(pairs, limits, strict=True)]
         yield Picture(title, _joined(words), partial(_draw_accuracy, pairs, limits))
@@ -67,7 +71,7 @@ def _draw_accuracy(pairs: Sequence[ProbePair], limits: Sequence[float | None], s
 
 
 def _draw_learning(of: LearningCurve, salt: str) -> str:
-    return plots.learning_plot(of, salt=salt)
+    return learning_plot(of, salt=salt)
 
 
 def _pair_in_words(pair: ProbePair, limit: float | None) -> str:
@@ -99,7 +103,7 @@ def _gap_pictures(report: Report) -> Iterator[Picture]:
         shown = plots.widest_gaps(rates, groups)
         if not shown:
             continue
-        order = f"the {len(shown)} widest" if len(shown) == plots.MOST_ROWS else "widest first"
+        order = f"the {len(shown)} widest" if len(shown) == MOST_ROWS else "widest first"
         between = f"{visible(task.aside(of))}," if task.others else ""
         words = f"{gap_name(groups)}. {_joined([_gaps_in_words(each, groups) for each in shown])}"
         yield Picture(f"TPR gap{between} by task class, {order}", words, partial(_draw_gaps, rates, groups))
@@ -131,7 +135,7 @@ def _cluster_pictures(report: Report) -> Iterator[Picture]:
             words = [
                 f"{shortened(name, 60)}: {decimal(of.before)} before, {decimal(of.after)} after" for name, of in named
             ]
-            title = f"Mean cosine ρ of pairs of rows, by {shortened(attribute, 60)}{_first(plots.MOST_ROWS, named)}"
+            title = f"Mean cosine ρ of pairs of rows, by {shortened(attribute, 60)}{_first(MOST_ROWS, named)}"
             yield Picture(title, _joined(words), partial(_draw_clusters, named))
 
 
@@ -183,8 +187,8 @@ def _repeats_pictures(report: Report) -> Iterator[Picture]:
     figures = () if report.repeats is None else report.repeats.figures
     if figures:
         words = [_figure_in_words(of) for of in figures]
-        title = f"Figures of each fit{_first(plots.MOST_ROWS, figures)}"
-        yield Picture(title, _joined(words), lambda salt: plots.repeats_plot(figures, salt=salt))
+        title = f"Figures of each fit{_first(MOST_ROWS, figures)}"
+        yield Picture(title, _joined(words), lambda salt: repeats_plot(figures, salt=salt))
 
 
 def _figure_in_words(of: RepeatedFigure) -> str:
@@ -201,7 +205,7 @@ def _curve_picture(
         for curve in curves
     ]
     return Picture(
-        f"{title} along {parameter}{_first(plots.MOST_CURVES, curves)}",
+        f"{title} along {parameter}{_first(MOST_CURVES, curves)}",
         _joined(words) + ("" if level is None else f" Majority {decimal(level)}."),
-        lambda salt: plots.curve_plot(curves, parameter, quantity, level=level, salt=salt),
+        lambda salt: curve_plot(curves, parameter, quantity, level=level, salt=salt),
     )

@@ -7,8 +7,8 @@ from salcli.evaluation.measures import recorded
 from salcli.evaluation.report import Report
 from salcli.evaluation.section import Section, Table, numbers
 from salcli.evaluation.text import decimal, general, visible
-from salcli.render.attackers import by_attribute, probe_pairs
 from salcli.render.numbers import numeric_pairs
+from salcli.render.probe_pairs import by_attribute, probe_pairs
 
 Bounds = tuple[float, float]
 Points = dict[float, tuple[float, Bounds | None]]

@@ -7,9 +7,10 @@ from salcli.evaluation.probe_result import ProbeResult
 from salcli.evaluation.report import Gate, Report, Status
 from salcli.evaluation.section import Column, Fact, Row, Section, Table, names, numbers
 from salcli.evaluation.text import ABSENT, beside, decimal, general, listed, percent, shortened, visible
-from salcli.render.attackers import (
+from salcli.render.attackers import WHITE_BOX
+from salcli.render.numbers import best_regression, numeric_facts, numeric_findings, numeric_pairs
+from salcli.render.probe_pairs import (
     FRESH,
-    WHITE_BOX,
     ProbePair,
     best_attacker,
     by_attribute,
@@ -17,7 +18,6 @@ from salcli.render.attackers import (
     shown_attributes,
     worst_leak,
 )
-from salcli.render.numbers import best_regression, numeric_facts, numeric_findings, numeric_pairs
 
 STATUSES = {"passed": "passed", "failed": "FAILED", "undecided": "UNDECIDED"}
 VERDICTS = {"pass": "passed", "fail": "FAILED", "undecided": "UNDECIDED", "none": ""}
