@@ -329,11 +329,11 @@ def _scores(source: Source, rows: Codes, best: Alignment, progress: Progress) ->
         return batch.rows, scores_of(batch.vectors, best.mean, best.direction)
 
     with progress.stage("score", source.n_all) as advance:
-        for of, found in ordered_map(score, source.chunks()):
-            at = np.minimum(np.searchsorted(rows, of), len(rows) - 1)
-            is_labelled = rows[at] == of  # others repeat a key
+        for numbers, found in ordered_map(score, source.chunks()):
+            at = np.minimum(np.searchsorted(rows, numbers), len(rows) - 1)
+            is_labelled = rows[at] == numbers  # others repeat a key
             scores[at[is_labelled]] = found[is_labelled]
-            advance(len(of))
+            advance(len(numbers))
     return scores
 
 

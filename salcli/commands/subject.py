@@ -200,7 +200,7 @@ def _in_folds(
         measures=measures,
     )
     untuned = (UNTUNED,) if options.quick else ()
-    forms = dict.fromkeys([*(of.form for of in found.probes), *(of.form for of in found.numeric)])
+    forms = dict.fromkeys([*(result.form for result in found.probes), *(result.form for result in found.numeric)])
     numbers = asked_of_numbers(labels, options, chosen_regressors(artifact, labels, options), forms)
     asked = replace(asked_for(labels, options, probes, forms), of_numbers=numbers, doubts=(*found.doubts, *untuned))
     return report, asked, (*found.notes, *untuned)

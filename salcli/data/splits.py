@@ -232,8 +232,8 @@ class EvaluationSplit:
         return replace(
             self,
             fitted=index,
-            trainers=self.trainers | {name: capped(labels, of, most_rows, seed) for name, of in trainers.items()},
-            n_available=self.n_available | {name: len(of) for name, of in trainers.items()},
+            trainers=self.trainers | {name: capped(labels, rows, most_rows, seed) for name, rows in trainers.items()},
+            n_available=self.n_available | {name: len(rows) for name, rows in trainers.items()},
         )
 
     def is_capped(self, name: str) -> bool:

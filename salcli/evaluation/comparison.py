@@ -83,9 +83,9 @@ def readings(report: Report, stage: str) -> tuple[Reading, ...]:
     return (*of_classes, *of_numbers)
 
 
-def _ci95(of: ProbeResult) -> tuple[float, float]:
-    margin = Z95 * (of.leak_error or 0.0)
-    return max(0.0, of.leak - margin), min(1.0, of.leak + margin)
+def _ci95(result: ProbeResult) -> tuple[float, float]:
+    margin = Z95 * (result.leak_error or 0.0)
+    return max(0.0, result.leak - margin), min(1.0, result.leak + margin)
 
 
 def worst_of(report: Report, stage: str) -> Reading | None:

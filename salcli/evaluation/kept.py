@@ -133,9 +133,9 @@ def _votes(record: Kept) -> Table:
     for vote in record.votes:
         pairs.setdefault(vote.attribute, {})[vote.stage] = vote
     rows = []
-    for name, of in pairs.items():
-        latest = of.get("after") or of["before"]
-        both = [of.get(stage) for stage in ("before", "after")]
+    for name, pair in pairs.items():
+        latest = pair.get("after") or pair["before"]
+        both = [pair.get(stage) for stage in ("before", "after")]
         rows.append(
             (
                 visible(name),
@@ -250,7 +250,7 @@ def _of_all(found: list[KeptRows]) -> KeptRows:
     errors_ = [each.overlap_error for each in found]
     error = None
     if all(value is not None for value in errors_):
-        error = float(np.sqrt(sum(((e or 0.0) * of.n / n) ** 2 for e, of in zip(errors_, found, strict=True))))
+        error = float(np.sqrt(sum(((e or 0.0) * each.n / n) ** 2 for e, each in zip(errors_, found, strict=True))))
     overlaps, moved = [each.overlap_at_10 for each in found], [each.mean_cosine for each in found]
     return KeptRows("all", n, sum(each.n_sampled for each in found), mean(overlaps), error, mean(moved))
 

@@ -48,7 +48,7 @@ class ClassRates:
         return min(rates) / max(rates)
 
 
-def class_rates(task: Task, of: GroupRates) -> tuple[tuple[str, ...], tuple[ClassRates, ...]]:
+def class_rates(task: Task, by_group: GroupRates) -> tuple[tuple[str, ...], tuple[ClassRates, ...]]:
     """Return the groups that have true positive rates, visible, and each class's rates in the task's order.
 
     Classes without any rate are left out.
@@ -56,22 +56,22 @@ def class_rates(task: Task, of: GroupRates) -> tuple[tuple[str, ...], tuple[Clas
     Parameters
     ----------
     task : the figures of the main task
-    of : its rates by one attribute
+    by_group : its rates by one attribute
     """
-    return rates_of(task, of, of.tpr)
+    return rates_of(task, by_group, by_group.tpr)
 
 
 def rates_of(
-    task: Task, of: GroupRates, cells: Sequence[Rate | FalseRate]
+    task: Task, by_group: GroupRates, cells: Sequence[Rate | FalseRate]
 ) -> tuple[tuple[str, ...], tuple[ClassRates, ...]]:
-    """Return what `class_rates` does of a `task` and the rates `of` groups, of those in `cells`."""
+    """Return what `class_rates` does of a `task` and its rates `by_group`, of those in `cells`."""
     found = {name: ClassRates(visible(name), {}, {}) for name in task.classes}
     for cell in cells:
         rates, group = found[cell.class_name], visible(cell.group)
         rates.rates[cell.stage, group] = cell.value
         rates.counts[group] = cell.n
     there = {cell.group for cell in cells}
-    groups = tuple(visible(group) for group in of.groups if group in there)
+    groups = tuple(visible(group) for group in by_group.groups if group in there)
     return groups, tuple(rates for rates in found.values() if rates.rates)
 
 

@@ -187,8 +187,8 @@ def _is_record(value: Any) -> bool:
     return isinstance(value, dict)
 
 
-def _is_list(of: Check) -> Check:
-    return lambda value: isinstance(value, list) and all(map(of, value))
+def _is_list(check: Check) -> Check:
+    return lambda value: isinstance(value, list) and all(map(check, value))
 
 
 def _or_none(check: Check) -> Check:

@@ -208,7 +208,7 @@ def replacing_all(paths: Sequence[str]) -> Iterator[list[str]]:
                 os.replace(old, target) if old.exists() else target.unlink()
         raise
     finally:
-        _remove(*(of for _, temporary in places.values() for of in (temporary, _old(temporary))))
+        _remove(*(path for _, temporary in places.values() for path in (temporary, _old(temporary))))
     for folder in {target.parent for target, _ in renamed}:
         _sync_folder(folder)
 

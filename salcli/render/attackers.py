@@ -128,7 +128,9 @@ def attackers_section(report: Report) -> Section | None:
         return None
     is_unknown = isinstance(report.eraser, ErasedFile)
     adversaries = OF_AN_UNKNOWN_ERASER if is_unknown else OF_AN_ERASER if report.eraser else OF_NO_ERASER
-    is_held = WHITE_BOX in {of.adversary for of in report.probes} | {of.adversary for of in report.numeric}
+    is_held = WHITE_BOX in {result.adversary for result in report.probes} | {
+        result.adversary for result in report.numeric
+    }
     lead = ATTACKER + adversaries + (OF_A_HOLDER if is_held else "") + (SAFE if report.probes else "")
     is_at_edge = any(probe.accuracy in probe.ci95 for probe in report.probes)
     more = ((AT_EDGE,) if is_at_edge else ()) + ((R2_IN_WORDS,) if report.numeric else ())

@@ -113,12 +113,12 @@ def repeats_plot(figures: Sequence[RepeatedFigure], *, salt: str = "repeats") ->
     return drawn.svg
 
 
-def learning_plot(of: LearningCurve, *, salt: str = "learning") -> str:
+def learning_plot(curve: LearningCurve, *, salt: str = "learning") -> str:
     """Draw an attacker's balanced accuracy by its training rows (logarithmic), every draw, and the extrapolation.
 
     Parameters
     ----------
-    of : the learning curve
+    curve : the learning curve
     salt : prefix of every id in the SVG
 
     Returns
@@ -127,15 +127,15 @@ def learning_plot(of: LearningCurve, *, salt: str = "learning") -> str:
     """
     with canvas(2.6, salt) as drawn:
         axes = drawn.axes(left=0.6, top=0.37)
-        sizes, means = [p.n_train for p in of.points], [p.mean for p in of.points]
+        sizes, means = [p.n_train for p in curve.points], [p.mean for p in curve.points]
         handles = axes.plot(sizes, means, "o-", color=AFTER, markersize=4)
-        for point in of.points[:-1]:
+        for point in curve.points[:-1]:
             axes.plot([point.n_train] * len(point.values), point.values, ".", color=AFTER, markersize=3, alpha=0.5)
-        axes.plot([sizes[-1], of.n_extrapolated], [means[-1], of.extrapolated], "--", color=CONTROL, linewidth=1)
-        axes.plot([of.n_extrapolated] * 2, of.extrapolated_ci95, "-", color=CONTROL, linewidth=2, alpha=0.7)
-        handles += axes.plot(of.n_extrapolated, of.extrapolated, "o", color=CONTROL, markerfacecolor="white")
+        axes.plot([sizes[-1], curve.n_extrapolated], [means[-1], curve.extrapolated], "--", color=CONTROL, linewidth=1)
+        axes.plot([curve.n_extrapolated] * 2, curve.extrapolated_ci95, "-", color=CONTROL, linewidth=2, alpha=0.7)
+        handles += axes.plot(curve.n_extrapolated, curve.extrapolated, "o", color=CONTROL, markerfacecolor="white")
         axes.set_xscale("log")
-        ticks = [*sizes, of.n_extrapolated]
+        ticks = [*sizes, curve.n_extrapolated]
         axes.set_xticks(ticks, [f"{n:,}" for n in ticks])  # not powers in TeX, which text in an SVG shows as it is
         axes.minorticks_off()
         axes.set_xlabel("training rows")

@@ -28,8 +28,8 @@ def junit(report: Report | Comparison) -> str:
     suites = [("salcli evaluate", report)] if isinstance(report, Report) else _suites(report)
     is_enough = isinstance(report, Comparison) and report.require == "any" and not report.is_refused
     totals = Counter[str]()
-    for name, of in suites:
-        totals += _add_suite(root, name, of, is_enough=is_enough)
+    for name, suite in suites:
+        totals += _add_suite(root, name, suite, is_enough=is_enough)
     root.attrib.update(_attributes(totals))
     ElementTree.indent(root)
     body = ElementTree.tostring(root, encoding="unicode")

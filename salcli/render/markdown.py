@@ -42,7 +42,9 @@ def markdown(report: Report | Comparison) -> str:
     blocks += [f"- {escaped(finding)}" for finding in page.findings]
     if page.facts:
         lines = ["| at a glance | before | after | compare |", "|---|---:|---:|---|"]
-        lines += [f"| {' | '.join(map(escaped, (of.name, of.before, of.after, of.aside)))} |" for of in page.facts]
+        lines += [
+            f"| {' | '.join(map(escaped, (fact.name, fact.before, fact.after, fact.aside)))} |" for fact in page.facts
+        ]
         blocks.append("\n".join(lines))
     for section in page.sections:
         blocks += _section(section)

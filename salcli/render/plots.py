@@ -110,13 +110,13 @@ def gap_plot(rates: Sequence[ClassRates], groups: tuple[str, ...], *, salt: str 
     SVG
     """
     shown = widest_gaps(rates, groups)
-    labels = [shortened(of.name, MOST_LETTERS) for of in shown]
+    labels = [shortened(by_class.name, MOST_LETTERS) for by_class in shown]
     with canvas(0.2 * len(shown) + 1.0, salt) as drawn:
         axes = drawn.axes(left=margin_of(labels))
         axes.axvline(0, color=INK, linewidth=1, linestyle="--")
         handles: dict[str, Any] = {}
-        for row, of in enumerate(shown):
-            gaps = {stage: gap for stage in ("before", "after") if (gap := of.gap(stage, groups)) is not None}
+        for row, by_class in enumerate(shown):
+            gaps = {stage: gap for stage in ("before", "after") if (gap := by_class.gap(stage, groups)) is not None}
             axes.plot(list(gaps.values()), [row] * len(gaps), "-", color=FAINT, linewidth=2, zorder=1)
             for stage, gap in gaps.items():
                 handles[stage] = axes.plot(gap, row, **_stage_marker(stage))[0]
@@ -142,11 +142,14 @@ def widest_gaps(rates: Sequence[ClassRates], groups: tuple[str, ...]) -> list[Cl
     at most `MOST_ROWS` of `rates`, the widest gap first, without those whose gap is undefined
     """
     widths = [
-        (max((abs(g) for s in ("before", "after") if (g := of.gap(s, groups)) is not None), default=None), of)
-        for of in rates
+        (
+            max((abs(g) for s in ("before", "after") if (g := by_class.gap(s, groups)) is not None), default=None),
+            by_class,
+        )
+        for by_class in rates
     ]
-    ranked = sorted(((width, of) for width, of in widths if width is not None), key=lambda pair: -pair[0])
-    return [of for _, of in ranked[:MOST_ROWS]]
+    ranked = sorted(((width, by_class) for width, by_class in widths if width is not None), key=lambda pair: -pair[0])
+    return [by_class for _, by_class in ranked[:MOST_ROWS]]
 
 
 def cluster_plot(rows: Sequence[tuple[str, ClassPair]], *, salt: str = "clusters") -> str:
@@ -169,20 +172,20 @@ def cluster_plot(rows: Sequence[tuple[str, ClassPair]], *, salt: str = "clusters
     return drawn.svg
 
 
-def scatter_plot(scatter: Scatter, of: Classes, *, salt: str = "scatter") -> str:
+def scatter_plot(scatter: Scatter, classes: Classes, *, salt: str = "scatter") -> str:
     """Draw the rows in two dimensions before and after, coloured by class; the rarest classes share one grey.
 
     Parameters
     ----------
     scatter : coordinates of the rows at both stages
-    of : the attribute whose classes give the colours
+    classes : the attribute whose classes give the colours
     salt : prefix of every id in the SVG
 
     Returns
     -------
     SVG
     """
-    points = scatter.points(of)
+    points = scatter.points(classes)
     ranked = [name for name, _ in Counter(name for stage in points.values() for name, _, _ in stage).most_common()]
     own = ranked if len(ranked) <= MOST_COLOURS else ranked[: MOST_COLOURS - 1]
     named = [*own, *(["other classes"] if len(own) < len(ranked) else [])]

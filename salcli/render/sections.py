@@ -108,8 +108,8 @@ def _file(name: str, file: InputFile | ErasedFile) -> tuple[str, ...]:
     return name, visible(file.path), _hash(file.hash), count(file.n), count(file.d)
 
 
-def _hash(of: FileHash) -> str:
-    return f"{of.algorithm} {visible(of.digest)[:HASH_DIGITS]}"
+def _hash(digest: FileHash) -> str:
+    return f"{digest.algorithm} {visible(digest.digest)[:HASH_DIGITS]}"
 
 
 def _space(eraser: EraserSummary) -> str:

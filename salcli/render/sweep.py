@@ -157,5 +157,5 @@ def _table(caption: str, sweep: Sweep, curves: Iterable[Curve]) -> Table:
     curves = tuple(curves)
     columns = (*numbers(sweep.parameter), *numbers(*(curve.name for curve in curves)))
     by_value = [dict(curve.points) for curve in curves]
-    rows = tuple((general(value), *(decimal(of.get(value)) for of in by_value)) for value in sweep.values)
+    rows = tuple((general(value), *(decimal(figures.get(value)) for figures in by_value)) for value in sweep.values)
     return Table(caption, columns, rows, is_detail=len(rows) > MANY_VALUES)

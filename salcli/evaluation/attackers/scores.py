@@ -192,8 +192,8 @@ def _area(scores: Array, is_of: NDArray[np.bool_]) -> tuple[float, Array]:
     """Return the area under the curve, and by how much each row moves it `[m]`."""
     inside, outside = np.sort(scores[is_of]), np.sort(scores[~is_of])
 
-    def below(sorted_: Array, of: Array) -> Array:
-        both = np.searchsorted(sorted_, of, "left") + np.searchsorted(sorted_, of, "right")
+    def below(sorted_: Array, values: Array) -> Array:
+        both = np.searchsorted(sorted_, values, "left") + np.searchsorted(sorted_, values, "right")
         shares: Array = both / (2 * len(sorted_))
         return shares
 

@@ -137,8 +137,8 @@ class _Trial:
         for i, (train, held) in enumerate(self.folds):
             place = 0
             for _, group in itertools.groupby(choices, key=lambda each: each.get(WHITENED, 0.0)):
-                of = list(group)
-                x = self.rows.view(of[0])
+                settings = list(group)
+                x = self.rows.view(settings[0])
                 y = self.rows.y[train]
                 if self.attacker.reads == "vectors":
                     among, across = x[train], x[held]
@@ -146,7 +146,7 @@ class _Trial:
                     among, across = x[np.ix_(train, train)], x[np.ix_(held, train)]
                 if self.is_level:
                     among, across = _levelled(among, across, y, of_products=self.attacker.reads == "kernel")
-                for decision in self.attacker.decisions(among, y, across, of, self.seed):
+                for decision in self.attacker.decisions(among, y, across, settings, self.seed):
                     found[i, place] = self._score(decision, self.rows.y[held], y)
                     place += 1
         mean: Array = found.mean(axis=0)

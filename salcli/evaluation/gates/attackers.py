@@ -127,36 +127,36 @@ def _probe_gate(
     return replace(gate, decided_by=f"{worst.attribute}, {worst.attacker}")
 
 
-def _accuracies(of: ProbeResult) -> Sequence[Measured]:
-    return (_accuracy(of, 0.0),)
+def _accuracies(result: ProbeResult) -> Sequence[Measured]:
+    return (_accuracy(result, 0.0),)
 
 
-def _accuracy(of: ProbeResult, less: float) -> Measured:
-    n = of.n_test if of.n_effective is None else of.n_effective
-    n_right = round(of.leakage * of.n_test) * (n / of.n_test)
-    share = Share(n_right, n, less, of.n_test / n)
-    flipped = f"{of.attacker}: right in {of.accuracy:.3g}, flipped in {of.leakage:.3g}"
-    value = difference(of.leakage, less) if less else of.leakage
-    return Measured(share, value, of.n_test, flipped if of.is_flipped else "")
+def _accuracy(result: ProbeResult, less: float) -> Measured:
+    n = result.n_test if result.n_effective is None else result.n_effective
+    n_right = round(result.leakage * result.n_test) * (n / result.n_test)
+    share = Share(n_right, n, less, result.n_test / n)
+    flipped = f"{result.attacker}: right in {result.accuracy:.3g}, flipped in {result.leakage:.3g}"
+    value = difference(result.leakage, less) if less else result.leakage
+    return Measured(share, value, result.n_test, flipped if result.is_flipped else "")
 
 
-def _gains(of: ProbeResult) -> Sequence[Measured]:
-    accuracy = _accuracy(of, of.majority)
-    if of.n_test_classes < 2:
+def _gains(result: ProbeResult) -> Sequence[Measured]:
+    accuracy = _accuracy(result, result.majority)
+    if result.n_test_classes < 2:
         return (accuracy,)
-    balanced = of.balanced_leakage - 1 / of.n_test_classes
-    why = f"{of.attacker}: balanced accuracy {of.balanced_accuracy:.3g}"
-    return accuracy, Measured(Estimate(balanced, of.balanced_error), balanced, of.n_test, why)
+    balanced = result.balanced_leakage - 1 / result.n_test_classes
+    why = f"{result.attacker}: balanced accuracy {result.balanced_accuracy:.3g}"
+    return accuracy, Measured(Estimate(balanced, result.balanced_error), balanced, result.n_test, why)
 
 
-def _leaks(of: ProbeResult) -> Sequence[Measured]:
+def _leaks(result: ProbeResult) -> Sequence[Measured]:
     found = []
-    for name, (value, error) in of.leaks().items():
+    for name, (value, error) in result.leaks().items():
         evidence: Evidence = Estimate(value, error)
-        if name == "auc" and of.areas is not None:
-            evidence = Magnitude(value, error, of.areas.chance)
-        why = f"{of.attacker}, by {name if name != 'auc' else 'AUC'}"
-        found.append(Measured(evidence, max(0.0, value), of.n_test, why))
+        if name == "auc" and result.areas is not None:
+            evidence = Magnitude(value, error, result.areas.chance)
+        why = f"{result.attacker}, by {name if name != 'auc' else 'AUC'}"
+        found.append(Measured(evidence, max(0.0, value), result.n_test, why))
     return found
 
 

@@ -104,12 +104,12 @@ class Measured:
     unit: str = "test rows"
 
 
-def _is_within(of: Evidence, limit: float, level: float, *, is_upper: bool) -> bool:
-    return of.upper(level) <= limit if is_upper else of.lower(level) >= limit
+def _is_within(evidence: Evidence, limit: float, level: float, *, is_upper: bool) -> bool:
+    return evidence.upper(level) <= limit if is_upper else evidence.lower(level) >= limit
 
 
-def _is_beyond(of: Evidence, limit: float, level: float, *, is_upper: bool) -> bool:
-    return of.lower(level) > limit if is_upper else of.upper(level) < limit
+def _is_beyond(evidence: Evidence, limit: float, level: float, *, is_upper: bool) -> bool:
+    return evidence.lower(level) > limit if is_upper else evidence.upper(level) < limit
 
 
 def failed(name: str, limit: float, *reasons: str, value: float | None = None) -> Gate:

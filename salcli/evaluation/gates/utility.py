@@ -36,22 +36,22 @@ def tpr_gap_gate(limit: float, task: Task | None, stage: str, judge: Judge, want
     if stage in task.undefined:
         return failed(name, limit, f"the TPR gap is undefined: {task.undefined[stage]}")
     measured = []
-    for of in task.every:
-        gap = of.tpr_gap or of.tpr_gap_rms
+    for rates in task.every:
+        gap = rates.tpr_gap or rates.tpr_gap_rms
         value = None if gap is None else gap.at(stage)
         if gap is None or value is None:
             return failed(
                 name,
                 limit,
-                f"the TPR gap between the groups of {of.guarded} is undefined: no class has positives in all",
+                f"the TPR gap between the groups of {rates.guarded} is undefined: no class has positives in all",
             )
         test = gap.tests.get(stage)
-        n_all = sum(rate.n for rate in of.tpr if rate.stage == stage)
+        n_all = sum(rate.n for rate in rates.tpr if rate.stage == stage)
         if test is not None and (n_used := int(test.n.sum())) < LEAST_USABLE * n_all:
-            left_out = listed(dict.fromkeys(cell.class_name for cell in of.excluded), 3)
-            why = f"only {n_used} of {n_all} test rows are of classes that every group of {of.guarded} has"
+            left_out = listed(dict.fromkeys(cell.class_name for cell in rates.excluded), 3)
+            why = f"only {n_used} of {n_all} test rows are of classes that every group of {rates.guarded} has"
             return failed(name, limit, f"{why} ({left_out} left out): at least {LEAST_USABLE:.0%} must be", value=value)
-        aside = f"between the groups of {of.guarded}" if task.others else ""
+        aside = f"between the groups of {rates.guarded}" if task.others else ""
         n = task.n_test if test is None else int(test.n.sum())
         measured.append(Measured(test or Estimate(value, inf), value, n, aside))
     return _task_gate(name, limit, task, measured, judge, wanted)
