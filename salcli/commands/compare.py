@@ -152,7 +152,7 @@ def compare(
 
 
 def _require_invertible(entries: Iterable[_Entry], source: Source, options: EvaluateOptions) -> None:
-    """Check, before anything is trained, that a white-box attacker, if one is wanted, can be made of each candidate.
+    """Check, before anything is trained, that each candidate can be inverted for a white-box attacker, if there is one.
 
     Raises
     ------

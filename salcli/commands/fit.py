@@ -219,5 +219,5 @@ def _recorded(hashed: FileHash | None) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that made a file, by package."""
+    """Return the versions of the packages that wrote a file, by package."""
     return {"salcli": salcli.__version__, "numpy": np.__version__}

@@ -43,7 +43,7 @@ from salcli.streaming.progress import Progress, Silent
 
 OF_THE_METHOD = (
     "`folds={}`: figures of attackers{} are of the method, fitted anew in each turn to about half of the other rows, "
-    "not of the eraser that was given"
+    "not of the eraser in the artifact"
 )
 SPLIT_UNUSED = "column {!r} is not used: `folds` divides all labelled rows but bands, which take no turn"
 

@@ -292,7 +292,7 @@ def fit_again(
 
 
 def _parameters_of(artifact: Artifact, *, k: int | None) -> Any:
-    """Return the parameters of an artifact's method, with another k if one is given.
+    """Return the parameters of an artifact's method, with another k if one is requested.
 
     Raises
     ------

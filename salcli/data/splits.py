@@ -39,7 +39,7 @@ class SplitRule:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """Return the rule of `fields`, as an artifact's header holds them (the inverse of `to_dict`)."""
+        """Return the rule of `fields`, as an artifact's header has them (the inverse of `to_dict`)."""
         return cls(**fields)
 
     def to_dict(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ Point = tuple[float, float]
 
 
 def task_kept(report: Report) -> float | None:
-    """Return the share of the task's accuracy above the majority that a `report` says is kept, or None."""
+    """Return the share of the task's accuracy above the majority that is kept according to a `report`, or None."""
     task = report.of(TASK)
     if task is None or task.accuracy.after is None or "before" in task.undefined:
         return None

@@ -17,7 +17,7 @@ CI95 = 0.025
 
 @dataclass(frozen=True, eq=False)
 class Guesses:
-    """What one attacker says of its test rows, in standard deviations."""
+    """One attacker's predictions of its test rows, in standard deviations."""
 
     labels: NDArray[np.int64]
     """`[m]` which labels."""

@@ -29,7 +29,7 @@ class Product(Attribute):
 def attacked(labels: GuardedLabels, options: EvaluateOptions) -> tuple[Attribute, ...]:
     """Return the attributes of classes that are attacked: the guarded ones, each pair of them, and all together.
 
-    A product whose classes are those of one of its factors is left out, as it says nothing new.
+    A product whose classes are those of one of its factors is left out, as it adds nothing.
 
     Parameters
     ----------

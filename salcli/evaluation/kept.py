@@ -1,4 +1,4 @@
-"""What erasure keeps of labelled rows and of the others, and what the nearest neighbours alone give away.
+"""What erasure keeps of labelled rows and of the others, and what can be read from the nearest neighbours alone.
 
 A method that changes labelled rows alone hides in an average over all rows; so the two are compared apart.
 """
@@ -56,7 +56,7 @@ class KeptRows:
 
 @dataclass(frozen=True)
 class Vote:
-    """What the nearest neighbours alone give away of an attribute at one stage."""
+    """What can be read of an attribute from the nearest neighbours alone, at one stage."""
 
     attribute: str
     stage: str
@@ -72,7 +72,7 @@ class Vote:
 
 @dataclass(frozen=True)
 class Kept:
-    """What erasure keeps of rows, and what their neighbours give away."""
+    """What erasure keeps of rows, and what can be read from their neighbours."""
 
     rows: tuple[KeptRows, ...]
     n_among: int

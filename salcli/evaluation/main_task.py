@@ -107,7 +107,7 @@ class Trained:
 
 @dataclass(frozen=True, eq=False)
 class TaskAnswers:
-    """What the classifiers of the main task say of the test rows."""
+    """Predictions of the test rows by the classifiers of the main task."""
 
     true: Codes
     """`[m]`"""
@@ -171,7 +171,7 @@ def task_answers(
     is_foreign: bool = False,
     trained: Trained | None = None,
 ) -> TaskAnswers | None:
-    """Train the task's classifiers and return what they say of the test rows.
+    """Train the task's classifiers and return their predictions of the test rows.
 
     Parameters
     ----------

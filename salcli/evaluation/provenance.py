@@ -1,4 +1,4 @@
-"""How a report was made: the version, the command, the options and the libraries, without paths or times."""
+"""How a report came to be: the version, the command, the options and the libraries, without paths or times."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -36,7 +36,7 @@ class Run:
 
 
 def run_of(options: EvaluateOptions | CompareOptions, artifact: Artifact | None, command: str) -> Run:
-    """Return the record of how a report was made.
+    """Return the record of how a report came to be.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ class MainTask(Measure[Task]):
         return self.pooled(rows, [] if found is None else [found])
 
     def answers(self, rows: BeforeAfter) -> TaskAnswers | None:
-        """Return what the classifiers say of the test rows; None if they cannot be trained, or there are none.
+        """Return the classifiers' predictions of the test rows; None if they cannot be trained, or there are none.
 
         Parameters
         ----------

@@ -106,7 +106,7 @@ def overview(task: Task) -> Table:
 
 
 def chance_table(task: Task) -> Table:
-    """Return the gaps and ratios of `task` beside those that chance alone gives."""
+    """Return the gaps and ratios of `task` beside those by chance alone."""
     figures = [(name, gap.debiased, gap.expected, gap.p_value) for name, gap in _gaps(task)]
     figures += [(name, {}, ratio.expected, ratio.p_value) for name, ratio in _ratios(task)]
     rows = tuple(
@@ -122,7 +122,7 @@ def chance_table(task: Task) -> Table:
 
 
 def _gaps(task: Task) -> Iterator[tuple[str, Gap]]:
-    """Return the gaps of each guarded attribute, under the name that tables give them."""
+    """Return the gaps of each guarded attribute, under their name in tables."""
     for by_group in task.every:
         for gap, name in (
             (by_group.tpr_gap, "TPR gap"),
@@ -135,7 +135,7 @@ def _gaps(task: Task) -> Iterator[tuple[str, Gap]]:
 
 
 def _ratios(task: Task) -> Iterator[tuple[str, Ratio]]:
-    """Return the ratios of each guarded attribute, under the name that tables give them."""
+    """Return the ratios of each guarded attribute, under their name in tables."""
     for by_group in task.every:
         for ratio, name in ((by_group.tpr_ratio, "TPR ratio"), (by_group.fpr_ratio, "FPR ratio")):
             if ratio is not None:
@@ -188,6 +188,6 @@ def long_rates_table(caption: str, groups: tuple[str, ...], rates: tuple[ClassRa
 
 
 def caption_of(groups: tuple[str, ...], aside: str, kind: str) -> str:
-    """Return the caption of rates by the `groups`, visible; `aside`: what tells tables apart, `kind`: TPR or FPR."""
+    """Return the caption of rates by the `groups`, visible; `aside`: what distinguishes tables, `kind`: TPR or FPR."""
     rates = f"{'True' if kind == 'TPR' else 'False'} positive rates{aside}"
     return f"{rates} by class and group; gap: {gap_name(groups, kind)}" if len(groups) > 1 else rates

@@ -55,12 +55,12 @@ def verdict_sentence(comparison: Comparison) -> str:
     if comparison.verdict == "pass" and len(kept) == n:
         return f"Passed: all {n} candidates keep their limits."
     states = ((kept, "keeps", "keep"), (failed, "breaks", "break"), (open_, "is undecided", "are undecided"))
-    said = "; ".join(
+    reasons = "; ".join(
         f"{listed(who, MOST_NAMED)} {one if len(who) == 1 else several}" for who, one, several in states if who
     )
     needed = "one is enough" if comparison.require == "any" else "all must"
     start = {"pass": "Passed", "fail": "Failed", "undecided": "Undecided"}[comparison.verdict]
-    return f"{start}: {len(kept)} of {n} candidates keep their limits, {needed} ({said})."
+    return f"{start}: {len(kept)} of {n} candidates keep their limits, {needed} ({reasons})."
 
 
 def _least(comparison: Comparison) -> str:

@@ -22,7 +22,7 @@ def html(report: Report | Comparison) -> str:
 
     Returns
     -------
-    HTML without scripts or external resources, in which every string of the report is escaped; equal reports give
+    HTML without scripts or external resources, in which every string of the report is escaped; equal reports become
     equal text
     """
     page = page_of(report)

@@ -22,7 +22,7 @@ def junit(report: Report | Comparison) -> str:
 
     Returns
     -------
-    XML without characters that XML forbids; it holds no time stamp, so the same report gives the same text
+    XML without characters that XML forbids; it has no time stamp, so the same report becomes the same text
     """
     root = ElementTree.Element("testsuites", {"name": "salcli"})
     suites = [("salcli evaluate", report)] if isinstance(report, Report) else _suites(report)

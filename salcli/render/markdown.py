@@ -1,4 +1,4 @@
-"""A report as GitHub-flavoured Markdown, made for the summary of a CI job."""
+"""A report as GitHub-flavoured Markdown, for the summary of a CI job."""
 
 import re
 
@@ -18,7 +18,7 @@ _BLOCK_START = re.compile(r"^(?:([-+=])|(\d+)([.)](?:\s|$)))")
 
 
 def escaped(text: str) -> str:
-    """Return `text` as Markdown that shows it letter by letter, whatever it holds.
+    """Return `text` as Markdown that shows it letter by letter, whatever is in it.
 
     GitHub also makes links of bare addresses, mentions, issue numbers and `:emoji:` names, and formulas between
     dollars; no backslash stops it there, an empty comment in their middle or a tag around them does.

@@ -30,7 +30,7 @@ class Picture:
     description: str
     """What the picture shows, with its numbers, as text."""
     draw: Callable[[str], str]
-    """Return the SVG, whose ids begin with the given word."""
+    """Return the SVG, whose ids begin with its argument."""
 
 
 def pictures(report: Report) -> dict[str, tuple[Picture, ...]]:

@@ -178,7 +178,7 @@ def scatter_plot(scatter: Scatter, classes: Classes, *, salt: str = "scatter") -
     Parameters
     ----------
     scatter : coordinates of the rows at both stages
-    classes : the attribute whose classes give the colours
+    classes : the attribute whose classes have the colours
     salt : prefix of every id in the SVG
 
     Returns

@@ -229,7 +229,7 @@ def class_counts(attribute: Attribute, codes: Classes) -> dict[str, int]:
 
 @contextmanager
 def silence_convergence_warnings() -> Iterator[None]:
-    """Ignore scikit-learn's warnings of each fit: results have `converged`, and many classes are what was asked."""
+    """Ignore scikit-learn's warnings of each fit: results have `converged`, and many classes may be meant."""
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():

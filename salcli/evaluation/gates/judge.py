@@ -19,7 +19,7 @@ LEAST_USABLE = 0.8
 
 
 @dataclass(frozen=True)
-class Asked:
+class Expected:
     """What the gates expect to have been measured."""
 
     attackers: tuple[tuple[str, str, str], ...] = ()
@@ -38,7 +38,7 @@ class Asked:
     """Of numbers of rows that would decide: those of groups come in groups."""
 
 
-NOTHING_DUE = Asked()
+NOTHING_DUE = Expected()
 
 
 @dataclass(frozen=True)
