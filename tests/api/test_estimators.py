@@ -127,7 +127,7 @@ def test_copies_transform_as_the_original(kind: Any) -> None:
 def test_y_is_the_main_task_and_is_never_erased_unasked() -> None:
     x, table = rows()
     x = x / x.std(axis=0)
-    with pytest.raises(UsageError, match=r"given none: fit\(X, y, guarded=labels\).*main task.*set_fit_request"):
+    with pytest.raises(UsageError, match=r"there is none: fit\(X, y, guarded=labels\).*main task.*set_fit_request"):
         make_pipeline(salcli.SAL(), LogisticRegression()).fit(x, table["job"])
     erased = salcli.SAL(guards="y").fit_transform(x, table["gender"])
     np.testing.assert_array_equal(erased, salcli.SAL().fit_transform(x, guarded=table["gender"]))
