@@ -156,4 +156,5 @@ def fit_sal(
     chosen, rule = choose_k(s, rank, k, alpha)
     mean = moments.mean_x if keep_mean else np.zeros_like(moments.mean_x)
     directions = u[:, :chosen]
+    directions[~omega.any(axis=1)] = 0  # exactly, or erased rows have the removed coordinate in constant columns
     return Fit(LinearEraser(mean, directions, directions), s, rank, rule, is_centred)
