@@ -136,7 +136,7 @@ class ClassGaussians:
         if rest.shape[1]:
             covariances /= float(np.trace(covariances, axis1=1, axis2=2).mean() / rest.shape[1]) or 1.0
         centre = middle - v @ (v.T @ (middle - mean_step.mean))
-        varies = np.diagonal(moments.scatters, axis1=1, axis2=2).any(axis=0)
+        varies = np.diagonal(moments.scatters, axis1=1, axis2=2).max(axis=0) > 0
         return cls(mean_step, posterior, rest, covariances, moments.counts / moments.n, centre, varies)
 
     def transport(self, shrinkage: Shrinkage) -> TransportEraser:
