@@ -247,7 +247,7 @@ def inspect(
     options: InspectOptions,
     json: Json = False,
 ) -> None:
-    """Say what is in an embedding file, its join with labels, or an artifact."""
+    """Show what is in an embedding file, its join with labels, or an artifact."""
     from salcli.cli import console
     from salcli.commands import inspect as command
 

@@ -98,7 +98,7 @@ def apply(
         artifact.require_width(eraser, source)
         if options.in_place and len(source.shards) > 1:
             raise UsageError(f"`in_place`: {embeddings} names several files: give `output=OUT`")
-        if options.noise_key is not None:  # a new secret is made only where the inputs can be read
+        if options.noise_key is not None:  # a new secret is created only where the inputs can be read
             change = change.keyed(read_secret(options.noise_key))
         name = output_format(target, source, source.format if options.in_place else options.output_format)
         d = change.d_out - (change.k if options.reduces else 0)

@@ -18,7 +18,7 @@ from salcli.erasers.artifact import Artifact, write_artifact
 from salcli.erasers.base import Eraser, Fit, Method, find_method, warn_of_doubts
 from salcli.errors import UsageError, located
 from salcli.formats import atomic
-from salcli.formats.label_table import file_name
+from salcli.formats.files import file_name
 from salcli.formats.registry import open_source
 from salcli.options import FitOptions
 from salcli.streaming.engine import current_engine, map_in_threads, one_blas_thread
@@ -219,5 +219,5 @@ def _recorded(hashed: FileHash | None) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that made a file, by package."""
+    """Return the versions of the packages that wrote a file, by package."""
     return {"salcli": salcli.__version__, "numpy": np.__version__}

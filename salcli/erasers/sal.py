@@ -80,7 +80,7 @@ class SALMethod:
         return fit if trial is None else trial.recorded(fit)
 
     def needs_sums_only(self, parameters: SALParameters) -> bool:
-        """Return whether `parameters` ask neither for a k by held-out rows nor for class means equal after division."""
+        """Return whether `parameters` need neither a k by held-out rows nor class means equal after division."""
         return parameters.k != AUTO and not parameters.unit
 
     def centres(self, parameters: SALParameters) -> bool:

@@ -130,7 +130,7 @@ def _notes_on_rows(stages: Stages, forms: Sequence[Form], options: EvaluateOptio
 
 
 def attack_again(
-    stages: Stages, labels: GuardedLabels, split: EvaluationSplit, of: ProbeResult, index: Index, seed: int
+    stages: Stages, labels: GuardedLabels, split: EvaluationSplit, result: ProbeResult, index: Index, seed: int
 ) -> ProbeResult | None:
     """Train an attacker again, in its form and with its settings, and measure it on other rows than the test rows.
 
@@ -139,7 +139,7 @@ def attack_again(
     stages : the rows of the split
     labels : with the guarded attributes
     split : with the rows that trained it
-    of : its result
+    result : its result
     index : labels of the other rows
     seed : of its random choices
 
@@ -147,15 +147,15 @@ def attack_again(
     -------
     None where none of the rows has a class that it was trained on
     """
-    attribute = next(each for each in labels.attributes if each.name == of.attribute)
-    at_train, at = stages.at(split.having(attribute, of.adversary, labels)), stages.at(index)
+    attribute = next(each for each in labels.attributes if each.name == result.attribute)
+    at_train, at = stages.at(split.having(attribute, result.adversary, labels)), stages.at(index)
     at = at[attribute.codes(stages.labels[at]) >= 0]
-    rows = Form(of.form, in_form(stages.read_by(of.adversary), of.form, split.fitted))
-    jobs, _ = jobs_of(attribute, of.adversary, at_train, at, rows, (of.probe,))
+    rows = Form(result.form, in_form(stages.read_by(result.adversary), result.form, split.fitted))
+    jobs, _ = jobs_of(attribute, result.adversary, at_train, at, rows, (result.probe,))
     if not jobs:
         return None
-    reading = reading_of(attacker_of(of.probe), rows.stages, at_train, jobs[0].at_test)
-    return _result(jobs[0], reading, of.stage, of.hyperparameters, seed, is_capped=of.capped)
+    reading = reading_of(attacker_of(result.probe), rows.stages, at_train, jobs[0].at_test)
+    return _result(jobs[0], reading, result.stage, result.hyperparameters, seed, is_capped=result.capped)
 
 
 def _tuned(job: Job, reading: Reading, stage: str, seed: int) -> Settings:

@@ -57,7 +57,7 @@ def write_file(path: str, header: dict[str, Any], arrays: dict[str, NDArray[Any]
     Raises
     ------
     OutputError : it cannot be written
-    UsageError : an option has a value that the header cannot hold
+    UsageError : an option has a value that has no place in the header
     """
     try:
         text = json.dumps({**header, "schema": SCHEMA}, sort_keys=True, allow_nan=False)
@@ -187,8 +187,8 @@ def _is_record(value: Any) -> bool:
     return isinstance(value, dict)
 
 
-def _is_list(of: Check) -> Check:
-    return lambda value: isinstance(value, list) and all(map(of, value))
+def _is_list(check: Check) -> Check:
+    return lambda value: isinstance(value, list) and all(map(check, value))
 
 
 def _or_none(check: Check) -> Check:

@@ -1,6 +1,5 @@
 """Writing Parquet: the input's table with another column of vectors, or a new table, in row groups of about 64 MB."""
 
-from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -29,22 +28,11 @@ class ParquetWriter(TableWriter):
         if like is not None:
             like.try_first_row(like.schema.names)
         super().__init__(output, like, GROUP_BYTES)
-        self._file = pq.ParquetWriter(output.open(), self.schema, **_settings(self.schema, self.vector, like))
+        self.file = pq.ParquetWriter(output.open(), self.schema, **_settings(self.schema, self.vector, like))
 
     def append(self, table: pa.Table) -> None:
         """Write the rows of `table` as a row group."""
-        self._file.write_table(table, row_group_size=self.group_rows)
-
-    def close(self) -> None:
-        """Write what is still in memory, and the footer."""
-        self.flush()
-        self._file.close()
-
-    def discard(self) -> None:
-        """Close, so that nothing is written when the writer is garbage-collected."""
-        super().discard()
-        with suppress(pa.ArrowException, ValueError, OSError):
-            self._file.close()
+        self.file.write_table(table, row_group_size=self.group_rows)
 
 
 def _settings(schema: pa.Schema, vector: str, like: ParquetReader | None) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def certain_lead(posterior: Posterior, x: Array, codes: NDArray[np.int64]) -> fl
 
 @dataclass(frozen=True, eq=False)
 class ClassGaussians:
-    """What a transport is made of, but for shrinkage."""
+    """What a transport is computed from, but for shrinkage."""
 
     mean_step: LinearEraser
     """SAL of the fitted rows, which removes all differences of class means."""
