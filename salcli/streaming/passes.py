@@ -1,14 +1,17 @@
 """Passes over a source: join of labels, sums of moments, rows by number or key."""
 
+import functools
 import itertools
+import operator
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.data.blocks import Block, widening
 from salcli.data.embeddings import empty_aligned
 from salcli.data.join import Join, LabelledRows
 from salcli.data.labels import GuardedLabels, Index, Selection, as_index, as_subscript
@@ -20,6 +23,7 @@ from salcli.formats.label_table import read_labels
 from salcli.linalg.class_sums import Grouping
 from salcli.linalg.label_matrix import LabelMatrix
 from salcli.linalg.moments import Statistics
+from salcli.linalg.relabelled import LabelMap
 from salcli.options import LabelOptions, block_rows
 from salcli.streaming.engine import Engine, ordered_map
 from salcli.streaming.progress import Advance, Progress, Silent
@@ -123,6 +127,15 @@ class LabelledSource:
         """Return the rows of the labels at `index` `[n]`."""
         return self.of(self.source, self.labels.restricted_to(index), self.row_of_label[index])
 
+    def by_shard(self) -> Iterator[Self]:
+        """Yield the labelled rows of each shard that has any, with the classes that occur there, in file order."""
+        for shard in self.source.shards:
+            chosen = self.rows.between(shard.first, shard.first + shard.reader.n)
+            if len(chosen):
+                attributes = tuple(attribute.restricted_to(chosen.index) for attribute in self.labels.attributes)
+                labels, rows = GuardedLabels(self.labels.path, attributes, None), LabelledRows.of(chosen.rows)
+                yield type(self)(self.source.of_shard(shard), labels, rows)
+
     def standardized(self, *, is_centred: bool) -> Self:
         """Return the same rows with numeric labels in standard deviations (see `Attribute.standardized`)."""
         return replace(self, labels=self.labels.standardized(is_centred=is_centred))
@@ -160,7 +173,10 @@ def fold(
     grouping: Grouping = GROUPING,
     joining: int = JOINING,
 ) -> S:
-    """Return the statistics of all rows: each partition's on the engine, added up as a tree in file order.
+    """Return the statistics of all rows and of Z, numbers in standard deviations.
+
+    Each partition's are added up on the engine, those of a shard as a tree in file order, and then those of the shards.
+    A shard is added up as if it were alone, with its own classes and units, so that its moments may come from a file.
 
     Parameters
     ----------
@@ -169,53 +185,110 @@ def fold(
     engine : where partitions are added up
     progress : shows the pass as a stage
     features : map rows through these first
-    is_centred : the fit uses the centred Ω: many float32 rows are added up in small groups first, and once more in
-        float64 throughout if the result may be inaccurate
-    grouping : from how many rows on float32 groups are used, and how large they are
+    is_centred : the fit uses the centred Ω, and numbers are measured from their mean: many float32 rows are added up in
+        small groups first, and once more in float64 throughout if the result may be inaccurate
+    grouping : from how many rows of a shard on float32 groups are used, and how large they are
     joining : least ratio of numbers that are added up before `+` to numbers in the sums
 
     Raises
     ------
     FormatError : the file is damaged, or a row is not finite
     """
-    source = rows.source
-    suits = grouping.suits(len(rows), source.d, rows.label_matrix(range(0)), source.dtype)
-    if features is None and suits and statistics.may_group:
-        found = _folded(rows, statistics, engine, progress, None, grouping, joining)
+    parts = [Part.of(part, is_centred=is_centred) for part in rows.by_shard()]
+    if features is None and statistics.may_group:
+        found = _folded(rows, parts, statistics, engine, progress, None, grouping, joining, is_centred)
         if found.is_accurate_enough(is_centred=is_centred):
             return found
-    return _folded(rows, statistics, engine, progress, features, None, joining)
+    return _folded(rows, parts, statistics, engine, progress, features, None, joining, is_centred)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The labelled rows of one shard, as they are added up."""
+
+    rows: LabelledSource
+    """With numbers in their own standard deviations."""
+    blocks: tuple[Block, ...]
+    """Of the columns of Z."""
+
+    @classmethod
+    def of(cls, rows: LabelledSource, *, is_centred: bool) -> Self:
+        """Return the part of the labelled `rows` of a shard; `is_centred`: numbers are measured from their mean."""
+        return cls(rows.standardized(is_centred=is_centred), tuple(map(Block.of, rows.labels.attributes)))
+
+    def suits(self, grouping: Grouping) -> bool:
+        """Return whether its rows are added up in the groups of `grouping` first."""
+        source = self.rows.source
+        return grouping.suits(len(self.rows), source.d, self.rows.label_matrix(range(0)), source.dtype)
+
+
+Item = tuple[int, list[Chunk]]
+"""Number of the part, and chunks of it that are added up at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts(Generic[S]):
+    """The parts as groups of an engine: the sums of each get the columns that all have in common."""
+
+    maps: tuple[LabelMap | None, ...]
+
+    def number(self, item: Item) -> int:
+        """Return the part of an item."""
+        return item[0]
+
+    def finished(self, number: int, total: S) -> S:
+        """Return the statistics `total` of part `number` with all columns."""
+        labels = self.maps[number]
+        return total if labels is None else total.relabelled(labels)
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], labels: GuardedLabels, *, is_centred: bool) -> Self:
+        """Return the groups of `parts`, whose classes are in the order of `labels`, those of all rows."""
+        total = [functools.reduce(operator.add, same) for same in zip(*(part.blocks for part in parts), strict=True)]
+        total = [replace(block, classes=a.classes) for block, a in zip(total, labels.attributes, strict=bool(parts))]
+        return cls(tuple(widening(part.blocks, total, is_centred=is_centred) for part in parts))
 
 
 def _folded(
     rows: LabelledSource,
+    parts: Sequence[Part],
     statistics: type[S],
     engine: Engine,
     progress: Progress,
     features: Features | None,
     grouping: Grouping | None,
     joining: int,
+    is_centred: bool,
 ) -> S:
-    source, c = rows.source, rows.labels.n_columns
-    d = source.d if features is None else features.width
-    zero = statistics.zero(d, c)
+    d = rows.source.d if features is None else features.width
+    groupings = [grouping if grouping is not None and part.suits(grouping) else None for part in parts]
 
-    def of_partitions(chunks: list[Chunk]) -> S:
+    def of_partitions(item: Item) -> S:
+        number, chunks = item
+        part = parts[number].rows
+
         def read(n: int) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
             if features is not None and not features.is_by_row:
-                return _features_of(rows, chunks, features)
-            batches = _labelled_batches(rows, chunks, n)
+                return _features_of(part, chunks, features)
+            batches = _labelled_batches(part, chunks, n)
             return batches if features is None else ((features(x), z) for x, z in batches)
 
-        found = statistics.of_batches(read, d, c, grouping=grouping)
+        found = statistics.of_batches(read, d, part.labels.n_columns, grouping=groupings[number])
         if not found.is_finite:
             for chunk in chunks:
                 chunk.read()  # names the row
         return found
 
-    items = _partitions(rows, joining * zero.n_sums, grouping)
+    def items() -> Iterator[Item]:
+        for number, part in enumerate(parts):
+            least = joining * statistics.zero(d, part.rows.labels.n_columns).n_sums
+            for chunks in _partitions(part.rows, least, groupings[number]):
+                yield number, chunks
+
+    zero: S = statistics.zero(d, rows.labels.n_columns)
+    groups: _Parts[S] = _Parts.of(parts, rows.labels, is_centred=is_centred)
     with progress.stage("fit", len(rows)) as advance:
-        return engine.fold(of_partitions, items, zero, lambda part: advance(part.n))
+        return engine.fold(of_partitions, items(), zero, lambda part: advance(part.n), groups)
 
 
 def _labelled_batches(rows: LabelledSource, chunks: list[Chunk], n: int) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
