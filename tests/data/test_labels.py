@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from salcli.data.join import Join
 from salcli.data.blocks import Block
+from salcli.data.join import Join
 from salcli.data.labels import Attribute, GuardedLabels, smallest_code
 from salcli.errors import LabelError, SalcliWarning
 
