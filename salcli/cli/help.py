@@ -13,7 +13,7 @@ HELP_FLAGS = {"help_option_names": ["-h", "--help"]}
 
 MAIN, LABELS, READING, GENERAL = "Options", "Labels", "Reading the embeddings", "General"
 _FIT = (
-    (MAIN, ("output", "attributes", "method", "holdout", "sample")),
+    (MAIN, ("output", "moments", "attributes", "method", "holdout", "sample")),
     (
         "Options of the method",
         (
@@ -30,6 +30,7 @@ GROUPS: dict[str, tuple[Group, ...]] = {
     ),
     "fit": _FIT,
     "kfit": _FIT,
+    "moments": ((MAIN, ("output", "attributes", "method", "exact", "center", "task", "holdout")),),
     "apply": (
         (MAIN, ("output", "in_place", "strength", "dtype", "output_format", "reduces", "writes_kernel")),
         ("What stands beside the matrix", ("erase_also", "drop", "only")),

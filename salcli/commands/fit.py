@@ -77,7 +77,7 @@ def fit(
         result, header = fit_rows(source, table, replace(options, parameters=parameters), progress)
         header["inputs"] = describe_inputs(source, table)
         header["inputs"]["labels"]["sha256"] = hashes.pop().result().digest
-        header["inputs"]["embeddings"] |= _recorded(hashes.pop().result() if hashes else None)
+        header["inputs"]["embeddings"] |= recorded(hashes.pop().result() if hashes else None)
     artifact = Artifact(result.eraser, result.singular_values, header)
     write_artifact(output, artifact)
     return artifact
@@ -242,7 +242,7 @@ def joint_name(paths: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]} ({len(names)} files)"
 
 
-def _recorded(hashed: FileHash | None) -> dict[str, Any]:
+def recorded(hashed: FileHash | None) -> dict[str, Any]:
     """Return the fields of a hash in the record of a file."""
     if hashed is None:
         return {"hash": None}

@@ -64,7 +64,9 @@ def read_labels(
     columns, rows = _of_table(path, options, advance) or _of_csv(path, options, advance)
     of_columns = list(zip((columns.names[c] for c in columns.classes), rows.classes, strict=True))
     groups = _group_attribute(path, *of_columns.pop()) if columns.has_groups else None
-    of_classes = [_class_attribute(path, name, rows, codes) for name, codes in of_columns]
+    of_classes = [
+        _class_attribute(path, name, rows, codes, may_be_empty=options.may_be_empty) for name, codes in of_columns
+    ]
     of_numbers = [
         _numeric_attribute(path, columns.names[c], rows, numbers)
         for c, numbers in zip(columns.numeric, rows.numbers, strict=True)
@@ -163,7 +165,9 @@ def _number(path: str, unit: str, line: int, name: str, cell: str) -> float:
     return value
 
 
-def _class_attribute(path: str, name: str, rows: _Rows, column: ClassColumn) -> Attribute:
+def _class_attribute(
+    path: str, name: str, rows: _Rows, column: ClassColumn, *, may_be_empty: bool = False
+) -> Attribute:
     def place_of(cell: str) -> str:
         return rows.lines.place(int(np.argmax(column.codes == column.cells[cell])))
 
@@ -177,7 +181,7 @@ def _class_attribute(path: str, name: str, rows: _Rows, column: ClassColumn) -> 
         text = ascii(undecoded[:40])
         raise FormatError(f"{path}: {place_of(undecoded)}: label {text} is not UTF-8: save the CSV as UTF-8")
     classes = tuple(sorted({bare for bare in trimmed.values() if bare}))
-    if not classes:
+    if not classes and not may_be_empty:
         raise LabelError(f"{path}: column {name!r} is empty on all {len(column.codes):,} rows")
     _warn_of_twins(path, name, classes)
     class_codes = {bare: code for code, bare in enumerate(classes)}

@@ -16,6 +16,7 @@ from salcli.options.inspect import InspectOptions
 from salcli.options.label import LabelCommandOptions
 from salcli.options.labels import LabelOptions
 from salcli.options.limits import FORMS, RAW, WHITE_BOX, Limit, Sweep
+from salcli.options.moments import MomentsOptions
 from salcli.options.reading import (
     BLOCK_ELEMENTS,
     ReadOptions,
@@ -40,6 +41,7 @@ __all__ = [
     "LabelCommandOptions",
     "LabelOptions",
     "Limit",
+    "MomentsOptions",
     "Option",
     "ReadOptions",
     "Record",

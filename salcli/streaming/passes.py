@@ -51,7 +51,9 @@ def read_table(path: str, options: LabelOptions, progress: Progress) -> GuardedL
         return read_labels(path, options, advance)
 
 
-def join_labels(source: Source, labels: GuardedLabels, progress: Progress | None = None) -> Join:
+def join_labels(
+    source: Source, labels: GuardedLabels, progress: Progress | None = None, *, may_miss_all: bool = False
+) -> Join:
     """Return the row of each label, by key or row number if the CSV has them, else by position.
 
     Keys that occur more than once in the source are warned of.
@@ -61,6 +63,7 @@ def join_labels(source: Source, labels: GuardedLabels, progress: Progress | None
     source : embeddings
     labels : m labels
     progress : shows the join of many labels; default: none is shown
+    may_miss_all : a source may have none of the keys, as a shard of others
 
     Raises
     ------
@@ -86,7 +89,7 @@ def join_labels(source: Source, labels: GuardedLabels, progress: Progress | None
             advance(len(keys))
 
     with progress.stage("join", source.n_all, "keys") as advance:
-        join = Join.by_key(labels, counted(advance), source.path)
+        join = Join.by_key(labels, counted(advance), source.path, may_miss_all=may_miss_all)
     census.warn(source.path, source.key_batches, source.place)
     return join.without_rows(source.dropped)
 
@@ -200,6 +203,29 @@ def fold(
         if found.is_accurate_enough(is_centred=is_centred):
             return found
     return _folded(rows, parts, statistics, engine, progress, features, None, joining, is_centred)
+
+
+def fold_once(
+    rows: LabelledSource,
+    statistics: type[S],
+    engine: Engine,
+    progress: Progress,
+    *,
+    is_centred: bool,
+    is_exact: bool,
+    grouping: Grouping = GROUPING,
+    joining: int = JOINING,
+) -> S:
+    """Return the statistics of all rows as `fold` adds them up, whatever their rounding.
+
+    Parameters
+    ----------
+    rows, statistics, engine, progress, is_centred, grouping, joining : see `fold`
+    is_exact : add up in float64 throughout
+    """
+    parts = [Part.of(part, is_centred=is_centred) for part in rows.by_shard()]
+    groups = None if is_exact or not statistics.may_group else grouping
+    return _folded(rows, parts, statistics, engine, progress, None, groups, joining, is_centred)
 
 
 @dataclass(frozen=True, eq=False)
