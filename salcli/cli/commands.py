@@ -49,7 +49,9 @@ Embeddings = Annotated[
         help="Embedding file, or a folder or quoted glob of shards; `-`: text vectors on stdin.",
     ),
 ]
-Labels = Annotated[str, typer.Argument(metavar="LABELS", help="Label CSV.")]
+Labels = Annotated[
+    str, typer.Argument(metavar="LABELS", help="Label CSV (or table), or a folder or quoted glob of one a shard.")
+]
 Eraser = Annotated[str, typer.Argument(metavar="ERASER", help="Artifact that `fit` or `kfit` wrote.")]
 Output = Annotated[str, _output("Written whole or not at all.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
