@@ -214,7 +214,7 @@ def _show_evaluation(report: "Report | Comparison", *, is_json: bool) -> None:
     from salcli.cli import console
 
     if is_json:
-        from salcli.evaluation.report import to_json
+        from salcli.evaluation.json_fields import to_json
 
         console.print_json(to_json(report))
     else:
