@@ -43,14 +43,10 @@ def _output(help: str, metavar: str = "FILE") -> Any:
     return typer.Option("-o", "--output", metavar=metavar, help=help, show_default=False, callback=_dash_for_stdout)
 
 
-Embeddings = Annotated[
-    str,
-    typer.Argument(
-        metavar="EMBEDDINGS",
-        help="Embedding file, or a folder or quoted glob of shards; `-`: text vectors on stdin.",
-    ),
-]
-Labels = Annotated[str, typer.Argument(metavar="LABELS", help="Label CSV.")]
+OF_EMBEDDINGS = "Embedding file, or a folder or quoted glob of shards; `-`: text vectors on stdin."
+OF_LABELS = "Label CSV (or table), or a folder or quoted glob of one a shard."
+Embeddings = Annotated[str, typer.Argument(metavar="EMBEDDINGS", help=OF_EMBEDDINGS)]
+Labels = Annotated[str, typer.Argument(metavar="LABELS", help=OF_LABELS)]
 Eraser = Annotated[str, typer.Argument(metavar="ERASER", help="Artifact that `fit` or `kfit` wrote.")]
 Output = Annotated[str, _output("Written whole or not at all.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
@@ -80,10 +76,9 @@ def fit(
     output: Output,
     options: FitOptions,
     embeddings: Annotated[
-        str | None,
-        typer.Argument(metavar="EMBEDDINGS", help="Embedding file; `-`: text vectors on stdin.", show_default=False),
+        str | None, typer.Argument(metavar="EMBEDDINGS", help=OF_EMBEDDINGS, show_default=False)
     ] = None,
-    labels: Annotated[str | None, typer.Argument(metavar="LABELS", help="Label CSV.", show_default=False)] = None,
+    labels: Annotated[str | None, typer.Argument(metavar="LABELS", help=OF_LABELS, show_default=False)] = None,
     moments: Annotated[
         list[str] | None,
         typer.Option(
@@ -118,8 +113,10 @@ def fit(
 
 
 def moments(
-    embeddings: Embeddings,
-    labels: Labels,
+    embeddings: Annotated[
+        str, typer.Argument(metavar="EMBEDDINGS", help="Embedding file, one of several; `-`: text vectors on stdin.")
+    ],
+    labels: Annotated[str, typer.Argument(metavar="LABELS", help="Its label CSV (or table), or by key one of all.")],
     output: Output,
     options: MomentsOptions,
     json: Json = False,

@@ -225,15 +225,15 @@ def describe_inputs(source: Source, labels: GuardedLabels) -> dict[str, dict[str
     source : the embeddings
     labels : all labels of the CSV
     """
-    several = len(source.shards) > 1
     embeddings = {
-        "name": joint_name([shard.reader.path for shard in source.shards] if several else [source.path]),
+        "name": joint_name([shard.reader.path for shard in source.shards]),
         "format": source.format,
         "n": source.n,
         "d": source.d,
         "dtype": str(source.dtype),
     }
-    return {"embeddings": embeddings, "labels": {"name": file_name(labels.path), "n": len(labels)}}
+    files = [path for path, _ in labels.parts] or [labels.path]
+    return {"embeddings": embeddings, "labels": {"name": joint_name(files), "n": len(labels)}}
 
 
 def joint_name(paths: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from salcli.commands.fit import describe_attribute, header_of, joint_name, task_
 from salcli.commands.moments import summed_method
 from salcli.data.blocks import Block, widening
 from salcli.data.digests import joint_digest
-from salcli.data.hashes import hasher
+from salcli.data.hashes import digest_of
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.erasers.artifact import Artifact, write_artifact
 from salcli.erasers.base import SummedMethod, find_method, warn_of_doubts
@@ -299,7 +299,7 @@ def _inputs(files: Sequence[Moments]) -> dict[str, Any]:
     }
     if hashes:
         algorithm = hashes[0]["algorithm"]
-        digest = _listed([each["digest"] for each in hashes], algorithm)
+        digest = digest_of([each["digest"] for each in hashes], algorithm)
         embeddings |= {"hash": {"algorithm": algorithm, "digest": digest}}
         embeddings |= {"sha256": digest} if algorithm == "sha256" else {}
     else:
@@ -312,15 +312,6 @@ def _inputs(files: Sequence[Moments]) -> dict[str, Any]:
         "labels": {
             "name": joint_name([each["name"] for each in labels]),
             "n": sum(each["n"] for each in labels),
-            "sha256": _listed([each["sha256"] for each in labels], "sha256"),
+            "sha256": digest_of([each["sha256"] for each in labels], "sha256"),
         },
     }
-
-
-def _listed(digests: Sequence[str], algorithm: str) -> str:
-    """Return the digest of several files, as `Source.digest` has it."""
-    if len(digests) == 1:
-        return digests[0]
-    found = hasher(algorithm)
-    found.update("".join(f"{digest}\n" for digest in digests).encode("ascii"))
-    return found.hexdigest()

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.embeddings import Embeddings, Floats, Rows
-from salcli.data.hashes import hasher
+from salcli.data.hashes import digest_of, hasher
 from salcli.errors import FormatError, warn
 from salcli.linalg.decompositions import all_finite
 
@@ -386,12 +386,7 @@ class Source:
 
         Of several files it is the hash of the list of their digests, one a line.
         """
-        digests = [shard.reader.digest(algorithm, is_wanted) for shard in self.shards]
-        if len(digests) == 1:
-            return digests[0]
-        found = hasher(algorithm)
-        found.update("".join(f"{digest}\n" for digest in digests).encode("ascii"))
-        return found.hexdigest()
+        return digest_of([shard.reader.digest(algorithm, is_wanted) for shard in self.shards], algorithm)
 
     def close(self) -> None:
         """Close all files."""

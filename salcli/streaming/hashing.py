@@ -5,11 +5,13 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 
-from salcli.data.hashes import FileHash
+from salcli.data.hashes import FileHash, digest_of
 from salcli.data.source import Source
 from salcli.errors import LabelError
 from salcli.formats.files import ByteFile
+from salcli.formats.label_files import label_files
 
 
 @contextmanager
@@ -19,7 +21,7 @@ def hashing(embeddings: dict[Source, str], *labels: str) -> Iterator[list[Future
     Parameters
     ----------
     embeddings : open sources, and by which algorithm each is hashed
-    labels : paths of files of labels, which are hashed by SHA-256
+    labels : paths of files of labels, which are hashed by SHA-256; of several files, the list of their hashes is
 
     Yields
     ------
@@ -29,7 +31,8 @@ def hashing(embeddings: dict[Source, str], *labels: str) -> Iterator[list[Future
     ------
     LabelError : a file of labels is none
     """
-    for path in labels:
+    paths = {path: label_files(path) for path in labels}
+    for path in (file for files in paths.values() for file in files):
         if not os.path.isfile(path):
             raise LabelError(f"{path}: is no regular file: labels are read more than once, so they cannot be a pipe")
     is_over = threading.Event()
@@ -38,14 +41,24 @@ def hashing(embeddings: dict[Source, str], *labels: str) -> Iterator[list[Future
         return not is_over.is_set()
 
     with ExitStack() as opened, ThreadPoolExecutor(1) as pool:
-        files: dict[Source | ByteFile, str] = dict(embeddings.items())
-        files |= {opened.enter_context(closing(ByteFile.open(path, may_be_wide=True))): "sha256" for path in labels}
+        hashed = [pool.submit(_hashed, *each, is_wanted) for each in embeddings.items()]
         try:
-            yield [pool.submit(_hashed, *each, is_wanted) for each in files.items()]
+            for files in paths.values():
+                each = [opened.enter_context(closing(ByteFile.open(file, may_be_wide=True))) for file in files]
+                hashed.append(pool.submit(_hashed, _Files(each), "sha256", is_wanted))
+            yield hashed
         finally:
             is_over.set()  # raise at once, not when a large file has been hashed
             pool.shutdown(cancel_futures=True)
 
 
-def _hashed(file: Source | ByteFile, algorithm: str, is_wanted: Callable[[], bool]) -> FileHash:
+@dataclass(frozen=True)
+class _Files:
+    files: list[ByteFile]
+
+    def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
+        return digest_of([file.digest(algorithm, is_wanted) for file in self.files], algorithm)
+
+
+def _hashed(file: Source | _Files, algorithm: str, is_wanted: Callable[[], bool]) -> FileHash:
     return FileHash(algorithm, file.digest(algorithm, is_wanted))

@@ -15,10 +15,12 @@ from salcli.data.blocks import Block, widening
 from salcli.data.embeddings import empty_aligned
 from salcli.data.join import Join, LabelledRows
 from salcli.data.labels import GuardedLabels, Index, Selection, as_index, as_subscript
+from salcli.data.pairing import require_paired
 from salcli.data.source import Chunk, Source
 from salcli.errors import AlignmentError
 from salcli.formats.csv_records import LEAST_BYTES
 from salcli.formats.keys import KeyCensus
+from salcli.formats.label_files import label_files
 from salcli.formats.label_table import read_labels
 from salcli.linalg.class_sums import Grouping
 from salcli.linalg.label_matrix import LabelMatrix
@@ -40,11 +42,11 @@ def read_table(path: str, options: LabelOptions, progress: Progress) -> GuardedL
 
     Parameters
     ----------
-    path : of the CSV
+    path : of the CSV, or of several
     options : see `read_labels`
     progress : shows the stage
     """
-    n_bytes = os.path.getsize(path) if os.path.isfile(path) else 0
+    n_bytes = sum(os.path.getsize(file) for file in label_files(path) if os.path.isfile(file))
     if n_bytes < LEAST_BYTES:
         return read_labels(path, options)
     with progress.stage("labels", n_bytes, "bytes") as advance:
@@ -72,6 +74,8 @@ def join_labels(
     if labels.key_column == "" and labels.index is not None:
         return Join.by_number(labels, source.n_all, source.path).without_rows(source.dropped)
     if labels.keys is None:
+        if labels.parts:
+            require_paired(labels, source)
         by_position = Join.by_position(labels, source.n_all, source.path)
         return by_position.without_rows(source.dropped)
     if not source.has_keys:
