@@ -247,6 +247,26 @@ class ReadOptions(Record):
 
 
 @dataclass(frozen=True)
+class ClusterOptions(Record):
+    """Where chunks of the embeddings are read; default: on threads of this process."""
+
+    scheduler: str | None = option(
+        None,
+        help="Read and compute on the workers of a Dask cluster that see the same files; default: that of "
+        "DASK_SCHEDULER_ADDRESS, where it is set.",
+        metavar="tcp://HOST:PORT",
+    )
+    workers: int | None = option(
+        None, help="Read and compute in N processes of this machine (Dask).", metavar="N", bounds=(1, None)
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.scheduler is not None and self.workers is not None:
+            raise UsageError("`scheduler` and `workers` exclude each other: give one")
+
+
+@dataclass(frozen=True)
 class LabelOptions(Record):
     """The meaning of the columns of a label CSV. By default it is detected."""
 
@@ -345,6 +365,7 @@ class FitOptions(Record):
         off="--no-sha256",
         help="The same as `hash_algorithm=sha256` or `hash_algorithm=none`.",
     )
+    cluster: ClusterOptions = field(default_factory=ClusterOptions)
     seed: int = _seed()
 
     def __post_init__(self) -> None:
@@ -413,6 +434,7 @@ class ApplyOptions(Record):
     )
     only: bool = option(False, help="Leave out all datasets but the matrix, its keys and --erase-also.")
     read: ReadOptions = field(default_factory=ReadOptions)
+    cluster: ClusterOptions = field(default_factory=ClusterOptions)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -875,6 +897,7 @@ class EvaluateOptions(Record):
         0.0, help="Without an eraser or split: share of rows kept for fresh attacker and test.", metavar="F"
     )
     read: ReadOptions = field(default_factory=ReadOptions)
+    cluster: ClusterOptions = field(default_factory=ClusterOptions)
     seed: int = _seed()
 
     def format_of(self, report: str) -> str | None:
@@ -1008,3 +1031,8 @@ class CompareOptions(Record):
     def seed(self) -> int:
         """Of every random choice."""
         return self.evaluation.seed
+
+    @property
+    def cluster(self) -> ClusterOptions:
+        """Where chunks of the embeddings are read."""
+        return self.evaluation.cluster

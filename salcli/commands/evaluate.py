@@ -56,6 +56,7 @@ from salcli.formats import atomic
 from salcli.formats.gold_sets import column_of
 from salcli.formats.registry import open_source
 from salcli.options import WHITE_BOX, EvaluateOptions
+from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import one_blas_thread
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
@@ -92,6 +93,7 @@ class Subject:
     """Whether rows and labels were read from files: hashes identify those of the fit, and keys the order of rows."""
 
 
+@runs_on_cluster
 def evaluate(
     embeddings: str,
     labels: str | None,

@@ -3,10 +3,11 @@
 A format implements a `Reader`: one file, or one array in it. `salcli.streaming` has a glossary.
 """
 
+import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -233,14 +234,21 @@ class Shard:
 
 _shards: "OrderedDict[str, Shard]" = OrderedDict()
 """The shards that were unpickled last in this process, by their token."""
+_restoring = threading.Lock()
 
 
 def _restored(token: str, reader: Reader, first: int, dropped: Rows | None) -> Shard:
-    shard = _shards.setdefault(token, Shard(reader, first, dropped, token))
-    _shards.move_to_end(token)
-    while len(_shards) > RESTORED_SHARDS:
-        _shards.popitem(last=False)
-    return shard
+    with _restoring:
+        shard = _shards.setdefault(token, Shard(reader, first, dropped, token))
+        _shards.move_to_end(token)
+        while len(_shards) > RESTORED_SHARDS:
+            _shards.popitem(last=False)
+        return shard
+
+
+def restored_shard(token: str) -> Shard | None:
+    """Return the shard of this `token` that was unpickled in this process; None: it is not among the last."""
+    return _shards.get(token)
 
 
 @dataclass(frozen=True)
@@ -375,12 +383,7 @@ class Source:
 
         Of several files it is the hash of the list of their digests, one a line.
         """
-        digests = [shard.reader.digest(algorithm, is_wanted) for shard in self.shards]
-        if len(digests) == 1:
-            return digests[0]
-        found = hasher(algorithm)
-        found.update("".join(f"{digest}\n" for digest in digests).encode("ascii"))
-        return found.hexdigest()
+        return joint_digest((shard.reader.digest(algorithm, is_wanted) for shard in self.shards), algorithm)
 
     def close(self) -> None:
         """Close all files."""
@@ -392,6 +395,16 @@ class Source:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def joint_digest(digests: Iterable[str], algorithm: str) -> str:
+    """Return the digest of a source from those of its files: of one file its own, else that of the list, one a line."""
+    listed = list(digests)
+    if len(listed) == 1:
+        return listed[0]
+    found = hasher(algorithm)
+    found.update("".join(f"{digest}\n" for digest in listed).encode("ascii"))
+    return found.hexdigest()
 
 
 def _require_alike(first: Reader, other: Reader) -> None:

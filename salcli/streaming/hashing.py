@@ -1,20 +1,23 @@
 """Hashes of the inputs, computed on a thread during the other work."""
 
+import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 
 from salcli.data.hashes import FileHash
-from salcli.data.source import Source
+from salcli.data.source import Shard, Source, joint_digest
 from salcli.errors import LabelError
 from salcli.formats.files import ByteFile
+from salcli.streaming.engine import Engine, current_engine
 
 
 @contextmanager
 def hashing(embeddings: dict[Source, str], *labels: str) -> Iterator[list[Future[FileHash]]]:
-    """Hash files on one thread during the block; more threads are no faster.
+    """Hash files on one thread during the block (more threads are no faster), or each shard where the engine runs.
 
     Parameters
     ----------
@@ -32,7 +35,7 @@ def hashing(embeddings: dict[Source, str], *labels: str) -> Iterator[list[Future
     for path in labels:
         if not os.path.isfile(path):
             raise LabelError(f"{path}: is no regular file: labels are read more than once, so they cannot be a pipe")
-    is_over = threading.Event()
+    is_over, engine = threading.Event(), current_engine()
 
     def is_wanted() -> bool:
         return not is_over.is_set()
@@ -41,11 +44,18 @@ def hashing(embeddings: dict[Source, str], *labels: str) -> Iterator[list[Future
         files: dict[Source | ByteFile, str] = dict(embeddings.items())
         files |= {opened.enter_context(closing(ByteFile.open(path, may_be_wide=True))): "sha256" for path in labels}
         try:
-            yield [pool.submit(_hashed, *each, is_wanted) for each in files.items()]
+            yield [pool.submit(_hashed, *each, is_wanted, engine) for each in files.items()]
         finally:
             is_over.set()  # raise at once, not when a large file has been hashed
             pool.shutdown(cancel_futures=True)
 
 
-def _hashed(file: Source | ByteFile, algorithm: str, is_wanted: Callable[[], bool]) -> FileHash:
-    return FileHash(algorithm, file.digest(algorithm, is_wanted))
+def _hashed(file: Source | ByteFile, algorithm: str, is_wanted: Callable[[], bool], engine: Engine) -> FileHash:
+    if engine.shares_memory or isinstance(file, ByteFile):
+        return FileHash(algorithm, file.digest(algorithm, is_wanted))
+    found = engine.map(partial(_digest, algorithm), file.shards)
+    return FileHash(algorithm, joint_digest(itertools.takewhile(lambda _: is_wanted(), found), algorithm))
+
+
+def _digest(algorithm: str, shard: Shard) -> str:
+    return shard.reader.digest(algorithm)

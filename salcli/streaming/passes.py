@@ -2,9 +2,9 @@
 
 import itertools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,13 @@ from salcli.linalg.class_sums import Grouping
 from salcli.linalg.label_matrix import LabelMatrix
 from salcli.linalg.moments import Statistics
 from salcli.options import LabelOptions, block_rows
-from salcli.streaming.engine import Engine, ordered_map
+from salcli.streaming.engine import Engine, SentOnce, ordered_map
 from salcli.streaming.progress import Advance, Progress, Silent
 
 MANY_KEYS = 100_000  # from here on, progress of the join is shown
 JOINING = 8  # least ratio of numbers in a group of partitions to numbers in its sums
 GATHERED_ELEMENTS = 1 << 20  # numbers of a file that are in memory at once while some of its rows are gathered
+LABELLED_BYTES = 1 << 30  # of rows whose labels travel together to another process
 GROUPED_ROWS = 1 << 17  # whose label matrix is in memory at once
 GROUPING = Grouping()
 
@@ -129,7 +130,38 @@ class LabelledSource:
 
     def label_matrix(self, index: Selection) -> LabelMatrix:
         """Return Z of the labels at `index` `[n]` by its entries."""
-        return LabelMatrix(*self.labels.entries(index), self.labels.n_columns, self.labels.n_one_hot)
+        return _label_matrix(self.labels, index)
+
+    def part(self, start: int = 0, stop: int | None = None) -> "LabelledPart":
+        """Return the labels of the source's rows from `start` to `stop` (exclusive; None: all), without the source."""
+        source, rows, labels = self.source, self.rows, self.labels
+        if stop is not None:
+            rows = rows.between(start, stop)
+            labels, rows = labels.values_at(rows.index), LabelledRows(rows.rows, range(len(rows)))
+        return LabelledPart(source.d, source.dtype, source.fills_buffers, rows, labels)
+
+
+def _label_matrix(labels: GuardedLabels, index: Selection) -> LabelMatrix:
+    return LabelMatrix(*labels.entries(index), labels.n_columns, labels.n_one_hot)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledPart(SentOnce):
+    """Labels of some rows of a source: all that their sums need beside the chunks."""
+
+    d: int
+    """Dimensions of the source."""
+    dtype: np.dtype[Any]
+    """Of its rows."""
+    fills_buffers: bool
+    """See `Source.fills_buffers`."""
+    rows: LabelledRows
+    labels: GuardedLabels
+    """Of the rows, with the classes of all."""
+
+    def label_matrix(self, index: Selection) -> LabelMatrix:
+        """Return Z of the labels at `index` `[n]` by its entries."""
+        return _label_matrix(self.labels, index)
 
 
 class Features(Protocol):
@@ -199,33 +231,71 @@ def _folded(
     source, c = rows.source, rows.labels.n_columns
     d = source.d if features is None else features.width
     zero = statistics.zero(d, c)
+    work = _Sums(statistics, d, c, features, grouping)
+    items = _with_labels(rows, _partitions(rows, joining * zero.n_sums, grouping), is_whole=engine.shares_memory)
+    with progress.stage("fit", len(rows)) as advance:
+        return engine.fold(work, items, zero, lambda part: advance(part.n))
 
-    def of_partitions(chunks: list[Chunk]) -> S:
+
+@dataclass(frozen=True, eq=False)
+class _Sums(Generic[S]):
+    """The statistics of a few chunks; can be pickled."""
+
+    statistics: type[S]
+    d: int
+    c: int
+    features: Features | None
+    grouping: Grouping | None
+
+    def __call__(self, item: tuple[LabelledPart, list[Chunk]]) -> S:
+        rows, chunks = item
+        features = self.features
+
         def read(n: int) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
             if features is not None and not features.is_by_row:
                 return _features_of(rows, chunks, features)
             batches = _labelled_batches(rows, chunks, n)
             return batches if features is None else ((features(x), z) for x, z in batches)
 
-        found = statistics.of_batches(read, d, c, grouping=grouping)
+        found = self.statistics.of_batches(read, self.d, self.c, grouping=self.grouping)
         if not found.is_finite:
             for chunk in chunks:
                 chunk.read()  # names the row
         return found
 
-    items = _partitions(rows, joining * zero.n_sums, grouping)
-    with progress.stage("fit", len(rows)) as advance:
-        return engine.fold(of_partitions, items, zero, lambda part: advance(part.n))
+
+def _with_labels(
+    rows: LabelledSource, partitions: Iterable[list[Chunk]], *, is_whole: bool
+) -> Iterator[tuple[LabelledPart, list[Chunk]]]:
+    """Yield each group of chunks with the labels of its rows.
+
+    Parameters
+    ----------
+    rows : labelled rows
+    partitions : groups of chunks, in order
+    is_whole : all have the labels of all rows. Otherwise consecutive ones share those of up to `LABELLED_BYTES` of
+        their shard
+    """
+    whole = rows.part()
+    part, stop = whole, 0
+    for chunks in partitions:
+        first = chunks[0]
+        if not is_whole and (chunks[-1].stop > stop or first.start == first.shard.first):
+            row_bytes = rows.source.d * rows.source.dtype.itemsize
+            end = first.shard.first + first.shard.reader.n
+            stop = min(end, max(chunks[-1].stop, first.start + LABELLED_BYTES // row_bytes))
+            part = rows.part(first.start, stop)
+        yield part, chunks
 
 
-def _labelled_batches(rows: LabelledSource, chunks: list[Chunk], n: int) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
+def _labelled_batches(rows: LabelledPart, chunks: list[Chunk], n: int) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
     """Read the rows that have a label, at most n at a time, and their labels.
 
     Where all rows of a chunk have one, the sums show whether they are finite; others are checked as they are read.
     """
-    source, memory = rows.source, None
-    if source.fills_buffers:
-        memory = empty_aligned(min(n, max(chunk.n_rows for chunk in chunks)), source.d, source.dtype)
+    memory = None
+    if rows.fills_buffers:
+        memory = empty_aligned(min(n, max(chunk.n_rows for chunk in chunks)), rows.d, rows.dtype)
     for chunk in chunks:
         is_whole = rows.rows.all_of(chunk.start, chunk.n_rows) is not None
         for batch in chunk.batches(n, out=memory, is_checked=not is_whole):
@@ -235,7 +305,7 @@ def _labelled_batches(rows: LabelledSource, chunks: list[Chunk], n: int) -> Iter
 
 
 def _features_of(
-    rows: LabelledSource, chunks: list[Chunk], features: Features
+    rows: LabelledPart, chunks: list[Chunk], features: Features
 ) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
     """Map rows in blocks that depend on the file only: products of other shapes round differently."""
     parts = [rows.rows.within(chunk.read()) for chunk in chunks]
@@ -276,9 +346,10 @@ def gather_rows(source: Source, rows: NDArray[np.int64], progress: Progress) -> 
     chosen = LabelledRows.of(rows)
     x, is_read = np.empty((len(rows), source.d), source.dtype), np.zeros(len(rows), np.bool_)
     chunks = (chunk for chunk in source.chunks() if chosen.touch(chunk.start, chunk.n_rows))
+    n = max(1, GATHERED_ELEMENTS // source.d)
 
     def read(chunk: Chunk) -> list[tuple[NDArray[Any], Selection]]:
-        found = (chosen.within(batch) for batch in chunk.batches(max(1, GATHERED_ELEMENTS // source.d)))
+        found = (chosen.within(batch) for batch in chunk.batches(n))
         return [(np.array(part), index) for part, index in found]  # a batch is overwritten by the next one
 
     with progress.stage("read", len(chosen)) as advance:
@@ -300,8 +371,14 @@ def gather_keys(source: Source, wanted: set[str]) -> tuple[Mapping[str, NDArray[
     """
     found: dict[str, NDArray[Any]] = {}
     rows: dict[str, int] = {}
-    for batch in ordered_map(Chunk.read, source.chunks()):
-        for i, key in enumerate(batch.keys or ()):
-            if key in wanted and key not in found:
-                found[key], rows[key] = np.array(batch.vectors[i]), int(batch.rows[i])
+
+    def look(chunk: Chunk) -> list[tuple[str, NDArray[Any], int]]:
+        batch = chunk.read()
+        at = (i for i, key in enumerate(batch.keys or ()) if key in wanted)
+        return [((batch.keys or ())[i], np.array(batch.vectors[i]), int(batch.rows[i])) for i in at]
+
+    for some in ordered_map(look, source.chunks()):
+        for key, vector, row in some:
+            if key not in found:
+                found[key], rows[key] = vector, row
     return found, rows
