@@ -18,7 +18,7 @@ from scipy.special import ndtri
 
 from salcli.evaluation.attackers.scores import areas, balanced_accuracy, errors, majority_rate, wilson
 from salcli.evaluation.gates import Asked, Judge, leak_gate
-from salcli.evaluation.report import ProbeResult
+from salcli.evaluation.probe_result import ProbeResult
 
 SIZES = (250, 1_000, 4_000)
 

@@ -12,7 +12,7 @@ from salcli.api.arrays import to_numpy
 from salcli.api.base import ErasingTransformer
 from salcli.api.labels import classes_of, columns_of, label_table
 from salcli.api.report import Report, read_limits, report_of
-from salcli.commands.evaluate import Subject, judged, measured, write_reports
+from salcli.commands.subject import Subject, measured
 from salcli.data.digests import labels_digest
 from salcli.data.embeddings import Embeddings
 from salcli.data.hashes import HASH_ALGORITHMS, FileHash
@@ -20,10 +20,12 @@ from salcli.data.labels import GuardedLabels
 from salcli.data.source import ArrayReader, Source
 from salcli.erasers.artifact import Artifact
 from salcli.errors import AlignmentError, ParameterError, ShapeError, warn
-from salcli.evaluation.attack import require_attackers
+from salcli.evaluation.judged import judged
 from salcli.evaluation.provenance import run_of
 from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile
+from salcli.evaluation.requested import require_attackers
 from salcli.options import EvaluateOptions, options_of
+from salcli.render.files import write_reports
 from salcli.streaming.engine import one_blas_thread
 from salcli.streaming.progress import Silent
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, fields, replace
 from html import escape
 from typing import Any, Self
 
-from salcli.commands.evaluate import judged
 from salcli.errors import ParameterError, UsageError
 from salcli.evaluation import report as evaluation
-from salcli.evaluation.attack import require_attackers
 from salcli.evaluation.gates import Asked
+from salcli.evaluation.json_fields import UNWRITTEN, to_json
+from salcli.evaluation.judged import judged
 from salcli.evaluation.neighbors import NEIGHBORS
-from salcli.evaluation.report import UNWRITTEN, to_json
+from salcli.evaluation.requested import require_attackers
 from salcli.options import EvaluateOptions, Limit
 from salcli.render.html import html
 

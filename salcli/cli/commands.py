@@ -42,7 +42,13 @@ def _output(help: str, metavar: str = "FILE") -> Any:
     return typer.Option("-o", "--output", metavar=metavar, help=help, show_default=False, callback=_dash_for_stdout)
 
 
-Embeddings = Annotated[str, typer.Argument(metavar="EMBEDDINGS", help="Embedding file; `-`: text vectors on stdin.")]
+Embeddings = Annotated[
+    str,
+    typer.Argument(
+        metavar="EMBEDDINGS",
+        help="Embedding file, or a folder or quoted glob of shards; `-`: text vectors on stdin.",
+    ),
+]
 Labels = Annotated[str, typer.Argument(metavar="LABELS", help="Label CSV.")]
 Eraser = Annotated[str, typer.Argument(metavar="ERASER", help="Artifact that `fit` or `kfit` wrote.")]
 Output = Annotated[str, _output("Written whole or not at all.")]
@@ -206,7 +212,7 @@ def _show_evaluation(report: "Report | Comparison", *, is_json: bool) -> None:
     from salcli.cli import console
 
     if is_json:
-        from salcli.evaluation.report import to_json
+        from salcli.evaluation.json_fields import to_json
 
         console.print_json(to_json(report))
     else:

@@ -9,8 +9,9 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from salcli.commands.evaluate import Subject, assess, without_folders, write_reports
+from salcli.commands.evaluate import without_folders
 from salcli.commands.fit import fit
+from salcli.commands.subject import Subject, assess
 from salcli.data.hashes import HASH_ALGORITHMS, FileHash
 from salcli.data.join import settle_index
 from salcli.data.labels import GuardedLabels, Index
@@ -19,7 +20,6 @@ from salcli.data.splits import EvaluationSplit, SplitRule
 from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.erasers.base import find_method
 from salcli.errors import AlignmentError, UsageError, located, warn
-from salcli.evaluation.attack import ALL, chosen_probes, require_attackers
 from salcli.evaluation.attack_numbers import chosen_regressors
 from salcli.evaluation.attackers import REGRESSORS, names_of
 from salcli.evaluation.baseline import Baseline
@@ -28,11 +28,13 @@ from salcli.evaluation.comparison import Candidate, Comparison
 from salcli.evaluation.plan import rule_of, shared_split
 from salcli.evaluation.provenance import file_name, run_of
 from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile
+from salcli.evaluation.requested import ALL, chosen_probes, require_attackers
 from salcli.evaluation.stages import Erasure, opened_against
 from salcli.formats import atomic
 from salcli.formats.gold_sets import column_of
 from salcli.formats.registry import open_source
 from salcli.options import WHITE_BOX, CompareOptions, EvaluateOptions, FitOptions
+from salcli.render.files import write_reports
 from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import one_blas_thread
 from salcli.streaming.hashing import hashing

@@ -12,13 +12,14 @@ from salcli.data.folds import fold_splits, reciprocity
 from salcli.data.groups import RowGroups
 from salcli.data.labels import GuardedLabels, Index
 from salcli.data.source import ArrayReader, Source
-from salcli.data.splits import BAND, FRESH, IN_SAMPLE, TEST, EvaluationSplit
+from salcli.data.split_parts import BAND, TEST
+from salcli.data.splits import FRESH, IN_SAMPLE, EvaluationSplit
 from salcli.erasers.artifact import Artifact
 from salcli.erasers.base import Eraser
 from salcli.erasers.kernel_scale import dissimilarity_doubt
 from salcli.errors import LabelError, RankError
 from salcli.evaluation.answers import pooled, pooled_numbers
-from salcli.evaluation.attack import attack, chosen_probes
+from salcli.evaluation.attack import attack
 from salcli.evaluation.attack_numbers import attack_numbers, chosen_regressors
 from salcli.evaluation.attackers import base_name
 from salcli.evaluation.base import BeforeAfter, Labelled
@@ -30,7 +31,9 @@ from salcli.evaluation.main_task import TaskAnswers
 from salcli.evaluation.measures import MEASURES
 from salcli.evaluation.plan import hint_at_band
 from salcli.evaluation.power import Detectable, blind_spots, detectable
-from salcli.evaluation.report import Folds, ProbeResult
+from salcli.evaluation.probe_result import ProbeResult
+from salcli.evaluation.report import Folds
+from salcli.evaluation.requested import chosen_probes
 from salcli.evaluation.stages import Erasure, Stages, stage_rows
 from salcli.evaluation.task import TASK
 from salcli.options import EvaluateOptions

@@ -250,14 +250,14 @@ def _describe_labels(source: Source, labels: GuardedLabels, n_head: int) -> dict
 
 
 def _spellings(gold: "SimilaritySet") -> set[str]:
-    from salcli.evaluation.similarity import spellings
+    from salcli.evaluation.word_pairs import spellings
 
     return spellings(gold.pairs)
 
 
 def _score(gold: "SimilaritySet", look: _Look) -> dict[str, Any]:
-    from salcli.evaluation.report import to_json
-    from salcli.evaluation.similarity import similarity_score
+    from salcli.evaluation.json_fields import to_json
+    from salcli.evaluation.word_pairs import similarity_score
 
     found: dict[str, Any] = to_json(similarity_score(gold.name, gold.pairs, gold.scores, look.vectors))
     return found

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from salcli.commands.label_counts import Assigned, label_by_counts
 from salcli.data.groups import RowGroups, grouped_parts, require_filled
 from salcli.data.labels import Attribute, GuardedLabels, Index
+from salcli.data.sampling import stratified_parts
 from salcli.data.source import Chunk, Source
-from salcli.data.splits import PARTS, part_names, stratified_parts
+from salcli.data.split_parts import PARTS, part_names
 from salcli.errors import AlignmentError, LabelError, ParameterError, RankError, warn
 from salcli.formats import atomic
 from salcli.formats.gold_sets import column_of

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from salcli.data.join import settle_index
 from salcli.data.labels import as_index
+from salcli.data.sampling import apportioned, stratified_parts
 from salcli.data.source import Chunk, Source
-from salcli.data.splits import PARTS, apportioned, part_names, stratified_parts
+from salcli.data.split_parts import PARTS, part_names
 from salcli.errors import LabelError, located, warn
 from salcli.evaluation.attackers.scores import wilson
 from salcli.formats import atomic

@@ -8,18 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import GuardedLabels, Index
+from salcli.data.sampling import stratified_sample
 from salcli.data.source import Source
-from salcli.data.splits import EvaluationSplit, stratified_sample
+from salcli.data.splits import EvaluationSplit
 from salcli.erasers.artifact import Artifact
 from salcli.erasers.base import Eraser
 from salcli.errors import LabelError, RankError, UsageError
-from salcli.evaluation.attack import UNCONVERGED, attack, chosen_probes
+from salcli.evaluation.attack import UNCONVERGED, attack
 from salcli.evaluation.attack_numbers import attack_numbers, chosen_regressors
 from salcli.evaluation.attackers import REGRESSORS, names_of
 from salcli.evaluation.base import BeforeAfter, Labelled
 from salcli.evaluation.measures import recorded, run_swept
 from salcli.evaluation.not_retrained import trained_before
-from salcli.evaluation.report import Measurement, ProbeResult, RepeatedFigure, Repeats, SweepStep
+from salcli.evaluation.probe_result import ProbeResult
+from salcli.evaluation.report import Measurement, RepeatedFigure, Repeats, SweepStep
+from salcli.evaluation.requested import chosen_probes
 from salcli.evaluation.stages import Erasure, Stages, stage_rows
 from salcli.evaluation.task import TASK
 from salcli.options import EvaluateOptions

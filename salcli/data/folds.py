@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from salcli.data.groups import RowGroups, hashed_shares, require_filled
 from salcli.data.labels import GuardedLabels, Index
-from salcli.data.splits import FRESH, IN_SAMPLE, POOLED, WHITE_BOX, EvaluationSplit, stratified_sample, trainers_of
+from salcli.data.sampling import stratified_sample
+from salcli.data.splits import FRESH, IN_SAMPLE, POOLED, WHITE_BOX, EvaluationSplit, trainers_of
 from salcli.errors import LabelError
 
 

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, as_index
-from salcli.data.splits import stratified_sample
-from salcli.erasers.base import Fit, ProjectionParameters, choose_k
+from salcli.data.sampling import stratified_sample
+from salcli.erasers.base import Fit
 from salcli.erasers.kernel import FeatureEraser, KernelEraser
 from salcli.erasers.kernel_scale import explained_by, fitting_gamma, sampled, scale_doubts
 from salcli.erasers.sal import fit_sal
+from salcli.erasers.spectrum import ProjectionParameters, choose_k
 from salcli.errors import ParameterError, RankError, warn
 from salcli.linalg.decompositions import column_rank
 from salcli.linalg.kernels import EPS, PARAMETERS, Kernel, NystromMap, block_rows, blocks

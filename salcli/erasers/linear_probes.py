@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels, Index
-from salcli.data.splits import seeded_shares, stratified_sample
+from salcli.data.sampling import seeded_shares, stratified_sample
 from salcli.errors import LabelError
 from salcli.linalg.squared_hinge import Floats, Hyperplanes, Targets, fit_squared_hinge, gram_of
 from salcli.linalg.unit import normalize

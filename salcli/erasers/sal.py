@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.erasers.auto_k import AUTO, Trial, parse_k, try_k
-from salcli.erasers.base import Fit, ProjectionParameters, choose_k
+from salcli.erasers.base import Fit
 from salcli.erasers.linear import LinearEraser
+from salcli.erasers.spectrum import ProjectionParameters, choose_k
 from salcli.erasers.unit import fit_unit, require_unit, unit_option, unit_rounds_option
 from salcli.errors import ParameterError, RankError
 from salcli.linalg.decompositions import numerical_rank, thin_svd

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels, smallest_code
-from salcli.erasers.base import Fit, SpectralParameters, choose_k
+from salcli.erasers.base import Fit
 from salcli.erasers.linear import LinearEraser
+from salcli.erasers.spectrum import SpectralParameters, choose_k
 from salcli.erasers.unit import fit_unit, require_unit, unit_option, unit_rounds_option
 from salcli.erasers.whitening import Whitening, require_rank
 from salcli.errors import LabelError, RankError, UsageError

@@ -27,9 +27,9 @@ from salcli.errors import AlignmentError
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.cosine import unit_rows
 from salcli.evaluation.section import Section, Table, names, numbers
-from salcli.evaluation.similarity import found_word
 from salcli.evaluation.stages import erase_keys
 from salcli.evaluation.text import count, decimal, listed, visible
+from salcli.evaluation.word_pairs import found_word
 from salcli.formats.word_sets import BiasTest, read_bias_tests
 from salcli.options import EvaluateOptions
 from salcli.streaming.passes import gather_keys

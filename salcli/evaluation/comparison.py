@@ -5,9 +5,11 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 
 from salcli.evaluation.attackers.scores import Z95
+from salcli.evaluation.json_fields import OPTIONAL, UNWRITTEN, named
 from salcli.evaluation.kept import KEPT as ROWS_KEPT
+from salcli.evaluation.probe_result import ProbeResult
 from salcli.evaluation.provenance import Run
-from salcli.evaluation.report import OPTIONAL, UNWRITTEN, InputFile, ProbeResult, Report, named
+from salcli.evaluation.report import InputFile, Report
 from salcli.evaluation.shares import difference
 from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.task import TASK

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from salcli.evaluation.attackers.scores import r_squared
 from salcli.evaluation.evidence import Explained
+from salcli.evaluation.json_fields import UNWRITTEN, named
 from salcli.options import RAW
 
 Numbers = NDArray[np.float64]
@@ -48,10 +49,10 @@ class NumericResult:
     """Whether the training rows were cut down to the greatest number allowed."""
     hyperparameters: dict[str, float] = field(default_factory=dict, hash=False)
     """Chosen on the attacker's own rows, before and after separately."""
-    form: str = field(default=RAW, metadata={"key": "as"})
+    form: str = field(default=RAW, metadata=named("as"))
     """In which the rows are attacked."""
     ci95: tuple[float, float] = field(init=False)
-    guesses: Guesses | None = field(default=None, compare=False, repr=False, metadata={"unwritten": True})
+    guesses: Guesses | None = field(default=None, compare=False, repr=False, metadata=UNWRITTEN)
     """What it was computed from, while results are pooled."""
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from salcli.evaluation.fairness import Cells, Outcomes, excluded
 from salcli.evaluation.gaps import FEW_POSITIVES, GapTest, Statistic, mean, root_mean_square
-from salcli.evaluation.report import UNWRITTEN, named
+from salcli.evaluation.json_fields import UNWRITTEN, named
 
 Codes = NDArray[np.integer[Any]]
 Interval = tuple[float, float]

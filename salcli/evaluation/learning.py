@@ -7,14 +7,17 @@ from numpy.typing import NDArray
 
 from salcli.data.groups import RowGroups
 from salcli.data.labels import GuardedLabels, Index
-from salcli.data.splits import TEST, EvaluationSplit, stratified_parts
+from salcli.data.sampling import stratified_parts
+from salcli.data.split_parts import TEST
+from salcli.data.splits import EvaluationSplit
 from salcli.evaluation.attackers import attacker_of
 from salcli.evaluation.attackers.base import Array
 from salcli.evaluation.attackers.scores import Z95, balanced_accuracy, errors, recalls, silence_convergence_warnings
 from salcli.evaluation.clusters import cluster_effect
 from salcli.evaluation.forms import in_form
+from salcli.evaluation.probe_result import ProbeResult
 from salcli.evaluation.readings import reading_of
-from salcli.evaluation.report import LearningCurve, LearningPoint, ProbeResult
+from salcli.evaluation.report import LearningCurve, LearningPoint
 from salcli.evaluation.stages import Stages
 from salcli.streaming.engine import map_in_threads
 from salcli.streaming.progress import Progress

@@ -12,8 +12,8 @@ from salcli.evaluation.attackers.base import Scaling
 from salcli.evaluation.attackers.scores import balanced_accuracy, majority_rate, wilson
 from salcli.evaluation.fairness import Outcomes, influence_on_gap
 from salcli.evaluation.group_rates import Codes, GroupRates, Guarded, Interval, group_rates, with_untrained
+from salcli.evaluation.json_fields import INLINE, OPTIONAL, named
 from salcli.evaluation.logistic import Logistic, fit_logistic
-from salcli.evaluation.report import INLINE, OPTIONAL, named
 from salcli.evaluation.text import decimal, interval
 
 Floats = NDArray[Any]

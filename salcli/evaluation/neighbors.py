@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from salcli.errors import AlignmentError
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.cosine import cosines, unit_rows
-from salcli.evaluation.report import OPTIONAL
+from salcli.evaluation.json_fields import OPTIONAL
 from salcli.evaluation.section import Section, Table, filled, names, numbers
 from salcli.evaluation.stages import gather_same
 from salcli.evaluation.text import count, decimal, percent, visible

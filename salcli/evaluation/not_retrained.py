@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import GuardedLabels
-from salcli.data.splits import TEST, EvaluationSplit
+from salcli.data.split_parts import TEST
+from salcli.data.splits import EvaluationSplit
 from salcli.evaluation.attackers import attacker_of
 from salcli.evaluation.attackers.base import Classifier, Settings
 from salcli.evaluation.attackers.scores import silence_convergence_warnings, wilson
+from salcli.evaluation.probe_result import ProbeResult
 from salcli.evaluation.readings import Vectors
-from salcli.evaluation.report import NotRetrained, ProbeResult
+from salcli.evaluation.report import NotRetrained
 from salcli.evaluation.stages import Array, Stages
 from salcli.options import RAW
 

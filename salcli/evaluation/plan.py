@@ -5,19 +5,8 @@ from collections.abc import Iterable, Mapping
 
 from salcli.data.digests import labels_digest, rows_digest
 from salcli.data.labels import GuardedLabels, Index
-from salcli.data.splits import (
-    BAND,
-    DEV_NAMES,
-    FRESH,
-    IN_SAMPLE,
-    TEST,
-    TEST_ROWS,
-    WHITE_BOX,
-    EvaluationSplit,
-    SplitRule,
-    shared_by,
-    split_counts,
-)
+from salcli.data.split_parts import BAND, DEV_NAMES, TEST, split_counts
+from salcli.data.splits import FRESH, IN_SAMPLE, TEST_ROWS, WHITE_BOX, EvaluationSplit, SplitRule, shared_by
 from salcli.erasers.artifact import Artifact
 from salcli.errors import AlignmentError, UsageError
 from salcli.options import DEFAULT_FIT_SPLIT, EvaluateOptions, require_split

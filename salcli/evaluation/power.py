@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from salcli.data.groups import RowGroups
 from salcli.data.labels import Attribute, GuardedLabels, Index
-from salcli.data.splits import TEST, EvaluationSplit
+from salcli.data.split_parts import TEST
+from salcli.data.splits import EvaluationSplit
 from salcli.evaluation.attackers.scores import majority_rate, rated_classes
 from salcli.evaluation.clusters import independent_rows
 from salcli.evaluation.intersections import LEAST_ROWS, Product, attacked
+from salcli.evaluation.json_fields import OPTIONAL
 from salcli.evaluation.stages import Stages
 from salcli.evaluation.text import decimal
 from salcli.options import EvaluateOptions, Limit
@@ -44,7 +46,7 @@ class Detectable:
     """By the AUC, or by balanced accuracy where no class has rows enough for it."""
     r2: float | None = None
     """Of a numeric attribute."""
-    n_effective: float | None = field(default=None, metadata={"optional": True})
+    n_effective: float | None = field(default=None, metadata=OPTIONAL)
     """Independent rows that the test rows are worth at least, where they have groups; None: `n_test`."""
 
 

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.data.splits import capped
+from salcli.data.sampling import capped
 from salcli.evaluation.base import BeforeAfter, Measure
-from salcli.evaluation.report import INLINE
+from salcli.evaluation.json_fields import INLINE
 from salcli.evaluation.section import Section, Table, names, numbers
 from salcli.evaluation.text import ABSENT, count, general, shortened, visible
 

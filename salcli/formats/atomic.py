@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from salcli.errors import OutputError, UsageError, first_line, warn
+from salcli.formats.shards import is_several, matches
 
 STDOUT = "-"
 MOST_LINKS = 40
@@ -65,7 +66,7 @@ def check_output(
     Parameters
     ----------
     path : of the output
-    inputs : paths of the command; None is passed over
+    inputs : paths of the command, of folders and globs too; None is passed over
     may_replace : an input that the output may replace
     remedy : what to do instead of replacing an input, as the message ends
 
@@ -92,9 +93,8 @@ def check_output(
         raise OutputError(f"{path}: the folder {folder} is not writable")
     if not target.exists():
         return
-    for source in inputs:
-        if source is None or source in (STDOUT, may_replace):
-            continue
+    given = [source for source in inputs if source is not None and source not in (STDOUT, may_replace)]
+    for source in (file for one in given for file in (matches(one) if is_several(one) else [one])):
         if os.path.exists(source) and os.path.samefile(source, target):
             raise UsageError(f"{path}: is the input {source} itself: {remedy}")
 

@@ -117,6 +117,8 @@ class Format:
     """Whether a file of it can have a key for each row."""
     holds_several_arrays: bool = False
     """Whether `--dataset` and `--keys-dataset` choose among arrays."""
+    is_table: bool = False
+    """Whether a file of it may be labels as well as vectors."""
     is_text: bool = False
     """Whether it may be written to stdout."""
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import sys
 import tempfile
 import threading
@@ -17,6 +16,7 @@ from salcli.errors import FormatError
 from salcli.formats import sniff as signature
 from salcli.formats.compression import GREATEST_GROWTH, OPENERS, PIECE, Stream
 from salcli.formats.encodings import wide_encoding
+from salcli.formats.spool import spooled_pipe
 
 MOST_AT_ONCE = 1 << 30  # macOS cannot read 2 GiB at once, Linux reads less than that
 HASHED_PIECE = 2 << 20  # shorter ones are hashed more slowly
@@ -62,13 +62,13 @@ class ByteFile:
         """
         name = os.fspath(path)
         if name == "-":
-            return cls("<stdin>", kept(sys.stdin.buffer, "<stdin>"), came_by_pipe=True)._recognised(
+            return cls("<stdin>", spooled_pipe(sys.stdin.buffer, "<stdin>"), came_by_pipe=True)._recognised(
                 may_be_wide, is_refused
             )
         handle = _opened(name)
         if not handle.seekable():  # a pipe: store it, so that it can be read again
             with handle:
-                return cls(name, kept(handle, name), came_by_pipe=True)._recognised(may_be_wide, is_refused)
+                return cls(name, spooled_pipe(handle, name), came_by_pipe=True)._recognised(may_be_wide, is_refused)
         return cls(name, handle)._recognised(may_be_wide, is_refused)
 
     def _recognised(self, may_be_wide: bool, is_refused: bool) -> "ByteFile":
@@ -354,55 +354,3 @@ class _Positioned:
 
     def close(self) -> None:
         """Leave the shared handle open."""
-
-
-class _Piped:
-    """A pipe, whose errors are distinguished from those of the temporary file that stores it."""
-
-    def __init__(self, source: IO[bytes], name: str) -> None:
-        self._source, self._name = source, name
-
-    def read(self, size: int) -> bytes:
-        try:
-            return self._source.read(size)
-        except OSError as error:
-            raise FormatError(f"{self._name}: cannot be read: {error.strerror}") from error
-
-
-def kept(source: IO[bytes], name: str) -> IO[bytes]:
-    """Return a temporary file with what comes through a pipe, so that it can be read twice.
-
-    Parameters
-    ----------
-    source : the pipe
-    name : of it, for messages
-
-    Raises
-    ------
-    FormatError : the pipe cannot be read, or the file not be written
-    """
-    try:
-        return spooled(_Piped(source, name))
-    except OSError as error:
-        raise FormatError(
-            f"{name}: cannot be kept in a temporary file in {tempfile.gettempdir()}: {error.strerror}"
-        ) from error
-
-
-def spooled(source: Any) -> IO[bytes]:
-    """Return an unnamed temporary file with the content of `source`, a file object.
-
-    Raises
-    ------
-    OSError : it cannot be read, or the file not be written
-    """
-    spool = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
-    try:
-        shutil.copyfileobj(source, spool, PIECE)
-        spool.flush()
-    except BaseException:
-        with contextlib.suppress(OSError):
-            spool.close()
-        raise
-    spool.seek(0)
-    return spool

@@ -10,7 +10,7 @@ import numpy as np
 
 from salcli.data.source import Reader, Source
 from salcli.errors import FormatError, ParameterError, UsageError, warn
-from salcli.formats import atomic, sniff
+from salcli.formats import atomic, shards, sniff
 from salcli.formats.base import FileReader, Format, Output, Writer, lazy
 from salcli.formats.beside import Beside, require_same_format, warn_of_rest
 from salcli.formats.files import ByteFile
@@ -55,6 +55,7 @@ FORMATS = [
         lazy("parquet", "ParquetReader"),
         lazy("parquet_writer", "ParquetWriter"),
         title="a Parquet file",
+        is_table=True,
         has_magic=True,
         holds_several_arrays=True,
     ),
@@ -65,6 +66,7 @@ FORMATS = [
         lazy("arrow_ipc", "ArrowReader"),
         lazy("arrow_ipc", "ArrowWriter"),
         title="an Arrow file",
+        is_table=True,
         has_magic=True,
         holds_several_arrays=True,
     ),
@@ -177,35 +179,68 @@ def _with_suffix(suffix: str) -> list[Format]:
 
 
 def open_source(path: str, options: ReadOptions | None = None) -> Source:
-    """Open an embedding file, checking what can be checked before rows are read.
+    """Open an embedding file, or several as one, checking what can be checked before rows are read.
 
     Parameters
     ----------
-    path : a file, or `-` for text on stdin
+    path : a file, a folder or a glob of files of one format (see `shards.shard_files`), or `-` for text on stdin
     options : how to read it; default: as its content says
 
     Raises
     ------
-    FormatError : it is not an embedding file; the message says what it is
+    FormatError : it is not an embedding file; the message says what it is. Or several differ
     """
     options = options or ReadOptions()
     forced = None if options.format is None else _requested_format(options.format, "format")
-    file = ByteFile.open(path)
+    names = [path]
+    if shards.is_several(path):
+        names = shards.shard_files(path, _ranks(forced), "embedding files")
+        shards.allow_open_files(len(names))
+    files, readers = list[ByteFile](), list[Reader]()
     try:
-        kind = _kind(file, forced, options)
-        opened = kind.reader(file, options)
-        readers = [opened] if isinstance(opened, Reader) else list(opened)
-        if options.keyed is not None and readers[0].has_keys != options.keyed:
-            option, fault = ("`keyed`", "has no") if options.keyed else ("`keyed=False`", "always has")
-            raise UsageError(f"{option}: {file.name} is {kind}, which {fault} keys")
+        for name in names:
+            files.append(ByteFile.open(name))
+            readers += _readers(files[-1], forced, options)
+            if readers[-1].format != readers[0].format:
+                found, first = named(readers[-1].format), readers[0]
+                raise FormatError(f"{name}: {found}, but {first.path} is {named(first.format)}: shards must be alike")
         if options.keys_file is not None:
             if len(readers) > 1:
-                raise ParameterError("keys_file", options.keys_file, f"{file.name} is {len(readers)} files")
+                raise ParameterError("keys_file", options.keys_file, f"{path} is {len(readers)} files")
             readers = [KeyedReader(readers[0], options.keys_file)]
-        return Source(readers, allow_nonfinite=options.allow_nonfinite, path=file.name)
+        name = files[0].name if names == [path] else shards.plain_name(path)
+        return Source(readers, allow_nonfinite=options.allow_nonfinite, path=name)
     except BaseException:
-        file.close()
+        for file in files:
+            file.close()
         raise
+
+
+def _ranks(forced: Format | None) -> list[shards.Kinds]:
+    """Return the formats by suffix: text and tables may lie beside the shards of another format."""
+    formats = FORMATS if forced is None else [forced]
+    ranks: list[dict[str, str]] = [{}, {}, {}]
+    for one in formats:
+        rank = ranks[2 if one.is_text else 1 if one.is_table else 0]
+        for suffix in one.suffixes:
+            rank.setdefault(suffix, one.name)
+    return [*ranks]
+
+
+def _readers(file: ByteFile, forced: Format | None, options: ReadOptions) -> list[Reader]:
+    """Return the readers of one file.
+
+    Raises
+    ------
+    UsageError : `keyed` contradicts the format
+    """
+    kind = _kind(file, forced, options)
+    opened = kind.reader(file, options)
+    readers = [opened] if isinstance(opened, Reader) else list(opened)
+    if options.keyed is not None and readers[0].has_keys != options.keyed:
+        option, fault = ("`keyed`", "has no") if options.keyed else ("`keyed=False`", "always has")
+        raise UsageError(f"{option}: {file.name} is {kind}, which {fault} keys")
+    return readers
 
 
 def _kind(file: ByteFile, forced: Format | None, options: ReadOptions) -> Format:

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from salcli.evaluation.report import ErasedFile, Folds, LearningCurve, ProbeResult, Report
+from salcli.evaluation.probe_result import ProbeResult
+from salcli.evaluation.report import ErasedFile, Folds, LearningCurve, Report
 from salcli.evaluation.section import Row, Section, Table, filled, names, numbers
 from salcli.evaluation.text import ABSENT, count, decimal, general, interval, listed, visible
 from salcli.render.numbers import R2_IN_WORDS, detectable_table, numeric_table, recall_table

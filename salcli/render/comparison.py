@@ -13,7 +13,8 @@ from salcli.evaluation.comparison import (
     worst_by_adversary,
     worst_of,
 )
-from salcli.evaluation.report import Report, reader
+from salcli.evaluation.probe_result import reader
+from salcli.evaluation.report import Report
 from salcli.evaluation.section import Column, Row, Section, Table, names, numbers
 from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.task import TASK

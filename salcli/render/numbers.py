@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from salcli.evaluation.explained import NumericResult
 from salcli.evaluation.power import Detectable
+from salcli.evaluation.probe_result import reader
 from salcli.evaluation.recalls import Recalls
-from salcli.evaluation.report import Report, reader
+from salcli.evaluation.report import Report
 from salcli.evaluation.section import Fact, Row, Table, names, numbers
 from salcli.evaluation.text import ABSENT, count, decimal, general, interval, percent, shortened, visible
 

@@ -6,7 +6,8 @@ from rich.console import Console
 from rich.text import Text
 
 from salcli.evaluation.comparison import Comparison
-from salcli.evaluation.report import Gate, ProbeResult, Report
+from salcli.evaluation.probe_result import ProbeResult
+from salcli.evaluation.report import Gate, Report
 from salcli.evaluation.section import Section, Table, filled, names, numbers
 from salcli.evaluation.text import beside, count, decimal, interval, visible
 from salcli.render import comparison as compared

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from salcli.evaluation.measures import recorded
-from salcli.evaluation.report import Gate, ProbeResult, Report, Status
+from salcli.evaluation.probe_result import ProbeResult
+from salcli.evaluation.report import Gate, Report, Status
 from salcli.evaluation.section import Column, Fact, Row, Section, Table, names, numbers
 from salcli.evaluation.text import ABSENT, beside, decimal, general, listed, percent, shortened, visible
 from salcli.render.attackers import (

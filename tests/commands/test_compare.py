@@ -22,18 +22,11 @@ from salcli.evaluation import kept as kept_module
 from salcli.evaluation.attackers import ATTACKERS
 from salcli.evaluation.base import BeforeAfter
 from salcli.evaluation.comparison import Comparison
+from salcli.evaluation.json_fields import to_json
 from salcli.evaluation.main_task import Trained
-from salcli.evaluation.report import ErasedFile, EraserSummary, Report, to_json
+from salcli.evaluation.report import ErasedFile, EraserSummary, Report
 from salcli.evaluation.stages import Stages
-from salcli.options import (
-    ApplyOptions,
-    CompareOptions,
-    EvaluateOptions,
-    FitOptions,
-    LabelOptions,
-    Limit,
-    ReadOptions,
-)
+from salcli.options import ApplyOptions, CompareOptions, EvaluateOptions, FitOptions, LabelOptions, Limit, ReadOptions
 
 from ..cli.helpers import words, write_csv
 from .conftest import Files

@@ -18,7 +18,7 @@ from salcli.data import source as source_module
 from salcli.erasers.artifact import read_artifact
 from salcli.erasers.base import ERASERS, METHODS, Eraser, Fit, Registry
 from salcli.erasers.linear import LinearEraser
-from salcli.evaluation.report import to_json
+from salcli.evaluation.json_fields import to_json
 from salcli.linalg.class_sums import Grouping
 from salcli.linalg.moments import CrossMoments, Read
 from salcli.options import ApplyOptions, EvaluateOptions, FitOptions, InspectOptions, Sweep, option

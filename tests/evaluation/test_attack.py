@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.data.splits import EvaluationSplit
 from salcli.errors import AlignmentError
-from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors
+from salcli.evaluation.attack import attack
+from salcli.evaluation.attack_jobs import jobs_of
 from salcli.evaluation.attackers import ATTACKERS
 from salcli.evaluation.attackers.base import Attacker, Axis
+from salcli.evaluation.forms import Form
+from salcli.evaluation.requested import asked_for, chosen_probes, needs_vectors
 from salcli.evaluation.stages import Stages
 from salcli.options import EvaluateOptions
 from salcli.streaming.progress import Silent
@@ -112,6 +115,16 @@ def test_what_cannot_be_attacked_or_says_little_is_noted() -> None:
     )
     _, notes = measured(stages(x), labels(np.where(np.arange(N) < N // 2, y, 0).astype(np.int32)), "linear")
     assert "the test rows are all of one class" in notes[0]
+
+
+def test_a_job_has_the_test_rows_of_classes_that_are_trained_on() -> None:
+    x, y = rows()
+    y[-3:] = 2
+    (given,), train, test = labels(y).attributes, np.arange(N // 2), np.arange(N // 2, N)
+    (job,), doubts = jobs_of(given, "fresh", train, test, Form("raw", stages(x)), ("linear",))
+    assert (job.untrained, len(job.y_test), len(doubts)) == ({"c": 3}, N // 2 - 3, 1)
+    assert np.array_equal(job.y_test, y[job.at_test])
+    assert (job.name("after"), job.name("after", form="unit")[2]) == (("g0", "fresh", "raw", "linear", "after"), "unit")
 
 
 def test_progress_counts_every_attacker_at_every_stage() -> None:

@@ -10,11 +10,11 @@ from sklearn.metrics import r2_score
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.data.splits import EvaluationSplit
 from salcli.errors import UsageError
-from salcli.evaluation.attack import require_attackers
 from salcli.evaluation.attack_numbers import asked_of_numbers, attack_numbers, chosen_regressors
 from salcli.evaluation.attackers import REGRESSORS
 from salcli.evaluation.attackers.base import Attacker, Axis
 from salcli.evaluation.gates import Asked, Judge, r2_gate
+from salcli.evaluation.requested import require_attackers
 from salcli.evaluation.stages import Stages
 from salcli.options import EvaluateOptions, Limit
 from salcli.streaming.progress import Silent

@@ -12,9 +12,11 @@ from salcli.evaluation.attackers.scores import Areas
 from salcli.evaluation.gaps import GapTest, mean
 from salcli.evaluation.gates import Asked, Judge
 from salcli.evaluation.group_rates import Cell, Gap, GroupRates, Rate
+from salcli.evaluation.json_fields import to_json
 from salcli.evaluation.main_task import Accuracy, Task
 from salcli.evaluation.neighbors import Neighbors
-from salcli.evaluation.report import Gate, ProbeResult, to_json
+from salcli.evaluation.probe_result import ProbeResult
+from salcli.evaluation.report import Gate
 from tests.render.reports import similarity
 
 from .results import result

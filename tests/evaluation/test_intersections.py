@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.data.splits import EvaluationSplit
-from salcli.evaluation.attack import asked_for, attack
+from salcli.evaluation.attack import attack
 from salcli.evaluation.gates import Judge, leak_gate
 from salcli.evaluation.intersections import LEAST_ROWS, attacked, product
+from salcli.evaluation.requested import asked_for
 from salcli.evaluation.stages import Stages
 from salcli.options import EvaluateOptions
 from salcli.streaming.progress import Silent

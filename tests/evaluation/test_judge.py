@@ -11,7 +11,8 @@ from scipy.stats import binom
 
 from salcli.evaluation.evidence import Estimate, Evidence, Share, rows_needed
 from salcli.evaluation.gates import Asked, Judge, Measured, accuracy_gate, gain_gate
-from salcli.evaluation.report import Gate, ProbeResult
+from salcli.evaluation.probe_result import ProbeResult
+from salcli.evaluation.report import Gate
 
 from .results import result
 

@@ -6,9 +6,10 @@ import pytest
 
 from salcli.evaluation.explained import NumericResult
 from salcli.evaluation.gates import Asked, Judge, accuracy_gate, neighbors_gate, r2_gate, similarity_gate
-from salcli.evaluation.judged import worst_gates
+from salcli.evaluation.judged import judged, worst_gates
 from salcli.evaluation.report import EraserSummary, Gate, Measurement, Repeats, Report, SweepStep
 from salcli.evaluation.similarity import SIMILARITY
+from salcli.options import EvaluateOptions, Limit
 
 from ..render.reports import similarity
 from .results import result
@@ -134,3 +135,15 @@ def test_attackers_of_numbers_are_judged_in_every_repeat() -> None:
     )
     assert (gate.status, gate.value) == ("failed", 0.4)
     assert str(gate.decided_by).endswith("repeat 2 of 2")
+
+
+def test_every_limit_of_the_options_has_a_gate_which_fails_where_nothing_was_measured() -> None:
+    attackers = {name: (Limit(0.5),) for name in ("max_accuracy", "max_gain", "max_leak", "max_r2")}
+    task = {"task": "job", "max_tpr_gap": 1.0, "min_task_accuracy": 0.0, "min_task_kept": 0.0}
+    others = {"similarity": ("s",), "min_similarity_kept": 0.0, "min_neighbors_kept": 0.0}
+    limits = attackers | task | others
+    found = judged(Report(eraser=ERASER), ASKED, EvaluateOptions(**limits))  # type: ignore[arg-type]
+    wanted = [name.replace("_", "-") for name in limits if name.startswith(("max", "min"))]
+    assert [gate.name for gate in found.gates] == wanted
+    assert {gate.status for gate in found.gates} == {"failed"}
+    assert judged(report(), ASKED, EvaluateOptions()).gates == ()

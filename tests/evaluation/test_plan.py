@@ -10,7 +10,8 @@ from numpy.testing import assert_array_equal
 
 from salcli.commands.fit import fit
 from salcli.data.labels import Attribute, GuardedLabels
-from salcli.data.splits import DEV_NAMES, SplitRule
+from salcli.data.split_parts import DEV_NAMES
+from salcli.data.splits import SplitRule
 from salcli.errors import AlignmentError, UsageError
 from salcli.evaluation.plan import note_on_splits, notes_on, require_same_labels, split_rows
 from salcli.options import EvaluateOptions, FitOptions, LabelOptions

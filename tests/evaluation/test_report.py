@@ -11,18 +11,9 @@ from hypothesis import strategies as st
 from salcli.data.hashes import FileHash
 from salcli.evaluation import gates
 from salcli.evaluation.gates import Asked, Judge
-from salcli.evaluation.report import (
-    INLINE,
-    OPTIONAL,
-    UNWRITTEN,
-    ErasedFile,
-    EraserSummary,
-    Gate,
-    ProbeResult,
-    Report,
-    named,
-    to_json,
-)
+from salcli.evaluation.json_fields import INLINE, OPTIONAL, UNWRITTEN, named, to_json
+from salcli.evaluation.probe_result import ProbeResult
+from salcli.evaluation.report import ErasedFile, EraserSummary, Gate, Report
 from tests.render.reports import ERASER, reports
 
 from .results import result
@@ -36,12 +27,10 @@ def results(in_sample: float, fresh: float) -> tuple[ProbeResult, ...]:
     return result(in_sample, adversary="in-sample"), result(fresh), result(1.0, stage="before")
 
 
-@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
-def test_a_gate_passes_exactly_if_the_worst_attacker_is_within_the_limit(
-    one: float, other: float, limit: float
-) -> None:
-    gate = accuracy_gate(limit, None, BOTH, results(one, other), "after")
-    worst = max(one, 1 - one, other, 1 - other)
+@given(st.integers(0, 1000), st.integers(0, 1000), st.floats(0, 1) | st.integers(0, 1000).map(lambda n: n / 1000))
+def test_a_gate_passes_exactly_if_the_worst_attacker_is_within_the_limit(one: int, other: int, limit: float) -> None:
+    gate = accuracy_gate(limit, None, BOTH, results(one / 1000, other / 1000), "after")
+    worst = max(one, 1000 - one, other, 1000 - other) / 1000
     assert gate.value == worst
     assert gate.passed == (worst <= limit)
     assert Report(gates=(gate,)).verdict == ("pass" if worst <= limit else "fail")
