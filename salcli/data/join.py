@@ -167,10 +167,10 @@ class LabelledRows:
         first, last = self._span(start, start + n_rows)
         return self.index[first:last] if last - first == n_rows else None
 
-    def between(self, start: int, stop: int) -> "LabelledRows":
-        """Return those of the chosen rows that are from `start` to `stop` (exclusive)."""
+    def between(self, start: int, stop: int) -> Self:
+        """Return those of the chosen rows that lie from `start` to `stop` (exclusive), with the label of each."""
         first, last = self._span(start, stop)
-        return LabelledRows(self.rows[first:last], self.index[first:last])
+        return type(self)(self.rows[first:last], self.index[first:last])
 
     def _span(self, start: int, stop: int) -> tuple[int, int]:
         """Return the positions at which chosen rows from `start` to `stop` (exclusive) begin and end."""

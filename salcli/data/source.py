@@ -3,6 +3,7 @@
 A format implements a `Reader`: one file, or one array in it. `salcli.streaming` has a glossary.
 """
 
+import copy
 import threading
 import uuid
 from abc import ABC, abstractmethod
@@ -351,6 +352,16 @@ class Source:
     def fills_buffers(self) -> bool:
         """Whether batches are read straight into one buffer, whatever the size of a chunk."""
         return all(shard.reader.fills_buffers for shard in self.shards)
+
+    def of_shard(self, shard: Shard) -> "Source":
+        """Return the source with the rows of one of its shards alone, which keep their numbers."""
+        if len(self.shards) == 1:
+            return self
+        only, reader = copy.copy(self), shard.reader
+        only.path, only.partition, only.shards = reader.path, reader.partition, (shard,)
+        only.dropped = shard.dropped if shard.dropped is not None else np.zeros(0, np.int64)
+        only.n_all, only.n = reader.n, reader.n - len(only.dropped)
+        return only
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the chunks in order; iterate on one thread, read on any."""

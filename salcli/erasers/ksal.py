@@ -146,9 +146,8 @@ class KSALMethod:
         RankError : the features do not vary with the labels, or k is above the rank
         NotEnoughMemory : the kernel matrix of the landmarks, or the exact fit, does not fit into memory
         """
-        rows = rows.standardized(is_centred=parameters.center)
         if parameters.landmarks == ALL_LANDMARKS:
-            return _fit_exactly(rows, parameters, seed, progress)
+            return _fit_exactly(rows.standardized(is_centred=parameters.center), parameters, seed, progress)
         return _fit_nystroem(rows, parameters, seed, engine, progress)
 
 
@@ -174,7 +173,8 @@ def _fit_nystroem(
         fit = fit_sal(
             moments, parameters.k, alpha=parameters.alpha, is_centred=parameters.center, keep_mean=parameters.keep_mean
         )
-    _warn_of_lost(rows, fit.rank, rows.labels.design(index), is_centred=parameters.center)
+    labels = rows.labels.standardized(is_centred=parameters.center)
+    _warn_of_lost(rows, fit.rank, labels.design(index), is_centred=parameters.center)
     rule = "stratified" if m < len(rows) else "every fitted row"
     header = {"landmarks": {"n": len(landmarks), "rule": rule, "n_features": features.width}}
     header = {"kernel": features.kernel.to_dict(), "parameters": asdict(parameters), **header}

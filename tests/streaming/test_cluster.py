@@ -19,7 +19,8 @@ from salcli.commands.evaluate import evaluate
 from salcli.commands.fit import fit
 from salcli.data.source import Chunk
 from salcli.errors import ClusterError, FormatError, SalcliWarning
-from salcli.evaluation.report import to_json
+from salcli.evaluation.json_fields import to_json
+from salcli.formats.label_table import read_labels
 from salcli.formats.registry import open_source
 from salcli.options import ApplyOptions, ClusterOptions, EvaluateOptions, FitOptions, LabelOptions, ReadOptions
 from salcli.streaming.cluster import client as connections
@@ -28,7 +29,7 @@ from salcli.streaming.cluster.parcels import Packer, Parcel, unpacked
 from salcli.streaming.cluster.tasks import TreeOf, push, total_of
 from salcli.streaming.cluster.versions import compare, versions
 from salcli.streaming.engine import running_on, tree_sum
-from salcli.streaming.passes import LabelledSource
+from salcli.streaming.passes import LabelledSource, Slice
 
 distributed = pytest.importorskip("distributed")
 pytestmark = [
@@ -105,6 +106,19 @@ def test_rows_and_figures_are_the_same(
         options = EvaluateOptions(probes=("linear",), quick=True, adversaries=("fresh",), attacker_rows=50, read=READ)
         reports.append(to_json(evaluate(str(folder / "x.npy"), str(folder / "y.csv"), eraser, options)))
     assert reports[0] == reports[1]
+
+
+@pytest.mark.slow
+def test_shards_of_any_size_are_the_same_bytes(folder: Path, tmp_path: Path, scheduler: str) -> None:
+    x = np.load(folder / "x.npy")
+    (tmp_path / "y.csv").write_bytes((folder / "y.csv").read_bytes())
+    (tmp_path / "x").mkdir()
+    for i, part in enumerate(np.split(x, [5, 300, 620])):
+        np.save(tmp_path / "x" / f"{i}.npy", part)
+    found = [
+        fitted(tmp_path, tmp_path, "x", method, cluster) for method in ("sal", "leace") for cluster in (None, scheduler)
+    ]
+    assert found[0] == found[1] != found[2] == found[3]
 
 
 @pytest.mark.slow
@@ -247,37 +261,45 @@ def test_no_scheduler_is_one_line(folder: Path, tmp_path: Path, monkeypatch: pyt
 def test_labels_travel_once_and_never_with_an_item(folder: Path) -> None:
     packer = Packer()
     with open_source(str(folder / "x.npy"), READ) as source:
-        labels = read_labels_of(folder)
+        labels = read_labels(str(folder / "y.csv"), LabelOptions())
         rows = LabelledSource.of(source, labels, range(N))
-        part = rows.part(64, 128)
-        item = part, list(source.chunks())[4:8]
+        part = Slice.of(rows, None, 64, 128)
+        item = 0, part, list(source.chunks())[4:8]
         packed = [packer.pack(item), packer.pack(item)]
         assert packed[0].data == packed[1].data
         assert [list(each.parcels.values()) for each in packed] == [[part], [part]]
         assert len(packed[0].data) < 2_000
-        assert len(labels.values_at(range(64, 128))) == len(part.labels) == 64
+        assert len(part.labels) == 64
         (token,) = packed[0].parcels
-        found, chunks = unpacked(packed[0].data, {token: Parcel(pickle.dumps(part))})
-        at = range(3, 60)
-        np.testing.assert_array_equal(found.label_matrix(at).columns, rows.label_matrix(range(64 + 3, 64 + 60)).columns)
-        np.testing.assert_array_equal(chunks[0].read().vectors, item[1][0].read().vectors)
+        _, found, chunks = unpacked(packed[0].data, {token: Parcel(pickle.dumps(part))})
+        np.testing.assert_array_equal(
+            found.label_matrix(range(3, 60)).columns, rows.label_matrix(range(64 + 3, 64 + 60)).columns
+        )
+        np.testing.assert_array_equal(chunks[0].read().vectors, item[2][0].read().vectors)
         chunks[0].shard.reader.close()
 
 
-def read_labels_of(folder: Path) -> Any:
-    from salcli.formats.label_table import read_labels
+@given(sizes=st.lists(st.integers(0, 70), max_size=4), n_workers=st.integers(1, 9))
+def test_branches_of_any_size_add_up_to_the_same_trees(sizes: list[int], n_workers: int) -> None:
+    items = [(number, i) for number, size in enumerate(sizes) for i in range(size)]
+    found = list(branches(items, n_workers, Numbers()))
+    assert [item for _, some in found for item in some] == items
+    for number, size in enumerate(sizes):
+        nodes = list[tuple[int, Any]]()
+        for tree in (TreeOf(Tree)(some) for n, some in found if n == number):
+            for level, total in tree:
+                push(nodes, level, total)
+        assert total_of(nodes, None) == tree_sum((Tree((number, i)) for i in range(size)), None)
 
-    return read_labels(str(folder / "y.csv"), LabelOptions())
 
+class Numbers:
+    """Groups of items that begin with their number."""
 
-@given(n=st.integers(0, 130), n_workers=st.integers(1, 9))
-def test_branches_of_any_size_add_up_to_the_same_tree(n: int, n_workers: int) -> None:
-    lists, nodes = list(branches(range(n), n_workers)), list[tuple[int, Any]]()
-    assert [i for some in lists for i in some] == list(range(n))
-    for some in lists:
-        for level, total in TreeOf(Tree)(some):
-            push(nodes, level, total)
-    assert total_of(nodes, Tree(-1)) == tree_sum(map(Tree, range(n)), Tree(-1))
+    def number(self, item: tuple[int, int]) -> int:
+        return item[0]
+
+    def finished(self, number: int, total: Any) -> Any:
+        return total
 
 
 @dataclass(frozen=True)
@@ -291,7 +313,7 @@ class Tree:
 
 
 def test_large_files_are_few_tasks_and_small_ones_are_divided() -> None:
-    sizes = [len(some) for some in branches(range(10_000), 2)]
+    sizes = [len(some) for _, some in branches(range(10_000), 2)]
     assert sizes[:8] == [1] * 8
     assert max(sizes) <= 1 << 28
     assert len(sizes) < 100

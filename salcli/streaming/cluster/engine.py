@@ -22,6 +22,7 @@ from salcli.data.source import Chunk, Shard
 from salcli.errors import ClusterError, first_line
 from salcli.streaming.cluster.parcels import Packed, Packer, Parcel, whole
 from salcli.streaming.cluster.tasks import FileState, Nodes, Outcome, TreeOf, push, run, total_of
+from salcli.streaming.engine import Groups
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -97,18 +98,25 @@ class Cluster:
         items: Iterable[Item],
         zero: Result,
         done: Callable[[Result], None] | None = None,
+        groups: Groups[Item, Result] | None = None,
     ) -> Result:
         """Return the sum of `work` of all items (see `Engine.fold`).
 
         `done` is called with sums of the consecutive items of a task.
         """
-        nodes: Nodes = []
-        for found in self.map(TreeOf(work), branches(items, self.n_workers)):
-            for level, total in found:
+        numbers: deque[int] = deque()
+        trees: Iterator[Nodes] = self.map(TreeOf(work), _numbered(branches(items, self.n_workers, groups), numbers))
+        by_group = itertools.groupby(((numbers.popleft(), tree) for tree in trees), key=lambda each: each[0])
+        totals: Nodes = []
+        for number, same in by_group:
+            nodes: Nodes = []
+            for level, total in itertools.chain.from_iterable(tree for _, tree in same):
                 if done is not None:
                     done(total)
                 push(nodes, level, total)
-        result: Result = total_of(nodes, zero)
+            whole = total_of(nodes, zero)
+            push(totals, 0, whole if groups is None else groups.finished(number, whole))
+        result: Result = total_of(totals, zero)
         return result
 
     def _submitted(self, task: _Task) -> _Task:
@@ -212,8 +220,10 @@ class Cluster:
         return ClusterError(f"{self._address}: the Dask scheduler is gone; what was not written yet is lost")
 
 
-def branches(items: Iterable[Item], n_workers: int) -> Iterator[list[Item]]:
-    """Yield lists of consecutive items, each a whole branch of the tree over all of them (but the last).
+def branches(
+    items: Iterable[Item], n_workers: int, groups: Groups[Item, Any] | None = None
+) -> Iterator[tuple[int, list[Item]]]:
+    """Yield the number of a group and consecutive items of it, a whole branch of its tree (but the group's last).
 
     Tasks grow with what lies behind them, so that a small file is divided among all workers, and a large one into few
     tasks.
@@ -222,14 +232,24 @@ def branches(items: Iterable[Item], n_workers: int) -> Iterator[list[Item]]:
     ----------
     items : chunks, or what holds them
     n_workers : threads of the workers
+    groups : of items that are added up first; default: all are one group, of number 0
     """
-    items, index = iter(items), 0
-    for first in items:
-        most = max(1, TASK_BYTES // max(1, _bytes_of(first)))
-        size = _power_of_two(min(most, max(1, index // (TASKS_A_THREAD * n_workers))))
-        size = min(size, index & -index) if index else 1
-        some = [first, *itertools.islice(items, size - 1)]
-        index += len(some)
+    before = 0
+    for number, same in itertools.groupby(items, key=(lambda _: 0) if groups is None else groups.number):
+        index, left = 0, iter(same)
+        for first in left:
+            most = max(1, TASK_BYTES // max(1, _bytes_of(first)))
+            size = _power_of_two(min(most, max(1, before // (TASKS_A_THREAD * n_workers))))
+            size = min(size, index & -index) if index else size
+            some = [first, *itertools.islice(left, size - 1)]
+            index, before = index + len(some), before + len(some)
+            yield number, some
+
+
+def _numbered(branches: Iterable[tuple[int, list[Item]]], numbers: deque[int]) -> Iterator[list[Item]]:
+    """Yield the items of each branch, and append its number to `numbers`."""
+    for number, some in branches:
+        numbers.append(number)
         yield some
 
 
