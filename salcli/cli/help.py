@@ -6,12 +6,12 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperOption
 
-from salcli.options import LabelOptions, ReadOptions, options_of
+from salcli.options import ClusterOptions, LabelOptions, ReadOptions, options_of
 
 Group = tuple[str, tuple[str, ...]]
 HELP_FLAGS = {"help_option_names": ["-h", "--help"]}
 
-MAIN, LABELS, READING, GENERAL = "Options", "Labels", "Reading the embeddings", "General"
+MAIN, LABELS, READING, CLUSTER, GENERAL = "Options", "Labels", "Reading the embeddings", "On a cluster", "General"
 _FIT = (
     (MAIN, ("output", "moments", "attributes", "method", "holdout", "sample")),
     (
@@ -55,7 +55,7 @@ GROUPS: dict[str, tuple[Group, ...]] = {
     "inspect": ((MAIN, ("labels", "similarity", "head", "projection")),),
 }
 """Names of parameters by command and group; those that are in none stand by their record, or in the last group."""
-RECORDS = {LABELS: LabelOptions, READING: ReadOptions}
+RECORDS = {LABELS: LabelOptions, READING: ReadOptions, CLUSTER: ClusterOptions}
 OF_LABELS = ("fit_split", "holdout")
 """Options of commands that say which labelled rows are used."""
 OF_GATES = ("max_", "min_")

@@ -23,6 +23,7 @@ from salcli.formats import atomic
 from salcli.formats.label_table import file_name
 from salcli.formats.registry import open_source
 from salcli.options import FitOptions
+from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import current_engine, map_in_threads, one_blas_thread
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
@@ -30,6 +31,7 @@ from salcli.streaming.passes import LabelledSource, join_labels, read_table
 from salcli.streaming.progress import Progress, Silent
 
 
+@runs_on_cluster
 def fit(
     embeddings: str,
     labels: str,

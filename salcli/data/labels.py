@@ -210,6 +210,12 @@ class GuardedLabels:
             None if self.groups is None else self.groups.restricted_to(index),
         )
 
+    def values_at(self, index: Selection) -> "GuardedLabels":
+        """Return the attributes' values at `index` `[n]`, with all classes, and nothing else."""
+        at = as_subscript(index)
+        values = (Attribute(each.name, each.values[at], each.classes) for each in self.attributes)
+        return GuardedLabels(self.path, tuple(values), None)
+
     def require_variety(self) -> None:
         """Check that all attributes vary (see `Block.require_variety`)."""
         for attribute in self.attributes:

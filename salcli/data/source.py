@@ -4,6 +4,7 @@ A format implements a `Reader`: one file, or one array in it. `salcli.streaming`
 """
 
 import copy
+import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections import OrderedDict
@@ -234,14 +235,21 @@ class Shard:
 
 _shards: "OrderedDict[str, Shard]" = OrderedDict()
 """The shards that were unpickled last in this process, by their token."""
+_restoring = threading.Lock()
 
 
 def _restored(token: str, reader: Reader, first: int, dropped: Rows | None) -> Shard:
-    shard = _shards.setdefault(token, Shard(reader, first, dropped, token))
-    _shards.move_to_end(token)
-    while len(_shards) > RESTORED_SHARDS:
-        _shards.popitem(last=False)
-    return shard
+    with _restoring:
+        shard = _shards.setdefault(token, Shard(reader, first, dropped, token))
+        _shards.move_to_end(token)
+        while len(_shards) > RESTORED_SHARDS:
+            _shards.popitem(last=False)
+        return shard
+
+
+def restored_shard(token: str) -> Shard | None:
+    """Return the shard of this `token` that was unpickled in this process; None: it is not among the last."""
+    return _shards.get(token)
 
 
 @dataclass(frozen=True)

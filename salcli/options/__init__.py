@@ -8,6 +8,7 @@ the command line shows the flag instead (`--keys FILE`).
 """
 
 from salcli.options.apply import DTYPES, ApplyOptions
+from salcli.options.cluster import ClusterOptions
 from salcli.options.compare import CompareOptions
 from salcli.options.evaluate import EvaluateOptions
 from salcli.options.export import ExportOptions
@@ -33,6 +34,7 @@ __all__ = [
     "WHITE_BOX",
     "WITHOUT",
     "ApplyOptions",
+    "ClusterOptions",
     "CompareOptions",
     "EvaluateOptions",
     "ExportOptions",

@@ -27,11 +27,17 @@ _found: "list[tuple[int, ThreadpoolController]]" = []
 N_THREADS = max(1, min(4, os.cpu_count() or 1))
 
 
+class SentOnce:
+    """What other processes receive once, not with each item that refers to it: labels of many rows."""
+
+
 class Engine(Protocol):
     """Where work runs. An engine never changes a result: `map` keeps the order, `fold` is a tree in item order."""
 
-    n_workers: int
-    """Items that run at the same time; memory is reserved for as many."""
+    @property
+    def n_workers(self) -> int:
+        """Items that run at the same time; memory is reserved for as many."""
+
     shares_memory: bool
     """Whether work runs in this process. Otherwise work, items and results are pickled, and work cannot write into
     arrays or open files of this process."""

@@ -4,7 +4,7 @@ import functools
 import itertools
 import operator
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -27,12 +27,13 @@ from salcli.linalg.label_matrix import LabelMatrix
 from salcli.linalg.moments import Statistics
 from salcli.linalg.relabelled import LabelMap
 from salcli.options import LabelOptions, block_rows
-from salcli.streaming.engine import Engine, ordered_map
+from salcli.streaming.engine import Engine, SentOnce, ordered_map
 from salcli.streaming.progress import Advance, Progress, Silent
 
 MANY_KEYS = 100_000  # from here on, progress of the join is shown
 JOINING = 8  # least ratio of numbers in a group of partitions to numbers in its sums
 GATHERED_ELEMENTS = 1 << 20  # numbers of a file that are in memory at once while some of its rows are gathered
+LABELLED_BYTES = 1 << 30  # of rows whose labels travel together to another process
 GROUPED_ROWS = 1 << 17  # whose label matrix is in memory at once
 GROUPING = Grouping()
 
@@ -252,8 +253,52 @@ class Part:
         return grouping.suits(len(self.rows), source.d, self.rows.label_matrix(range(0)), source.dtype)
 
 
-Item = tuple[int, list[Chunk]]
-"""Number of the part, and chunks of it that are added up at once."""
+@dataclass(frozen=True, eq=False)
+class Slice(SentOnce):
+    """Labelled rows of a part that lie together, without their source: all that sums need beside the chunks."""
+
+    d: int
+    """Dimensions of the source."""
+    dtype: np.dtype[Any]
+    """Of its rows."""
+    fills_buffers: bool
+    """See `Source.fills_buffers`."""
+    rows: LabelledRows
+    labels: GuardedLabels
+    """Of the rows, with the classes of the part."""
+    grouping: Grouping | None
+    """Of its rows, in float32 first."""
+
+    @classmethod
+    def of(cls, rows: LabelledSource, grouping: Grouping | None, start: int = 0, stop: int | None = None) -> Self:
+        """Return the labelled rows of a shard from `start` to `stop` (exclusive; None: all of them)."""
+        source, chosen, labels = rows.source, rows.rows, rows.labels
+        if stop is not None:
+            chosen = chosen.between(start, stop)
+            labels, chosen = labels.values_at(chosen.index), LabelledRows.of(chosen.rows)
+        return cls(source.d, source.dtype, source.fills_buffers, chosen, labels, grouping)
+
+    def label_matrix(self, index: Selection) -> LabelMatrix:
+        """Return Z of the labels at `index` `[n]` by its entries."""
+        return LabelMatrix(*self.labels.entries(index), self.labels.n_columns, self.labels.n_one_hot)
+
+
+def _sliced(
+    rows: LabelledSource, grouping: Grouping | None, partitions: Iterable[list[Chunk]], *, is_whole: bool
+) -> Iterator[tuple[Slice, list[Chunk]]]:
+    """Yield each group of chunks of a shard with labels: of all of it, or of about `LABELLED_BYTES` of its rows."""
+    found = Slice.of(rows, grouping)
+    end, stop = rows.source.shards[0].first + rows.source.n_all, 0
+    for chunks in partitions:
+        if not is_whole and chunks[-1].stop > stop:
+            first, most = chunks[0].start, LABELLED_BYTES // (rows.source.d * rows.source.dtype.itemsize)
+            stop = min(end, max(chunks[-1].stop, first + most))
+            found = Slice.of(rows, grouping, first, stop)
+        yield found, chunks
+
+
+Item = tuple[int, Slice, list[Chunk]]
+"""Number of the part, and chunks of it that are added up at once, with their labels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,44 +336,54 @@ def _folded(
     is_centred: bool,
 ) -> S:
     d = rows.source.d if features is None else features.width
-    groupings = [grouping if grouping is not None and part.suits(grouping) else None for part in parts]
 
-    def of_partitions(item: Item) -> S:
-        number, chunks = item
-        part = parts[number].rows
+    def items() -> Iterator[Item]:
+        for number, part in enumerate(parts):
+            within = grouping if grouping is not None and part.suits(grouping) else None
+            least = joining * statistics.zero(d, part.rows.labels.n_columns).n_sums
+            partitions = _partitions(part.rows, least, within)
+            for labels, chunks in _sliced(part.rows, within, partitions, is_whole=engine.shares_memory):
+                yield number, labels, chunks
+
+    zero: S = statistics.zero(d, rows.labels.n_columns)
+    groups: _Parts[S] = _Parts.of(parts, rows.labels, is_centred=is_centred)
+    with progress.stage("fit", len(rows)) as advance:
+        return engine.fold(_Sums(statistics, d, features), items(), zero, lambda part: advance(part.n), groups)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums(Generic[S]):
+    """The statistics of an item; can be pickled."""
+
+    statistics: type[S]
+    d: int
+    features: Features | None
+
+    def __call__(self, item: Item) -> S:
+        _, rows, chunks = item
+        features = self.features
 
         def read(n: int) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
             if features is not None and not features.is_by_row:
-                return _features_of(part, chunks, features)
-            batches = _labelled_batches(part, chunks, n)
+                return _features_of(rows, chunks, features)
+            batches = _labelled_batches(rows, chunks, n)
             return batches if features is None else ((features(x), z) for x, z in batches)
 
-        found = statistics.of_batches(read, d, part.labels.n_columns, grouping=groupings[number])
+        found = self.statistics.of_batches(read, self.d, rows.labels.n_columns, grouping=rows.grouping)
         if not found.is_finite:
             for chunk in chunks:
                 chunk.read()  # names the row
         return found
 
-    def items() -> Iterator[Item]:
-        for number, part in enumerate(parts):
-            least = joining * statistics.zero(d, part.rows.labels.n_columns).n_sums
-            for chunks in _partitions(part.rows, least, groupings[number]):
-                yield number, chunks
 
-    zero: S = statistics.zero(d, rows.labels.n_columns)
-    groups: _Parts[S] = _Parts.of(parts, rows.labels, is_centred=is_centred)
-    with progress.stage("fit", len(rows)) as advance:
-        return engine.fold(of_partitions, items(), zero, lambda part: advance(part.n), groups)
-
-
-def _labelled_batches(rows: LabelledSource, chunks: list[Chunk], n: int) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
+def _labelled_batches(rows: Slice, chunks: list[Chunk], n: int) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
     """Read the rows that have a label, at most n at a time, and their labels.
 
     Where all rows of a chunk have one, the sums show whether they are finite; others are checked as they are read.
     """
-    source, memory = rows.source, None
-    if source.fills_buffers:
-        memory = empty_aligned(min(n, max(chunk.n_rows for chunk in chunks)), source.d, source.dtype)
+    memory = None
+    if rows.fills_buffers:
+        memory = empty_aligned(min(n, max(chunk.n_rows for chunk in chunks)), rows.d, rows.dtype)
     for chunk in chunks:
         is_whole = rows.rows.all_of(chunk.start, chunk.n_rows) is not None
         for batch in chunk.batches(n, out=memory, is_checked=not is_whole):
@@ -337,9 +392,7 @@ def _labelled_batches(rows: LabelledSource, chunks: list[Chunk], n: int) -> Iter
                 yield x, rows.label_matrix(index)
 
 
-def _features_of(
-    rows: LabelledSource, chunks: list[Chunk], features: Features
-) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
+def _features_of(rows: Slice, chunks: list[Chunk], features: Features) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
     """Map rows in blocks that depend on the file only: products of other shapes round differently."""
     parts = [rows.rows.within(chunk.read()) for chunk in chunks]
     x, index = np.concatenate([x for x, _ in parts]), np.concatenate([as_index(index) for _, index in parts])
@@ -379,9 +432,10 @@ def gather_rows(source: Source, rows: NDArray[np.int64], progress: Progress) -> 
     chosen = LabelledRows.of(rows)
     x, is_read = np.empty((len(rows), source.d), source.dtype), np.zeros(len(rows), np.bool_)
     chunks = (chunk for chunk in source.chunks() if chosen.touch(chunk.start, chunk.n_rows))
+    n = max(1, GATHERED_ELEMENTS // source.d)
 
     def read(chunk: Chunk) -> list[tuple[NDArray[Any], Selection]]:
-        found = (chosen.within(batch) for batch in chunk.batches(max(1, GATHERED_ELEMENTS // source.d)))
+        found = (chosen.within(batch) for batch in chunk.batches(n))
         return [(np.array(part), index) for part, index in found]  # a batch is overwritten by the next one
 
     with progress.stage("read", len(chosen)) as advance:
@@ -403,8 +457,14 @@ def gather_keys(source: Source, wanted: set[str]) -> tuple[Mapping[str, NDArray[
     """
     found: dict[str, NDArray[Any]] = {}
     rows: dict[str, int] = {}
-    for batch in ordered_map(Chunk.read, source.chunks()):
-        for i, key in enumerate(batch.keys or ()):
-            if key in wanted and key not in found:
-                found[key], rows[key] = np.array(batch.vectors[i]), int(batch.rows[i])
+
+    def look(chunk: Chunk) -> list[tuple[str, NDArray[Any], int]]:
+        batch = chunk.read()
+        keys = batch.keys or ()
+        return [(key, np.array(batch.vectors[i]), int(batch.rows[i])) for i, key in enumerate(keys) if key in wanted]
+
+    for some in ordered_map(look, source.chunks()):
+        for key, vector, row in some:
+            if key not in found:
+                found[key], rows[key] = vector, row
     return found, rows
