@@ -68,7 +68,6 @@ class SALMethod:
         progress: Progress,
     ) -> Fit[LinearEraser]:
         """Fit SAL to labelled rows (see `Method.fit`, and `fit_sal` for what is raised)."""
-        rows = rows.standardized(is_centred=parameters.center)
         moments_of = partial(fold, rows, CrossMoments, engine)
         if parameters.unit:
             return fit_unit(

@@ -195,6 +195,7 @@ def open_source(path: str, options: ReadOptions | None = None) -> Source:
     names = [path]
     if shards.is_several(path):
         names = shards.shard_files(path, _ranks(forced), "embedding files")
+        shards.require_recorded(path, names)
         shards.allow_open_files(len(names))
     files, readers = list[ByteFile](), list[Reader]()
     try:
