@@ -217,7 +217,7 @@ class Cluster:
             raise self._gone() from error
 
     def _gone(self) -> ClusterError:
-        return ClusterError(f"{self._address}: the Dask scheduler is gone; what was not written yet is lost")
+        return ClusterError(f"{self._address}: the Dask scheduler is gone: start it again, and the command")
 
 
 def branches(
