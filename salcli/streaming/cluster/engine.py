@@ -72,6 +72,11 @@ class Cluster:
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
         return max(1, sum(int(worker["nthreads"]) for worker in workers.values()))
 
+    def on_workers(self, function: Callable[[], Result]) -> dict[str, Result]:
+        """Return what `function` returns on each worker, by its address."""
+        found: dict[str, Result] = self._client.run(function)
+        return found
+
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield the results of `work` for `items`, in their order (see `Engine.map`).
 
@@ -217,7 +222,7 @@ class Cluster:
             raise self._gone() from error
 
     def _gone(self) -> ClusterError:
-        return ClusterError(f"{self._address}: the Dask scheduler is gone; what was not written yet is lost")
+        return ClusterError(f"{self._address}: the Dask scheduler is gone: start it again, and the command")
 
 
 def branches(
