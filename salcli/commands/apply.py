@@ -32,7 +32,7 @@ from salcli.streaming.passes import gather_rows
 from salcli.streaming.progress import Progress, Silent
 
 UNIT = 1e-3  # of a length of 1: rows that were rounded to float16, or to few decimals, count as well
-APPLIED_CHUNK_BYTES = 16 << 20  # many small pieces, so that no thread waits long for the last one
+APPLIED_CHUNK_BYTES = 2 << 20  # small: several wait in memory, and no thread waits long for the last one
 
 
 Array = NDArray[np.float64]
