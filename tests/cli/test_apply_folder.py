@@ -179,6 +179,9 @@ def test_an_error_in_one_shard_leaves_the_others_and_says_which() -> None:
     assert "out: is incomplete" in refused(3, "inspect", "out")
     np.save("x/e_100.npy", X[20:47])
     assert applied("e.npz", "x", "-o", "out")["kept"] >= 1
+    np.save("x/e_100.npy", bad)
+    assert "x/e_100.npy: row 3: inf" in refused(3, "apply", "e.npz", "x", "-o", "out", "--strength", "0.5")
+    assert "out: is incomplete: its shards are being written" in refused(3, "inspect", "out/e_*")  # by both options
     np.save("x/e_9.npy", bad)
     assert "x/e_9.npy: row 3: inf" in refused(3, "apply", "e.npz", "x", "-o", "new")
     assert not Path("new").exists()
@@ -308,7 +311,9 @@ def test_two_runs_at_once_are_one(here: Path) -> None:
 KILLED = """
 import os, signal, sys
 from salcli.commands.apply import apply
+from salcli.formats import shard_folder
 from salcli.options import ApplyOptions
+shard_folder.REST = 0
 apply("e.npz", "x", "whole", ApplyOptions())
 
 def killing(moment):
