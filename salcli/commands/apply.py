@@ -32,7 +32,7 @@ from salcli.streaming.passes import gather_rows
 from salcli.streaming.progress import Progress, Silent
 
 UNIT = 1e-3  # of a length of 1: rows that were rounded to float16, or to few decimals, count as well
-APPLIED_CHUNK_BYTES = 16 << 20  # many small pieces, so that no thread waits long for the last one
+APPLIED_CHUNK_BYTES = 2 << 20  # small: several wait in memory, and no thread waits long for the last one
 
 
 Array = NDArray[np.float64]
@@ -101,7 +101,7 @@ def apply(
         artifact.require_width(eraser, source)
         if options.in_place and len(source.shards) > 1:
             raise UsageError(f"`in_place`: {embeddings} names several files: give `output=OUT`")
-        if options.noise_key is not None:  # a new secret is made only where the inputs can be read
+        if options.noise_key is not None:  # a new secret is created only where the inputs can be read
             change = change.keyed(read_secret(options.noise_key))
         name = output_format(target, source, source.format if options.in_place else options.output_format)
         d = change.d_out - (change.k if options.reduces else 0)

@@ -20,7 +20,7 @@ from salcli.erasers.artifact import Artifact, write_artifact
 from salcli.erasers.base import Eraser, Fit, Method, find_method, warn_of_doubts
 from salcli.errors import UsageError, located
 from salcli.formats import atomic
-from salcli.formats.label_table import file_name
+from salcli.formats.files import file_name
 from salcli.formats.registry import open_source
 from salcli.options import FitOptions
 from salcli.streaming.cluster.client import runs_on_cluster
@@ -79,7 +79,7 @@ def fit(
         result, header = fit_rows(source, table, replace(options, parameters=parameters), progress)
         header["inputs"] = describe_inputs(source, table)
         header["inputs"]["labels"]["sha256"] = hashes.pop().result().digest
-        header["inputs"]["embeddings"] |= _recorded(hashes.pop().result() if hashes else None)
+        header["inputs"]["embeddings"] |= recorded(hashes.pop().result() if hashes else None)
     artifact = Artifact(result.eraser, result.singular_values, header)
     write_artifact(output, artifact)
     return artifact
@@ -227,15 +227,15 @@ def describe_inputs(source: Source, labels: GuardedLabels) -> dict[str, dict[str
     source : the embeddings
     labels : all labels of the CSV
     """
-    several = len(source.shards) > 1
     embeddings = {
-        "name": joint_name([shard.reader.path for shard in source.shards] if several else [source.path]),
+        "name": joint_name([shard.reader.path for shard in source.shards]),
         "format": source.format,
         "n": source.n,
         "d": source.d,
         "dtype": str(source.dtype),
     }
-    return {"embeddings": embeddings, "labels": {"name": file_name(labels.path), "n": len(labels)}}
+    files = [path for path, _ in labels.parts] or [labels.path]
+    return {"embeddings": embeddings, "labels": {"name": joint_name(files), "n": len(labels)}}
 
 
 def joint_name(paths: Sequence[str]) -> str:
@@ -244,7 +244,7 @@ def joint_name(paths: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]} ({len(names)} files)"
 
 
-def _recorded(hashed: FileHash | None) -> dict[str, Any]:
+def recorded(hashed: FileHash | None) -> dict[str, Any]:
     """Return the fields of a hash in the record of a file."""
     if hashed is None:
         return {"hash": None}
@@ -252,5 +252,5 @@ def _recorded(hashed: FileHash | None) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that made a file, by package."""
+    """Return the versions of the packages that wrote a file, by package."""
     return {"salcli": salcli.__version__, "numpy": np.__version__}

@@ -76,6 +76,11 @@ class Block:
         ends = min(self.least, other.least), max(self.most, other.most)
         return Block(self.name, None, n, (), self.mean + step * share, spread, *ends)
 
+    def few(self, n: int) -> list[str]:
+        """Return the classes with fewer than `n` rows, each with its number: `a (3)`."""
+        counted = zip(self.classes or (), self.counts, strict=True)
+        return [f"{name} ({count})" for name, count in counted if 0 < count < n]
+
     def _described(self) -> str:
         return f"{self.name!r} ({'numbers' if self.classes is None else 'classes'})"
 

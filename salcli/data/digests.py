@@ -54,7 +54,7 @@ def labels_digest(
     return _digest(labels, attribute, index, spells_numbers, shards)
 
 
-def part_digest(labels: GuardedLabels, attribute: Attribute | None, index: Selection) -> str:
+def part_digest(labels: GuardedLabels, attribute: Attribute | None, index: Selection, first: int = 0) -> str:
     """Return what the rows of one shard add to a `joint_digest`, in hexadecimal digits.
 
     With keys it is the sum of the SHA-512 of the lines modulo 2^512, so that a key may be in any shard; without, the
@@ -64,9 +64,10 @@ def part_digest(labels: GuardedLabels, attribute: Attribute | None, index: Selec
     ----------
     labels, index : see `rows_digest`
     attribute : see `labels_digest`; None: of the rows alone
+    first : the shard's first row, for labels of several shards without keys
     """
     if labels.keys is None:
-        return _of_numbers(attribute, _in_order(labels, index), 0)
+        return _of_numbers(attribute, _in_order(labels, index), first)
     total = 0
     for part in _parts(index):
         for line in _key_lines(labels, attribute, part):

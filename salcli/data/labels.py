@@ -159,6 +159,8 @@ class GuardedLabels:
     """`[m]` row numbers from a first column without a name; `settle_index` decides whether they join."""
     groups: Attribute | None = None
     """Names of groups of rows, `m` values, each of which lies in one part of a split (see `salcli.data.groups`)."""
+    parts: tuple[tuple[str, int], ...] = ()
+    """Of all labels of several files: each file and its number of labels, in order."""
 
     def __len__(self) -> int:
         return len(self.attributes[0].values)

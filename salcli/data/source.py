@@ -8,7 +8,7 @@ import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.embeddings import Embeddings, Floats, Rows
-from salcli.data.hashes import hasher
+from salcli.data.hashes import digest_of, hasher
 from salcli.errors import FormatError, warn
 from salcli.linalg.decompositions import all_finite
 
@@ -394,7 +394,7 @@ class Source:
 
         Of several files it is the hash of the list of their digests, one a line.
         """
-        return joint_digest((shard.reader.digest(algorithm, is_wanted) for shard in self.shards), algorithm)
+        return digest_of([shard.reader.digest(algorithm, is_wanted) for shard in self.shards], algorithm)
 
     def close(self) -> None:
         """Close all files."""
@@ -406,16 +406,6 @@ class Source:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def joint_digest(digests: Iterable[str], algorithm: str) -> str:
-    """Return the digest of a source from those of its files: of one file its own, else that of the list, one a line."""
-    listed = list(digests)
-    if len(listed) == 1:
-        return listed[0]
-    found = hasher(algorithm)
-    found.update("".join(f"{digest}\n" for digest in listed).encode("ascii"))
-    return found.hexdigest()
 
 
 def _require_alike(first: Reader, other: Reader) -> None:

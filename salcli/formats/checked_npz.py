@@ -37,7 +37,9 @@ def write_npz(path: str, text: str, arrays: dict[str, NDArray[Any]]) -> None:
         np.savez(handle, allow_pickle=False, **members, header=np.array(text))
 
 
-def read_array(path: str, archive: Archive, name: str, kind: str = "artifact") -> NDArray[Any]:
+def read_array(
+    path: str, archive: Archive, name: str, kind: str = "artifact", dtypes: tuple[np.dtype[Any], ...] = FLOATS
+) -> NDArray[Any]:
     """Return one array, after checking that its size is that of its header.
 
     Parameters
@@ -46,10 +48,11 @@ def read_array(path: str, archive: Archive, name: str, kind: str = "artifact") -
     archive : its members
     name : of the array; `header` is one string
     kind : of the file, as messages name it
+    dtypes : that arrays may have
 
     Raises
     ------
-    FormatError : it is no array of floats, or damaged
+    FormatError : it is no such array, or damaged
     """
     member = f"{name}.npy"
     fault = f"{path}: not a salcli {TITLES[kind]}, or damaged"
@@ -58,11 +61,11 @@ def read_array(path: str, archive: Archive, name: str, kind: str = "artifact") -
     stream, size = archive.stream(member, f"{fault}: {name}"), archive.size(member)
     header = read_header(stream.read(min(size, HEAD_BYTES)), f"{fault}: {name}")
     is_text = header.dtype.kind == "U" and header.shape == ()
-    is_known = is_text if name == "header" else header.dtype in FLOATS
+    is_known = is_text if name == "header" else header.dtype in dtypes
     if header.dtype.hasobject:
         raise FormatError(f"{fault}: {name} is an object array (a Python pickle inside), which is never opened")
     if not is_known:
-        expected = "one string" if name == "header" else "floats"
+        expected = "one string" if name == "header" else ("floats" if dtypes is FLOATS else "float64")
         raise FormatError(f"{path}: damaged {kind}: {name} is {header.dtype}, expected {expected}")
     if header.offset + header.n_bytes != size:
         raise FormatError(

@@ -184,17 +184,18 @@ def open_source(path: str, options: ReadOptions | None = None) -> Source:
     Parameters
     ----------
     path : a file, a folder or a glob of files of one format (see `shards.shard_files`), or `-` for text on stdin
-    options : how to read it; default: as its content says
+    options : how to read it; default: by its content
 
     Raises
     ------
-    FormatError : it is not an embedding file; the message says what it is. Or several differ
+    FormatError : it is not an embedding file; the message names what it is. Or several differ
     """
     options = options or ReadOptions()
     forced = None if options.format is None else _requested_format(options.format, "format")
     names = [path]
     if shards.is_several(path):
         names = shards.shard_files(path, _ranks(forced), "embedding files")
+        shards.require_recorded(path, names)
         shards.allow_open_files(len(names))
     files, readers = list[ByteFile](), list[Reader]()
     try:

@@ -15,10 +15,12 @@ from salcli.data.blocks import Block, widening
 from salcli.data.embeddings import empty_aligned
 from salcli.data.join import Join, LabelledRows
 from salcli.data.labels import GuardedLabels, Index, Selection, as_index, as_subscript
+from salcli.data.pairing import require_paired
 from salcli.data.source import Chunk, Source
 from salcli.errors import AlignmentError
 from salcli.formats.csv_records import LEAST_BYTES
 from salcli.formats.keys import KeyCensus
+from salcli.formats.label_files import label_files
 from salcli.formats.label_table import read_labels
 from salcli.linalg.class_sums import Grouping
 from salcli.linalg.label_matrix import LabelMatrix
@@ -41,18 +43,20 @@ def read_table(path: str, options: LabelOptions, progress: Progress) -> GuardedL
 
     Parameters
     ----------
-    path : of the CSV
+    path : of the CSV, or of several
     options : see `read_labels`
     progress : shows the stage
     """
-    n_bytes = os.path.getsize(path) if os.path.isfile(path) else 0
+    n_bytes = sum(os.path.getsize(file) for file in label_files(path) if os.path.isfile(file))
     if n_bytes < LEAST_BYTES:
         return read_labels(path, options)
     with progress.stage("labels", n_bytes, "bytes") as advance:
         return read_labels(path, options, advance)
 
 
-def join_labels(source: Source, labels: GuardedLabels, progress: Progress | None = None) -> Join:
+def join_labels(
+    source: Source, labels: GuardedLabels, progress: Progress | None = None, *, may_miss_all: bool = False
+) -> Join:
     """Return the row of each label, by key or row number if the CSV has them, else by position.
 
     Keys that occur more than once in the source are warned of.
@@ -62,6 +66,7 @@ def join_labels(source: Source, labels: GuardedLabels, progress: Progress | None
     source : embeddings
     labels : m labels
     progress : shows the join of many labels; default: none is shown
+    may_miss_all : a source may have none of the keys, as a shard of others
 
     Raises
     ------
@@ -70,6 +75,8 @@ def join_labels(source: Source, labels: GuardedLabels, progress: Progress | None
     if labels.key_column == "" and labels.index is not None:
         return Join.by_number(labels, source.n_all, source.path).without_rows(source.dropped)
     if labels.keys is None:
+        if labels.parts:
+            require_paired(labels, source)
         by_position = Join.by_position(labels, source.n_all, source.path)
         return by_position.without_rows(source.dropped)
     if not source.has_keys:
@@ -87,7 +94,7 @@ def join_labels(source: Source, labels: GuardedLabels, progress: Progress | None
             advance(len(keys))
 
     with progress.stage("join", source.n_all, "keys") as advance:
-        join = Join.by_key(labels, counted(advance), source.path)
+        join = Join.by_key(labels, counted(advance), source.path, may_miss_all=may_miss_all)
     census.warn(source.path, source.key_batches, source.place)
     return join.without_rows(source.dropped)
 
@@ -201,6 +208,29 @@ def fold(
         if found.is_accurate_enough(is_centred=is_centred):
             return found
     return _folded(rows, parts, statistics, engine, progress, features, None, joining, is_centred)
+
+
+def fold_once(
+    rows: LabelledSource,
+    statistics: type[S],
+    engine: Engine,
+    progress: Progress,
+    *,
+    is_centred: bool,
+    is_exact: bool,
+    grouping: Grouping = GROUPING,
+    joining: int = JOINING,
+) -> S:
+    """Return the statistics of all rows as `fold` adds them up, whatever their rounding.
+
+    Parameters
+    ----------
+    rows, statistics, engine, progress, is_centred, grouping, joining : see `fold`
+    is_exact : add up in float64 throughout
+    """
+    parts = [Part.of(part, is_centred=is_centred) for part in rows.by_shard()]
+    groups = None if is_exact or not statistics.may_group else grouping
+    return _folded(rows, parts, statistics, engine, progress, None, groups, joining, is_centred)
 
 
 @dataclass(frozen=True, eq=False)
