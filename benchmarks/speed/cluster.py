@@ -39,7 +39,7 @@ def rows(bench: Bench) -> Iterator[Row]:
     with cluster(None, N_WORKERS) as engine:
         started = time.perf_counter() - began
         yield _alone(f"start of {N_WORKERS} workers", [started], "s", "and of the client, with versions compared")
-        yield _tasks(bench, engine)
+        yield from _tasks(bench, engine)
         yield from _commands(bench, engine, folder, labels, N_SHARDS * n)
         peaks = [peak / 1e6 for peak in engine.on_workers(_peak_bytes).values()]
         yield Row.within(
@@ -49,11 +49,13 @@ def rows(bench: Bench) -> Iterator[Row]:
     shutil.rmtree(folder)
 
 
-def _tasks(bench: Bench, engine: Cluster) -> Row:
-    n = bench.sized(N_TASKS, LEAST_TASKS)
+def _tasks(bench: Bench, engine: Cluster) -> Iterator[Row]:
+    n, began = bench.sized(N_TASKS, LEAST_TASKS), time.process_time()
     seconds = bench.timed({"tasks": lambda: sum(1 for _ in engine.map(_same, range(n)))})["tasks"]
-    each = [1000 * taken / n for taken in seconds]
-    return _alone("an empty task", each, "ms", f"{n:,} of them, {N_WORKERS} workers")
+    of_client = 1000 * (time.process_time() - began) / n / len(seconds)
+    note = f"{n:,} of them, {N_WORKERS} workers"
+    yield _alone("an empty task", [1000 * taken / n for taken in seconds], "ms", note)
+    yield _alone("an empty task, processor time", [of_client], "ms", "of client and scheduler, which are one process")
 
 
 def _commands(bench: Bench, engine: Cluster, folder: Path, labels: Path, n: int) -> Iterator[Row]:
