@@ -20,6 +20,7 @@ from salcli.options import (
     FitOptions,
     InspectOptions,
     LabelCommandOptions,
+    MomentsOptions,
     options_of,
 )
 
@@ -42,16 +43,10 @@ def _output(help: str, metavar: str = "FILE") -> Any:
     return typer.Option("-o", "--output", metavar=metavar, help=help, show_default=False, callback=_dash_for_stdout)
 
 
-Embeddings = Annotated[
-    str,
-    typer.Argument(
-        metavar="EMBEDDINGS",
-        help="Embedding file, or a folder or quoted glob of shards; `-`: text vectors on stdin.",
-    ),
-]
-Labels = Annotated[
-    str, typer.Argument(metavar="LABELS", help="Label CSV (or table), or a folder or quoted glob of one a shard.")
-]
+OF_EMBEDDINGS = "Embedding file, or a folder or quoted glob of shards; `-`: text vectors on stdin."
+OF_LABELS = "Label CSV (or table), or a folder or quoted glob of one a shard."
+Embeddings = Annotated[str, typer.Argument(metavar="EMBEDDINGS", help=OF_EMBEDDINGS)]
+Labels = Annotated[str, typer.Argument(metavar="LABELS", help=OF_LABELS)]
 Eraser = Annotated[str, typer.Argument(metavar="ERASER", help="Artifact that `fit` or `kfit` wrote.")]
 Output = Annotated[str, _output("Written whole or not at all.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
@@ -78,21 +73,64 @@ def label(
 
 
 def fit(
-    embeddings: Embeddings,
-    labels: Labels,
     output: Output,
     options: FitOptions,
+    embeddings: Annotated[
+        str | None, typer.Argument(metavar="EMBEDDINGS", help=OF_EMBEDDINGS, show_default=False)
+    ] = None,
+    labels: Annotated[str | None, typer.Argument(metavar="LABELS", help=OF_LABELS, show_default=False)] = None,
+    moments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--moments",
+            metavar="GLOB",
+            help="Instead of EMBEDDINGS and LABELS, what `salcli moments` wrote for each shard (repeatable).",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Learn an eraser from embeddings and a label CSV."""
     from salcli.cli import console
     from salcli.commands import fit as command
+    from salcli.commands import fit_moments
 
-    fitted = command.fit(embeddings, labels, output, options, console.ConsoleProgress(is_quiet=quiet))
+    progress = console.ConsoleProgress(is_quiet=quiet)
+    if moments:
+        if embeddings is not None:
+            raise UsageError(
+                f"--moments stands instead of EMBEDDINGS and LABELS, but {embeddings} is given (quote a glob)"
+            )
+        fitted = fit_moments.fit_moments(moments, output, options, progress)
+    elif embeddings is None or labels is None:
+        raise UsageError(f"Missing argument '{'EMBEDDINGS' if embeddings is None else 'LABELS'}' (or --moments GLOB)")
+    else:
+        fitted = command.fit(embeddings, labels, output, options, progress)
     console.show_fit(
         output, fitted.header, fitted.singular_values.tolist(), fitted.n_bytes, is_json=json, is_quiet=quiet
     )
+
+
+def moments(
+    embeddings: Annotated[
+        str, typer.Argument(metavar="EMBEDDINGS", help="Embedding file, one of several; `-`: text vectors on stdin.")
+    ],
+    labels: Annotated[str, typer.Argument(metavar="LABELS", help="Its label CSV (or table), or by key one of all.")],
+    output: Output,
+    options: MomentsOptions,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Add up the rows of one shard of many, for `fit --moments`."""
+    from salcli.cli import console
+    from salcli.commands import moments as command
+
+    header = command.moments(embeddings, labels, output, options, console.ConsoleProgress(is_quiet=quiet))
+    if json:
+        console.print_json({**header, "schema": "salcli.moments/1", "output": output})
+    elif not quiet:
+        console.print_fields({"moments": output, **console.moments_fields(header)})
 
 
 def kfit(
@@ -104,7 +142,7 @@ def kfit(
     quiet: Quiet = False,
 ) -> None:
     """Learn an eraser in a kernel's feature space (kSAL), for what linear removal leaves."""
-    fit(embeddings, labels, output, options, json, quiet)
+    fit(output, options, embeddings, labels, None, json, quiet)
 
 
 def methods(json: Json = False) -> None:
@@ -256,7 +294,7 @@ def inspect(
     options: InspectOptions,
     json: Json = False,
 ) -> None:
-    """Say what is in an embedding file, its join with labels, or an artifact."""
+    """Show what is in an embedding file, its join with labels, or an artifact."""
     from salcli.cli import console
     from salcli.commands import inspect as command
 
@@ -299,6 +337,7 @@ COMMANDS = (
     Command(label, LabelCommandOptions),
     Command(fit, FitOptions),
     Command(kfit, FitOptions, {"method": "ksal"}),
+    Command(moments, MomentsOptions),
     Command(methods),
     Command(apply, ApplyOptions),
     Command(evaluate, EvaluateOptions),

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,11 +28,12 @@ from salcli.formats.secret import read_secret
 from salcli.formats.shard_folder import ShardFolder
 from salcli.formats.shards import is_several
 from salcli.options import BLOCK_ELEMENTS, ApplyOptions, ReadOptions, block_rows
+from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import current_engine, one_blas_thread, ordered_map
 from salcli.streaming.progress import Progress, Silent
 
 UNIT = 1e-3  # of a length of 1: rows that were rounded to float16, or to few decimals, count as well
-APPLIED_CHUNK_BYTES = 16 << 20  # many small pieces, so that no thread waits long for the last one
+APPLIED_CHUNK_BYTES = 2 << 20  # small: several wait in memory, and no thread waits long for the last one
 
 
 Array = NDArray[np.float64]
@@ -53,6 +55,7 @@ class Applied:
     """Of them, those that an earlier run wrote."""
 
 
+@runs_on_cluster
 def apply(
     eraser: str, embeddings: str, output: str | None, options: ApplyOptions, progress: Progress | None = None
 ) -> Applied:
@@ -281,6 +284,15 @@ def _changed(change: Change, x: NDArray[Any], out: NDArray[Any] | None) -> tuple
     return y, Streamed(len(x), were_unit, were_unit and _are_unit(y))
 
 
+def _changed_chunk(change: Change, chunk: Chunk) -> tuple[Embeddings, Streamed]:
+    batch = chunk.read()
+    try:
+        vectors, part = _changed(change, batch.vectors, None)
+    except RowRangeError as error:
+        raise RowRangeError(int(batch.rows[error.row]), error.why) from None  # counted through all shards
+    return batch.with_vectors(vectors), part
+
+
 def _are_unit(x: NDArray[Any]) -> bool:
     exact = x.astype(np.promote_types(x.dtype, np.float32), copy=False)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -362,16 +374,8 @@ def stream_through(
     """
     census, done, rows = census or KeyCensus(), Streamed(0), at_once or block_rows(source.d, block_elements)
 
-    def changed(chunk: Chunk) -> tuple[Embeddings, Streamed]:
-        batch = chunk.read()
-        try:
-            vectors, part = _changed(change, batch.vectors, None)
-        except RowRangeError as error:
-            raise _named(error, source, int(batch.rows[error.row])) from None
-        return batch.with_vectors(vectors), part
-
     def encoded(chunk: Chunk) -> tuple[Any, tuple[str, ...] | None, Streamed]:
-        batch, part = changed(chunk)
+        batch, part = _changed_chunk(change, chunk)
         return writer.encode(batch), batch.keys, part
 
     def placed(chunk: Chunk) -> tuple[None, None, Streamed]:
@@ -384,23 +388,23 @@ def stream_through(
                 row, total = row + len(batch), total + part
         except RowRangeError as error:
             chunk.read()  # NaN and Inf in the file are another fault
-            raise _named(error, source, row + error.row) from None
+            raise RowRangeError(row + error.row, error.why) from None
         return None, None, total
 
     is_placed = writer.takes_places and not source.has_keys and not source.n_dropped
     if current_engine().shares_memory:
         pieces = ordered_map(placed if is_placed else encoded, source.chunks())
     else:
-        pieces = ((writer.encode(batch), batch.keys, part) for batch, part in ordered_map(changed, source.chunks()))
-    with progress.stage("apply", source.n) as advance:
-        for piece, keys, part in pieces:
-            if piece is not None:
-                writer.write(piece)
-            census.add(keys or ())
-            done += part
-            advance(part.n)
+        found = ordered_map(partial(_changed_chunk, change), source.chunks())
+        pieces = ((writer.encode(batch), batch.keys, part) for batch, part in found)
+    try:
+        with progress.stage("apply", source.n) as advance:
+            for piece, keys, part in pieces:
+                if piece is not None:
+                    writer.write(piece)
+                census.add(keys or ())
+                done += part
+                advance(part.n)
+    except RowRangeError as error:
+        raise RangeError(f"{source.path}: {source.place(error.row)}, {error.why}") from None
     return done
-
-
-def _named(error: RowRangeError, source: Source, row: int) -> RangeError:
-    return RangeError(f"{source.path}: {source.place(row)}, {error.why}")

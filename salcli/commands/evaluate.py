@@ -14,15 +14,17 @@ from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.errors import located, warn
 from salcli.evaluation.baseline import Baseline
 from salcli.evaluation.plan import rule_of
-from salcli.evaluation.provenance import file_name, run_of
+from salcli.evaluation.provenance import run_of
 from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile, Report
 from salcli.evaluation.requested import require_attackers
 from salcli.evaluation.stages import opened_against
 from salcli.formats import atomic
+from salcli.formats.files import file_name
 from salcli.formats.gold_sets import column_of
 from salcli.formats.registry import open_source
 from salcli.options import EvaluateOptions
 from salcli.render.files import write_reports
+from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import one_blas_thread
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
@@ -30,6 +32,7 @@ from salcli.streaming.passes import read_table
 from salcli.streaming.progress import Progress, Silent
 
 
+@runs_on_cluster
 def evaluate(
     embeddings: str,
     labels: str | None,

@@ -3,6 +3,8 @@
 A format implements a `Reader`: one file, or one array in it. `salcli.streaming` has a glossary.
 """
 
+import copy
+import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections import OrderedDict
@@ -233,14 +235,21 @@ class Shard:
 
 _shards: "OrderedDict[str, Shard]" = OrderedDict()
 """The shards that were unpickled last in this process, by their token."""
+_restoring = threading.Lock()
 
 
 def _restored(token: str, reader: Reader, first: int, dropped: Rows | None) -> Shard:
-    shard = _shards.setdefault(token, Shard(reader, first, dropped, token))
-    _shards.move_to_end(token)
-    while len(_shards) > RESTORED_SHARDS:
-        _shards.popitem(last=False)
-    return shard
+    with _restoring:
+        shard = _shards.setdefault(token, Shard(reader, first, dropped, token))
+        _shards.move_to_end(token)
+        while len(_shards) > RESTORED_SHARDS:
+            _shards.popitem(last=False)
+        return shard
+
+
+def restored_shard(token: str) -> Shard | None:
+    """Return the shard of this `token` that was unpickled in this process; None: it is not among the last."""
+    return _shards.get(token)
 
 
 @dataclass(frozen=True)
@@ -343,6 +352,16 @@ class Source:
     def fills_buffers(self) -> bool:
         """Whether batches are read straight into one buffer, whatever the size of a chunk."""
         return all(shard.reader.fills_buffers for shard in self.shards)
+
+    def of_shard(self, shard: Shard) -> "Source":
+        """Return the source with the rows of one of its shards alone, which keep their numbers."""
+        if len(self.shards) == 1:
+            return self
+        only, reader = copy.copy(self), shard.reader
+        only.path, only.partition, only.shards = reader.path, reader.partition, (shard,)
+        only.dropped = shard.dropped if shard.dropped is not None else np.zeros(0, np.int64)
+        only.n_all, only.n = reader.n, reader.n - len(only.dropped)
+        return only
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the chunks in order; iterate on one thread, read on any."""

@@ -39,7 +39,7 @@ class SplitRule:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """Return the rule of `fields`, as an artifact's header holds them (the inverse of `to_dict`)."""
+        """Return the rule of `fields`, as an artifact's header has them (the inverse of `to_dict`)."""
         return cls(**fields)
 
     def to_dict(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class SplitRule:
         ------
         LabelError : no row is left
         """
-        return self._sampled(labels, self._not_held_out(labels, matched))
+        return self._sampled(labels, self.not_held_out(labels, matched))
 
     def _sampled(self, labels: GuardedLabels, chosen: Selection) -> Selection:
         if not len(chosen):
@@ -91,7 +91,7 @@ class SplitRule:
         ------
         LabelError : no row is left to fit
         """
-        kept = as_index(self._not_held_out(labels, matched))
+        kept = as_index(self.not_held_out(labels, matched))
         whole = kept if complete is None else np.intersect1d(kept, complete, assume_unique=True)
         fitted = as_index(self._sampled(labels, whole))
         if self.fit_split is not None:
@@ -115,7 +115,8 @@ class SplitRule:
         found = (name for name in names if BAND.fullmatch(name) and name != self.fit_split)
         return sorted(found, key=lambda name: (len(name), name))
 
-    def _not_held_out(self, labels: GuardedLabels, matched: Selection) -> Selection:
+    def not_held_out(self, labels: GuardedLabels, matched: Selection) -> Selection:
+        """Return those of the matched labels that may be fitted, before any sample (see `fitted`); perhaps none."""
         if self.fit_split is not None and labels.splits is not None:
             parts = {**dict.fromkeys(DEV_NAMES, DEV), TEST: TEST, self.fit_split: self.fit_split}
             require_whole(labels, as_index(matched), parts)
@@ -232,8 +233,8 @@ class EvaluationSplit:
         return replace(
             self,
             fitted=index,
-            trainers=self.trainers | {name: capped(labels, of, most_rows, seed) for name, of in trainers.items()},
-            n_available=self.n_available | {name: len(of) for name, of in trainers.items()},
+            trainers=self.trainers | {name: capped(labels, rows, most_rows, seed) for name, rows in trainers.items()},
+            n_available=self.n_available | {name: len(rows) for name, rows in trainers.items()},
         )
 
     def is_capped(self, name: str) -> bool:

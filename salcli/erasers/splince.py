@@ -94,7 +94,7 @@ class SPLINCEMethod:
         """
         if task is None:
             raise UsageError("method splince keeps a main task: name its column by `task=COL`")
-        rows = with_task(rows.standardized(is_centred=True), task)
+        rows = with_task(rows, task)
         n_guarded = _n_guarded(rows.labels)
         moments_of = partial(fold, rows, SecondMoments, engine)
         if not parameters.unit:
@@ -111,7 +111,7 @@ class SPLINCEMethod:
         return fit
 
     def needs_sums_only(self, parameters: SPLINCEParameters) -> bool:
-        """Return whether `parameters` ask for no class means that are equal after division, fit after fit."""
+        """Return whether `parameters` need no class means that are equal after division, fit after fit."""
         return not parameters.unit
 
     def centres(self, parameters: SPLINCEParameters) -> bool:  # noqa: ARG002 (the protocol has it)

@@ -94,8 +94,8 @@ def check_output(
         raise OutputError(f"{path}: the folder {folder} is not writable")
     if not target.exists():
         return
-    given = [source for source in inputs if source is not None and source not in (STDOUT, may_replace)]
-    for source in (file for one in given for file in (matches(one) if is_several(one) else [one])):
+    files = [source for source in inputs if source is not None and source not in (STDOUT, may_replace)]
+    for source in (file for one in files for file in (matches(one) if is_several(one) else [one])):
         if os.path.exists(source) and os.path.samefile(source, target):
             raise UsageError(f"{path}: is the input {source} itself: {remedy}")
 
@@ -241,7 +241,7 @@ def replacing_all(paths: Sequence[str]) -> Iterator[list[str]]:
                 os.replace(old, target) if old.exists() else target.unlink()
         raise
     finally:
-        _remove(*(of for _, temporary in places.values() for of in (temporary, _old(temporary))))
+        _remove(*(path for _, temporary in places.values() for path in (temporary, _old(temporary))))
     for folder in {target.parent for target, _ in renamed}:
         _sync_folder(folder)
 

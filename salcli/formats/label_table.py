@@ -98,7 +98,9 @@ def read_labels(
     _settle_index(rows, columns)
     of_columns = list(zip((columns.names[c] for c in columns.classes), rows.classes, strict=True))
     groups = _group_attribute(path, *of_columns.pop()) if columns.has_groups else None
-    of_classes = [_class_attribute(path, name, rows, codes) for name, codes in of_columns]
+    of_classes = [
+        _class_attribute(path, name, rows, codes, may_be_empty=options.may_be_empty) for name, codes in of_columns
+    ]
     of_numbers = [
         _numeric_attribute(path, columns.names[c], rows, numbers)
         for c, numbers in zip(columns.numeric, rows.numbers, strict=True)
@@ -222,7 +224,9 @@ def _number(path: str, unit: str, line: int, name: str, cell: str) -> float:
     return value
 
 
-def _class_attribute(path: str, name: str, rows: _Rows, column: ClassColumn) -> Attribute:
+def _class_attribute(
+    path: str, name: str, rows: _Rows, column: ClassColumn, *, may_be_empty: bool = False
+) -> Attribute:
     def place_of(cell: str) -> str:
         return rows.lines.place(int(np.argmax(column.codes == column.cells[cell])))
 
@@ -236,7 +240,7 @@ def _class_attribute(path: str, name: str, rows: _Rows, column: ClassColumn) -> 
         text = ascii(undecoded[:40])
         raise FormatError(f"{path}: {place_of(undecoded)}: label {text} is not UTF-8: save the CSV as UTF-8")
     classes = tuple(sorted({bare for bare in trimmed.values() if bare}))
-    if not classes:
+    if not classes and not may_be_empty:
         raise LabelError(f"{path}: column {name!r} is empty on all {len(column.codes):,} rows")
     _warn_of_twins(path, name, classes)
     class_codes = {bare: code for code, bare in enumerate(classes)}
@@ -301,8 +305,3 @@ def write_labels(handle: IO[str], columns: Sequence[str], rows: Iterator[Sequenc
     plain, quoted = (csv.writer(handle, lineterminator="\n", quoting=how) for how in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL))
     for row in itertools.chain([columns], rows):  # Python 3.11 quotes no CR by itself
         (quoted if any("\r" in cell for cell in row) else plain).writerow(row)
-
-
-def file_name(path: str) -> str:
-    """Return the last part of `path`: artifacts record that, so that they do not depend on folders."""
-    return os.path.basename(path)

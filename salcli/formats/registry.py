@@ -202,11 +202,11 @@ def open_source(path: str, options: ReadOptions | None = None) -> Source:
     Parameters
     ----------
     path : a file, a folder or a glob of files of one format (see `shards.shard_files`), or `-` for text on stdin
-    options : how to read it; default: as its content says
+    options : how to read it; default: by its content
 
     Raises
     ------
-    FormatError : it is not an embedding file; the message says what it is. Or several differ
+    FormatError : it is not an embedding file; the message names what it is. Or several differ
     """
     options = options or ReadOptions()
     opened = open_files(path, options)

@@ -1,6 +1,6 @@
-"""The options of every command, each written once: the command line is made from the fields of these records.
+"""The options of every command, each written once: the command line is generated from the fields of these records.
 
-One file a command; `record` says how a field becomes an option, `reading` and `labels` are options of several commands,
+One file a command; `record` turns a field into an option, `reading` and `labels` are options of several commands,
 and `limits` the values that options of `evaluate` take. A field made by `option` is an option of the command line. Its
 name is that of the Python face, its `Option` says how it is called and explained on the command line and which values
 it takes. Messages below the command line name parameters as Python writes them, in backquotes (`` `keys_file=FILE` ``);
@@ -8,6 +8,7 @@ the command line shows the flag instead (`--keys FILE`).
 """
 
 from salcli.options.apply import DTYPES, ApplyOptions
+from salcli.options.cluster import ClusterOptions
 from salcli.options.compare import CompareOptions
 from salcli.options.evaluate import EvaluateOptions
 from salcli.options.export import ExportOptions
@@ -16,6 +17,7 @@ from salcli.options.inspect import InspectOptions
 from salcli.options.label import LabelCommandOptions
 from salcli.options.labels import LabelOptions
 from salcli.options.limits import FORMS, RAW, WHITE_BOX, Limit, Sweep
+from salcli.options.moments import MomentsOptions
 from salcli.options.reading import (
     BLOCK_ELEMENTS,
     ReadOptions,
@@ -32,6 +34,7 @@ __all__ = [
     "WHITE_BOX",
     "WITHOUT",
     "ApplyOptions",
+    "ClusterOptions",
     "CompareOptions",
     "EvaluateOptions",
     "ExportOptions",
@@ -40,6 +43,7 @@ __all__ = [
     "LabelCommandOptions",
     "LabelOptions",
     "Limit",
+    "MomentsOptions",
     "Option",
     "ReadOptions",
     "Record",

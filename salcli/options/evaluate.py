@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from salcli.errors import ParameterError, UsageError
+from salcli.options.cluster import ClusterOptions
 from salcli.options.labels import LabelOptions
 from salcli.options.limits import ADVERSARIES, FORMS, POOLED, RAW, WHITE_BOX, Limit, Sweep
 from salcli.options.reading import ReadOptions
@@ -204,6 +205,7 @@ class EvaluateOptions(Record):
         0.0, help="Without an eraser or split: share of rows kept for fresh attacker and test.", metavar="F"
     )
     read: ReadOptions = field(default_factory=ReadOptions)
+    cluster: ClusterOptions = field(default_factory=ClusterOptions)
     seed: int = seed_option()
 
     def format_of(self, report: str) -> str | None:
@@ -224,8 +226,8 @@ class EvaluateOptions(Record):
 
     def __post_init__(self) -> None:
         for name in ("adversaries", "probes", "forms", "similarity", "neighbors", "bias", "reports"):
-            if (given := getattr(self, name)) is not None:
-                object.__setattr__(self, name, tuple(dict.fromkeys(given)))
+            if (names := getattr(self, name)) is not None:
+                object.__setattr__(self, name, tuple(dict.fromkeys(names)))
         super().__post_init__()
         if not self.adversaries:
             raise ParameterError("adversaries", (), f"expected {', '.join((*ADVERSARIES, POOLED))} or {WHITE_BOX}")
@@ -266,7 +268,7 @@ class EvaluateOptions(Record):
 
         Parameters
         ----------
-        has_labels, has_eraser : whether LABELS and `eraser` were given
+        has_labels, has_eraser : whether there are LABELS and an `eraser`
 
         Raises
         ------

@@ -1,22 +1,25 @@
 """Hashes of the inputs, computed on a thread during the other work."""
 
+import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from salcli.data.hashes import FileHash, digest_of
-from salcli.data.source import Source
+from salcli.data.source import Shard, Source
 from salcli.errors import LabelError
 from salcli.formats.files import ByteFile
 from salcli.formats.label_files import label_files
+from salcli.streaming.engine import Engine, current_engine
 
 
 @contextmanager
 def hashing(embeddings: dict[Source, str], *labels: str) -> Iterator[list[Future[FileHash]]]:
-    """Hash files on one thread during the block; more threads are no faster.
+    """Hash files on one thread during the block (more threads are no faster), or each shard where the engine runs.
 
     Parameters
     ----------
@@ -35,17 +38,17 @@ def hashing(embeddings: dict[Source, str], *labels: str) -> Iterator[list[Future
     for path in (file for files in paths.values() for file in files):
         if not os.path.isfile(path):
             raise LabelError(f"{path}: is no regular file: labels are read more than once, so they cannot be a pipe")
-    is_over = threading.Event()
+    is_over, engine = threading.Event(), current_engine()
 
     def is_wanted() -> bool:
         return not is_over.is_set()
 
     with ExitStack() as opened, ThreadPoolExecutor(1) as pool:
-        hashed = [pool.submit(_hashed, *each, is_wanted) for each in embeddings.items()]
+        hashed = [pool.submit(_hashed, *each, is_wanted, engine) for each in embeddings.items()]
         try:
             for files in paths.values():
                 each = [opened.enter_context(closing(ByteFile.open(file, may_be_wide=True))) for file in files]
-                hashed.append(pool.submit(_hashed, _Files(each), "sha256", is_wanted))
+                hashed.append(pool.submit(_hashed, _Files(each), "sha256", is_wanted, engine))
             yield hashed
         finally:
             is_over.set()  # raise at once, not when a large file has been hashed
@@ -60,5 +63,12 @@ class _Files:
         return digest_of([file.digest(algorithm, is_wanted) for file in self.files], algorithm)
 
 
-def _hashed(file: Source | _Files, algorithm: str, is_wanted: Callable[[], bool]) -> FileHash:
-    return FileHash(algorithm, file.digest(algorithm, is_wanted))
+def _hashed(file: Source | _Files, algorithm: str, is_wanted: Callable[[], bool], engine: Engine) -> FileHash:
+    if engine.shares_memory or isinstance(file, _Files):
+        return FileHash(algorithm, file.digest(algorithm, is_wanted))
+    found = engine.map(partial(_digest, algorithm), file.shards)
+    return FileHash(algorithm, digest_of(list(itertools.takewhile(lambda _: is_wanted(), found)), algorithm))
+
+
+def _digest(algorithm: str, shard: Shard) -> str:
+    return shard.reader.digest(algorithm)
