@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -68,6 +69,25 @@ def test_kernels_are_reproduced_from_a_folder(
     rows = rows_of(printed)
     assert len(rows) == 3 * 2 + 2 * 2 * 2
     assert {row[1] for row in rows[6:]} == {"8", "16"}
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "says"),
+    [
+        (reproduce_words, [SAMPLE / "bios-sample.csv"], "bios-sample.csv: line 1"),
+        (reproduce_kernels, [SAMPLE / "bios-sample.csv"], "bios-sample.csv: line 1"),
+        (reproduce_fairness, [SAMPLE], "vectors.npy"),
+    ],
+)
+def test_scripts_refuse_what_is_no_data_in_one_line(
+    script: ModuleType, arguments: list[Path], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["script", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        script.run(script.main)
+    assert str(ended.value).startswith("error: ")
+    assert says in str(ended.value)
+    assert "\n" not in str(ended.value)
 
 
 @pytest.mark.filterwarnings("ignore")

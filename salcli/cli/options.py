@@ -21,12 +21,21 @@ from salcli.options import (
     FitOptions,
     InspectOptions,
     LabelCommandOptions,
+    MomentsOptions,
     Option,
     options_of,
 )
 
-RECORDS = (FitOptions, ApplyOptions, EvaluateOptions, InspectOptions, LabelCommandOptions, CompareOptions)
-ARGUMENTS = {"output": "-o", "eraser": "--eraser"}
+RECORDS = (
+    FitOptions,
+    ApplyOptions,
+    EvaluateOptions,
+    InspectOptions,
+    LabelCommandOptions,
+    CompareOptions,
+    MomentsOptions,
+)
+ARGUMENTS = {"output": "-o", "eraser": "--eraser", "moments": "--moments"}
 """Flags of arguments that are in no record."""
 NAMED = re.compile(r"(?<![\w`])`([a-z]\w*)(?:=([^`]*))?`(?![\w`])")  # not a backquote inside a file's name
 T = TypeVar("T")

@@ -36,6 +36,7 @@ from salcli.formats.gold_sets import column_of
 from salcli.formats.registry import open_source
 from salcli.options import WHITE_BOX, CompareOptions, EvaluateOptions, FitOptions
 from salcli.render.files import write_reports
+from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import one_blas_thread
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
@@ -58,6 +59,7 @@ class _Entry:
     against: Source | None = None
 
 
+@runs_on_cluster
 def compare(
     embeddings: str,
     labels: str,

@@ -24,6 +24,7 @@ from salcli.formats.gold_sets import column_of
 from salcli.formats.registry import open_source
 from salcli.options import EvaluateOptions
 from salcli.render.files import write_reports
+from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import one_blas_thread
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
@@ -31,6 +32,7 @@ from salcli.streaming.passes import read_table
 from salcli.streaming.progress import Progress, Silent
 
 
+@runs_on_cluster
 def evaluate(
     embeddings: str,
     labels: str | None,

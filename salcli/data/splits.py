@@ -58,7 +58,7 @@ class SplitRule:
         ------
         LabelError : no row is left
         """
-        return self._sampled(labels, self._not_held_out(labels, matched))
+        return self._sampled(labels, self.not_held_out(labels, matched))
 
     def _sampled(self, labels: GuardedLabels, chosen: Selection) -> Selection:
         if not len(chosen):
@@ -91,7 +91,7 @@ class SplitRule:
         ------
         LabelError : no row is left to fit
         """
-        kept = as_index(self._not_held_out(labels, matched))
+        kept = as_index(self.not_held_out(labels, matched))
         whole = kept if complete is None else np.intersect1d(kept, complete, assume_unique=True)
         fitted = as_index(self._sampled(labels, whole))
         if self.fit_split is not None:
@@ -115,7 +115,8 @@ class SplitRule:
         found = (name for name in names if BAND.fullmatch(name) and name != self.fit_split)
         return sorted(found, key=lambda name: (len(name), name))
 
-    def _not_held_out(self, labels: GuardedLabels, matched: Selection) -> Selection:
+    def not_held_out(self, labels: GuardedLabels, matched: Selection) -> Selection:
+        """Return those of the matched labels that may be fitted, before any sample (see `fitted`); perhaps none."""
         if self.fit_split is not None and labels.splits is not None:
             parts = {**dict.fromkeys(DEV_NAMES, DEV), TEST: TEST, self.fit_split: self.fit_split}
             require_whole(labels, as_index(matched), parts)

@@ -24,7 +24,7 @@ from salcli.linalg.kernels import EPS, PARAMETERS, Kernel, NystromMap, block_row
 from salcli.linalg.moments import CrossMoments
 from salcli.options import option
 from salcli.streaming import memory
-from salcli.streaming.engine import Engine, map_in_threads
+from salcli.streaming.engine import LOCAL, Engine, map_in_threads
 from salcli.streaming.passes import LabelledSource, fold, gather_rows
 from salcli.streaming.progress import Progress
 
@@ -146,9 +146,8 @@ class KSALMethod:
         RankError : the features do not vary with the labels, or k is above the rank
         NotEnoughMemory : the kernel matrix of the landmarks, or the exact fit, does not fit into memory
         """
-        rows = rows.standardized(is_centred=parameters.center)
         if parameters.landmarks == ALL_LANDMARKS:
-            return _fit_exactly(rows, parameters, seed, engine, progress)
+            return _fit_exactly(rows.standardized(is_centred=parameters.center), parameters, seed, progress)
         return _fit_nystroem(rows, parameters, seed, engine, progress)
 
 
@@ -174,7 +173,8 @@ def _fit_nystroem(
         fit = fit_sal(
             moments, parameters.k, alpha=parameters.alpha, is_centred=parameters.center, keep_mean=parameters.keep_mean
         )
-    _warn_of_lost(rows, fit.rank, rows.labels.design(index), is_centred=parameters.center)
+    labels = rows.labels.standardized(is_centred=parameters.center)
+    _warn_of_lost(rows, fit.rank, labels.design(index), is_centred=parameters.center)
     rule = "stratified" if m < len(rows) else "every fitted row"
     header = {"landmarks": {"n": len(landmarks), "rule": rule, "n_features": features.width}}
     header = {"kernel": features.kernel.to_dict(), "parameters": asdict(parameters), **header}
@@ -182,9 +182,7 @@ def _fit_nystroem(
     return Fit(eraser, fit.singular_values, fit.rank, fit.k_rule, fit.is_centred, header, doubts)
 
 
-def _fit_exactly(
-    rows: LabelledSource, parameters: KSALParameters, seed: int, engine: Engine, progress: Progress
-) -> Fit[KernelEraser]:
+def _fit_exactly(rows: LabelledSource, parameters: KSALParameters, seed: int, progress: Progress) -> Fit[KernelEraser]:
     """Fit kSAL on all rows by their inner products.
 
     Raises
@@ -192,7 +190,7 @@ def _fit_exactly(
     NotEnoughMemory : it would not fit into memory
     """
     source, n = rows.source, len(rows)
-    needed = exact_bytes(n, source.d, source.dtype.itemsize, rows.labels.n_columns, engine.n_workers)
+    needed = exact_bytes(n, source.d, source.dtype.itemsize, rows.labels.n_columns, LOCAL.n_workers)
     memory.require_memory(
         needed, f"exact kSAL on {n:,} rows of {source.d} dimensions", "use `landmarks=M` or `sample=N`"
     )

@@ -53,7 +53,7 @@ class LEACEMethod:
         progress: Progress,
     ) -> Fit[LinearEraser]:
         """Fit LEACE to labelled rows (see `Method.fit`, and `fit_leace` for what is raised)."""
-        moments_of = partial(fold, rows.standardized(is_centred=True), SecondMoments, engine)
+        moments_of = partial(fold, rows, SecondMoments, engine)
         if parameters.unit:
             return fit_unit(moments_of, fit_leace, _covariance, rows.source.d, parameters.unit_rounds, progress)
         return self.fit_sums(moments_of(progress), rows.labels, parameters)

@@ -165,8 +165,10 @@ def _scaled(train: NDArray[Any], others: NDArray[Any], *, is_unit: bool) -> tupl
     kind: Any = np.float32 if train.dtype.itemsize <= 4 else np.float64
     found: list[NDArray[Any]] = [x.astype(kind, copy=False) for x in (train, others)]
     mean = found[0].mean(axis=0, dtype=np.float64).astype(kind)
+    is_constant = np.ptp(found[0], axis=0) == 0
     for x in found:
         x -= mean
+        x[:, is_constant] = 0  # exactly, so that normals are 0 there
     largest = max(found[0].max(), -found[0].min(), np.finfo(kind).tiny)
     for x in found:
         x /= largest

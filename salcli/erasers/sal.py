@@ -68,7 +68,6 @@ class SALMethod:
         progress: Progress,
     ) -> Fit[LinearEraser]:
         """Fit SAL to labelled rows (see `Method.fit`, and `fit_sal` for what is raised)."""
-        rows = rows.standardized(is_centred=parameters.center)
         moments_of = partial(fold, rows, CrossMoments, engine)
         if parameters.unit:
             return fit_unit(
@@ -157,4 +156,5 @@ def fit_sal(
     chosen, rule = choose_k(s, rank, k, alpha)
     mean = moments.mean_x if keep_mean else np.zeros_like(moments.mean_x)
     directions = u[:, :chosen]
+    directions[~omega.any(axis=1)] = 0  # exactly, or erased rows have the removed coordinate in constant columns
     return Fit(LinearEraser(mean, directions, directions), s, rank, rule, is_centred)

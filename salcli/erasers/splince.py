@@ -94,7 +94,7 @@ class SPLINCEMethod:
         """
         if task is None:
             raise UsageError("method splince keeps a main task: name its column by `task=COL`")
-        rows = with_task(rows.standardized(is_centred=True), task)
+        rows = with_task(rows, task)
         n_guarded = _n_guarded(rows.labels)
         moments_of = partial(fold, rows, SecondMoments, engine)
         if not parameters.unit:

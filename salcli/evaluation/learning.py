@@ -19,7 +19,7 @@ from salcli.evaluation.probe_result import ProbeResult
 from salcli.evaluation.readings import reading_of
 from salcli.evaluation.report import LearningCurve, LearningPoint
 from salcli.evaluation.stages import Stages
-from salcli.streaming.engine import ordered_map
+from salcli.streaming.engine import map_in_threads
 from salcli.streaming.progress import Progress
 
 SHARES = (1 / 8, 1 / 4, 1 / 2)
@@ -108,7 +108,7 @@ def _curve(
         return balanced_accuracy(attacker.fit(among, y[draw], result.hyperparameters, seed).predict(to), true)
 
     draws = list(_draws(y, seed, _groups(labels, stages.labels[at_train])))
-    values = list(ordered_map(right, draws))
+    values = list(map_in_threads(right, draws))
     points = []
     for i in range(len(SHARES)):
         of_share = slice(i * DRAWS, (i + 1) * DRAWS)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from salcli.data.digests import labels_digest, rows_digest
 from salcli.data.labels import GuardedLabels, Index
@@ -189,7 +190,8 @@ def require_same_rows(artifact: Artifact, labels: GuardedLabels, fitted: Index) 
     AlignmentError : they are not
     """
     header = artifact.header["rows"]
-    if rows_digest(labels, fitted, spells_numbers=artifact.spells_numbers) != header["sha256"]:
+    how: Any = {"spells_numbers": artifact.spells_numbers, "shards": header.get("shards", ())}
+    if rows_digest(labels, fitted, **how) != header["sha256"]:
         raise AlignmentError(
             f"{labels.path}: these labels lead to {len(fitted)} fitted rows, not to the {header['n_fitted']} rows "
             "that the eraser was fitted on, so no row is known to be unseen by the eraser: "
@@ -214,7 +216,8 @@ def require_same_labels(artifact: Artifact, labels: GuardedLabels, index: Index)
     for attribute in labels.attributes:
         if attribute.name not in digests:
             continue
-        found = labels_digest(labels, attribute, index, spells_numbers=artifact.spells_numbers)
+        shards = artifact.header["rows"].get("shards", ())
+        found = labels_digest(labels, attribute, index, spells_numbers=artifact.spells_numbers, shards=shards)
         if found != digests[attribute.name]:
             raise AlignmentError(
                 f"{labels.path}: column {attribute.name!r} has other labels on the fitted rows than those "

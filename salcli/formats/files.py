@@ -36,11 +36,12 @@ class ByteFile:
         """For messages; the path, unless the bytes came through a pipe."""
         self._handle, self._came_by_pipe, self._lock = handle, came_by_pipe, threading.Lock()
         self._derived: list[ByteFile] = []  # that are closed with it
+        self._place: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         if self._came_by_pipe:
             raise FormatError(f"{self.name}: came through a pipe, which other processes cannot read")
-        return {**self.__dict__, "_handle": None, "_lock": None, "_derived": []}
+        return {**self.__dict__, "_place": self.place, "_handle": None, "_lock": None, "_derived": []}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.Lock())
@@ -93,8 +94,13 @@ class ByteFile:
                     self._handle = self._open_handle()
         return self._handle
 
+    @property
+    def place(self) -> str:
+        """The absolute path, for processes that run in another folder."""
+        return os.path.abspath(self.name) if self._place is None else self._place
+
     def _open_handle(self) -> IO[bytes]:
-        return _opened(self.name)
+        return _opened(self.name, self.place)
 
     @property
     def is_plain(self) -> bool:
@@ -326,9 +332,9 @@ class _KeptStream(Stream):
         """Leave the files open."""
 
 
-def _opened(name: str) -> IO[bytes]:
+def _opened(name: str, place: str | None = None) -> IO[bytes]:
     try:
-        return open(name, "rb")
+        return open(place or name, "rb")
     except IsADirectoryError:
         raise FormatError(f"{name}: is a folder, expected an embedding file") from None
     except OSError as error:

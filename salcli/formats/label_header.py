@@ -32,6 +32,12 @@ class Columns:
     """A first column without a name, as pandas and R write their row names."""
 
     @property
+    def chosen(self) -> tuple[str, ...]:
+        """Names of the columns that are read, each in its role."""
+        positions = (self.index, self.key, self.split, *self.classes, *self.numeric)
+        return tuple("none" if position is None else self.names[position] for position in positions)
+
+    @property
     def used(self) -> set[int]:
         """Positions of all columns that are read."""
         found = {self.key, self.split, self.index, *self.classes, *self.numeric}

@@ -17,8 +17,10 @@ from salcli.errors import FormatError, LabelError, UsageError, warn
 from salcli.formats.csv_records import Batch, csv_batches
 from salcli.formats.files import ByteFile
 from salcli.formats.label_columns import ClassColumn, Lines, RowNumbers, stripped
+from salcli.formats.label_files import label_files
 from salcli.formats.label_header import Columns, find_columns
 from salcli.formats.repeated_keys import without_repeats
+from salcli.formats.shards import plain_name
 from salcli.formats.sniff import is_table
 from salcli.options import LabelOptions
 
@@ -35,6 +37,29 @@ class _Rows:
     lines: Lines = field(default_factory=Lines)
     classes: list[ClassColumn] = field(default_factory=list)
     numbers: "list[array[float]]" = field(default_factory=list)
+    first: tuple[str, tuple[str, ...]] = ("", ())
+    """The first file, and its columns."""
+
+    def begin(self, path: str, columns: Columns, unit: str) -> None:
+        """Start with the first file (see `Lines` for the unit)."""
+        self.first, self.lines.unit = (path, columns.chosen), unit
+        self.classes = [ClassColumn() for _ in columns.classes]
+        self.numbers = [array("d") for _ in columns.numeric]
+        self.index = None if columns.index is None else RowNumbers()
+
+    def require_alike(self, path: str, columns: Columns) -> None:
+        """Check that the next file's columns are those of the first.
+
+        Raises
+        ------
+        LabelError : they are not
+        """
+        if self.first[1] != columns.chosen:
+            found, expected = (", ".join(map(repr, names)) for names in (columns.chosen, self.first[1]))
+            raise LabelError(
+                f"{path}: the columns of row numbers, keys, split and labels are {found}, but {expected} in "
+                f"{self.first[0]}"
+            )
 
 
 def read_labels(
@@ -42,14 +67,15 @@ def read_labels(
 ) -> GuardedLabels:
     """Read a label CSV: UTF-8 or UTF-16, RFC 4180 quoting, delimiter `,` `;` or TAB found in the header line.
 
-    A Parquet or Arrow file is read too: its columns that are no lists, class numbers by their names.
+    A Parquet or Arrow file is read too: its columns that are no lists, class numbers by their names. Of a folder or a
+    glob, the files follow each other in natural order, as the shards of the embeddings do.
 
     A first column without a name holds row numbers, as pandas and R write them. Where no column joins by key, whether
     it says more than the order of the rows is decided when the embeddings are known (see `salcli.data.join`).
 
     Parameters
     ----------
-    path : the file; may be compressed
+    path : the file, or a folder or glob of files (see `label_files`); each may be compressed
     options : which columns mean what
     advance : called with how many bytes of the file each step has read
 
@@ -61,10 +87,20 @@ def read_labels(
     if path == "-":
         raise UsageError("labels are read more than once and cannot come from stdin: give a file")
     options = options or LabelOptions()
-    columns, rows = _of_table(path, options, advance) or _of_csv(path, options, advance)
+    files = label_files(path)
+    path, rows, columns = (path if files == [path] else plain_name(path)), _Rows(), None
+    for file in files:
+        if len(files) > 1:
+            rows.lines.begin(file)
+        found = _of_table(file, options, rows, advance) or _of_csv(file, options, rows, advance)
+        columns = columns or found
+    assert columns is not None
+    _settle_index(rows, columns)
     of_columns = list(zip((columns.names[c] for c in columns.classes), rows.classes, strict=True))
     groups = _group_attribute(path, *of_columns.pop()) if columns.has_groups else None
-    of_classes = [_class_attribute(path, name, rows, codes) for name, codes in of_columns]
+    of_classes = [
+        _class_attribute(path, name, rows, codes, may_be_empty=options.may_be_empty) for name, codes in of_columns
+    ]
     of_numbers = [
         _numeric_attribute(path, columns.names[c], rows, numbers)
         for c, numbers in zip(columns.numeric, rows.numbers, strict=True)
@@ -80,22 +116,25 @@ def read_labels(
         task,
         None if rows.index is None else rows.index.numbers(),
         groups,
+        rows.lines.parts,
     )
     return without_repeats(labels, rows.lines)
 
 
-def _of_csv(path: str, options: LabelOptions, advance: Callable[[int], None] | None) -> tuple[Columns, _Rows]:
+def _of_csv(path: str, options: LabelOptions, rows: _Rows, advance: Callable[[int], None] | None) -> Columns:
+    """Add the rows of a CSV to `rows`, and return its columns."""
     with closing(csv_batches(path, advance=advance)) as batches:
         first = next(batches, None)
         if first is None:
             raise FormatError(f"{path}: no header line, expected column names")
         columns = find_columns(path, [cells[0] for cells in first.columns], options)
         below = Batch(first.lines[1:], [cells[1:] for cells in first.columns])
-        return columns, _read_rows(path, itertools.chain([below], batches), columns, "line")
+        _read_rows(path, itertools.chain([below], batches), columns, "line", rows)
+        return columns
 
 
-def _of_table(path: str, options: LabelOptions, advance: Callable[[int], None] | None) -> tuple[Columns, _Rows] | None:
-    """Read the columns that are needed of a table; None if the file is none."""
+def _of_table(path: str, options: LabelOptions, rows: _Rows, advance: Callable[[int], None] | None) -> Columns | None:
+    """Add the rows of a table to `rows`, and return its columns; None if the file is none."""
     if not os.path.isfile(path):
         return None
     with closing(ByteFile.open(path, is_refused=False)) as file:
@@ -105,16 +144,17 @@ def _of_table(path: str, options: LabelOptions, advance: Callable[[int], None] |
 
         table = LabelFile(file)
         columns = find_columns(path, table.names, options, table.key_names)
-        return columns, _read_rows(path, table.batches(columns.used, advance), columns, "row")
+        _read_rows(path, table.batches(columns.used, advance), columns, "row", rows)
+        return columns
 
 
-def _read_rows(path: str, batches: Iterable[Batch], columns: Columns, unit: str) -> _Rows:
-    rows = _Rows(
-        lines=Lines(unit),
-        classes=[ClassColumn() for _ in columns.classes],
-        numbers=[array("d") for _ in columns.numeric],
-    )
-    rows.index = None if columns.index is None else RowNumbers()
+def _read_rows(path: str, batches: Iterable[Batch], columns: Columns, unit: str, rows: _Rows) -> None:
+    """Add the rows of a file to `rows`, those of the files before it."""
+    first = len(rows.lines)
+    if first:
+        rows.require_alike(path, columns)
+    else:
+        rows.begin(path, columns, unit)
     for lines, cells in batches:
         rows.lines.extend(lines)
         if columns.key is not None:
@@ -130,13 +170,34 @@ def _read_rows(path: str, batches: Iterable[Batch], columns: Columns, unit: str)
             numbers.extend(
                 _number(path, unit, line, name, cell) for line, cell in zip(lines, cells[column], strict=True)
             )
-    if not len(rows.lines):
+    if len(rows.lines) == first:
         raise FormatError(f"{path}: no rows below the header")
-    if rows.index is not None and columns.key is not None:
-        rows.keys = [str(number) for number in rows.index.numbers().tolist()]
-    if "" in rows.keys:
-        raise FormatError(f"{path}: {rows.lines.place(rows.keys.index(''))}: an empty key")
-    return rows
+    with suppress(ValueError):
+        raise FormatError(f"{path}: {unit} {rows.lines[rows.keys.index('', first)]}: an empty key")
+
+
+def _settle_index(rows: _Rows, columns: Columns) -> None:
+    """Take row numbers in a column without a name as keys, if they join; of several files, leave others out.
+
+    Raises
+    ------
+    LabelError : several files have numbers that do not join and do not just count their rows
+    """
+    if rows.index is None or (columns.key is None and not rows.lines.parts):
+        return
+    numbers, first = rows.index.numbers(), 0
+    if columns.key is not None:
+        rows.keys = [str(number) for number in numbers.tolist()]
+        return
+    for file, n in rows.lines.parts:
+        part, counted = numbers[first : first + n], np.arange(n)
+        if not any(np.array_equal(part, counted + start) for start in (0, 1, first)):
+            raise LabelError(
+                f"{file}: the first column has no name and holds numbers that do not count its rows: join by position "
+                "with `by_row`, or by numbers that count through all files with `key=''`"
+            )
+        first += n
+    rows.index = None
 
 
 def _extended(
@@ -163,7 +224,9 @@ def _number(path: str, unit: str, line: int, name: str, cell: str) -> float:
     return value
 
 
-def _class_attribute(path: str, name: str, rows: _Rows, column: ClassColumn) -> Attribute:
+def _class_attribute(
+    path: str, name: str, rows: _Rows, column: ClassColumn, *, may_be_empty: bool = False
+) -> Attribute:
     def place_of(cell: str) -> str:
         return rows.lines.place(int(np.argmax(column.codes == column.cells[cell])))
 
@@ -177,7 +240,7 @@ def _class_attribute(path: str, name: str, rows: _Rows, column: ClassColumn) -> 
         text = ascii(undecoded[:40])
         raise FormatError(f"{path}: {place_of(undecoded)}: label {text} is not UTF-8: save the CSV as UTF-8")
     classes = tuple(sorted({bare for bare in trimmed.values() if bare}))
-    if not classes:
+    if not classes and not may_be_empty:
         raise LabelError(f"{path}: column {name!r} is empty on all {len(column.codes):,} rows")
     _warn_of_twins(path, name, classes)
     class_codes = {bare: code for code, bare in enumerate(classes)}

@@ -21,7 +21,8 @@ def without_repeats(labels: GuardedLabels, lines: Lines) -> GuardedLabels:
         if j == i:
             kept.append(i)
             continue
-        again = again or f"{key[:40]!r} on {lines.unit}s {lines[j]} and {lines[i]}"
+        both = f"{lines.place(j)} and {lines.place(i)}" if lines.parts else f"{lines.unit}s {lines[j]} and {lines[i]}"
+        again = again or f"{key[:40]!r} on {both}"
         for attribute in (*labels.attributes, *(a for a in (labels.task, labels.groups) if a is not None)):
             one, other = attribute.values[j], attribute.values[i]
             if one != other and not (attribute.classes is None and np.isnan(one) and np.isnan(other)):

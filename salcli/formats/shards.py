@@ -90,7 +90,6 @@ def shard_files(path: str, ranks: Sequence[Kinds], what: str) -> list[str]:
             shown = " and ".join(natural_order(first_of.values()))
             raise FormatError(f"{path}: {what} of several formats ({shown}): choose by a glob, such as '{path}/*.npy'")
         if chosen:
-            _require_recorded(path, chosen)
             return chosen
     raise FormatError(f"{path}: is a folder without {what} (a glob such as '{path}/*/*.npy' reaches deeper ones)")
 
@@ -139,7 +138,18 @@ def require_complete(folder: str) -> None:
         raise FormatError(f"{folder or '.'}: is incomplete: {of}; the same salcli apply as before writes them")
 
 
-def _require_recorded(folder: str, files: Sequence[str]) -> None:
+def require_recorded(folder: str, files: Sequence[str]) -> None:
+    """Check that the shards of a folder that `apply` wrote are its own; those of others pass.
+
+    Parameters
+    ----------
+    folder : or a glob, which passes
+    files : its shards
+
+    Raises
+    ------
+    FormatError : there is another file among them
+    """
     record = read_record(folder)
     if record is None:
         return

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from salcli.data.embeddings import Embeddings
+from salcli.data.embeddings import Embeddings, Floats
 from salcli.errors import FormatError, UsageError
 from salcli.formats.arrow_columns import damage, stored
 from salcli.formats.arrow_table import TableReader
@@ -46,7 +46,7 @@ class TableWriter(Writer):
             )
         if output.dtype.itemsize > 8:
             raise UsageError(f"{output.target}: tables hold no {output.dtype}: give `dtype=float64`")
-        self._target, self._has_keys = output.target, output.has_keys
+        self._target, self._has_keys, self.d = output.target, output.has_keys, output.d
         self._dtype, row_bytes = output.dtype.newbyteorder("="), float(output.d * output.dtype.itemsize)
         self._rest: _Rest | None = None
         if like is None:
@@ -86,10 +86,15 @@ class TableWriter(Writer):
         while len(piece):
             part = piece.take(slice(0, self.group_rows - self._n_waiting))
             piece = piece.take(slice(len(part), None))
-            self._parts.append(part)
+            keys = part.keys if self._rest is None else None  # else they are a column of the input
+            self._parts.append(Embeddings(self.kept(part.vectors), part.rows, keys))
             self._n_waiting += len(part)
             if self._n_waiting == self.group_rows:
                 self.flush()
+
+    def kept(self, vectors: Floats) -> Floats:
+        """Return `vectors` where they wait for the rest of the rows that are written at once."""
+        return vectors
 
     def flush(self) -> None:
         """Write the rows that wait."""

@@ -8,6 +8,7 @@ the command line shows the flag instead (`--keys FILE`).
 """
 
 from salcli.options.apply import DTYPES, ApplyOptions
+from salcli.options.cluster import ClusterOptions
 from salcli.options.compare import CompareOptions
 from salcli.options.evaluate import EvaluateOptions
 from salcli.options.export import ExportOptions
@@ -16,6 +17,7 @@ from salcli.options.inspect import InspectOptions
 from salcli.options.label import LabelCommandOptions
 from salcli.options.labels import LabelOptions
 from salcli.options.limits import FORMS, RAW, WHITE_BOX, Limit, Sweep
+from salcli.options.moments import MomentsOptions
 from salcli.options.reading import (
     BLOCK_ELEMENTS,
     ReadOptions,
@@ -32,6 +34,7 @@ __all__ = [
     "WHITE_BOX",
     "WITHOUT",
     "ApplyOptions",
+    "ClusterOptions",
     "CompareOptions",
     "EvaluateOptions",
     "ExportOptions",
@@ -40,6 +43,7 @@ __all__ = [
     "LabelCommandOptions",
     "LabelOptions",
     "Limit",
+    "MomentsOptions",
     "Option",
     "ReadOptions",
     "Record",

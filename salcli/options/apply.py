@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from salcli.errors import ParameterError, UsageError
+from salcli.options.cluster import ClusterOptions
 from salcli.options.reading import FORMAT_HELP, ReadOptions
 from salcli.options.record import Record, option
 
@@ -51,6 +52,7 @@ class ApplyOptions(Record):
     )
     only: bool = option(False, help="Leave out all datasets but the matrix, its keys and --erase-also.")
     read: ReadOptions = field(default_factory=ReadOptions)
+    cluster: ClusterOptions = field(default_factory=ClusterOptions)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from salcli.errors import UsageError
+from salcli.options.cluster import ClusterOptions
 from salcli.options.evaluate import EvaluateOptions
 from salcli.options.record import WITHOUT, Record, option
 
@@ -48,3 +49,8 @@ class CompareOptions(Record):
     def seed(self) -> int:
         """Of every random choice."""
         return self.evaluation.seed
+
+    @property
+    def cluster(self) -> ClusterOptions:
+        """Where chunks of the embeddings are read."""
+        return self.evaluation.cluster

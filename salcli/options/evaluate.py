@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from salcli.errors import ParameterError, UsageError
+from salcli.options.cluster import ClusterOptions
 from salcli.options.labels import LabelOptions
 from salcli.options.limits import ADVERSARIES, FORMS, POOLED, RAW, WHITE_BOX, Limit, Sweep
 from salcli.options.reading import ReadOptions
@@ -204,6 +205,7 @@ class EvaluateOptions(Record):
         0.0, help="Without an eraser or split: share of rows kept for fresh attacker and test.", metavar="F"
     )
     read: ReadOptions = field(default_factory=ReadOptions)
+    cluster: ClusterOptions = field(default_factory=ClusterOptions)
     seed: int = seed_option()
 
     def format_of(self, report: str) -> str | None:

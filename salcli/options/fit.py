@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from salcli.data.hashes import HASH_ALGORITHMS
 from salcli.errors import ParameterError, UsageError
+from salcli.options.cluster import ClusterOptions
 from salcli.options.labels import LabelOptions
 from salcli.options.reading import ReadOptions
 from salcli.options.record import Record, option, seed_option
@@ -42,6 +43,7 @@ class FitOptions(Record):
     parameters: Any = None
     """`Parameters` of the method (see `salcli.erasers.base.METHODS`); None: its defaults."""
     read: ReadOptions = field(default_factory=ReadOptions)
+    cluster: ClusterOptions = field(default_factory=ClusterOptions)
     hash_algorithm: str = option(
         HASH_ALGORITHMS[0],
         "--hash",

@@ -47,6 +47,8 @@ class LabelOptions(Record):
     """Fields that were set by options, where an eraser set others."""
     may_lack_split: bool = False
     """Whether `split_column` need not be there."""
+    may_be_empty: bool = False
+    """Whether a column may have no class, as one of a shard of others."""
 
     def named_by(self, name: str) -> str:
         """Return where the column of the field `name` comes from, for messages: its option, or the eraser."""

@@ -84,6 +84,8 @@ def tuned(attacker: Attacker, rows: TrainingRows, seed: int) -> Settings:
 
 
 def _thinned(axis: Axis) -> Axis:
+    if len(axis.values) <= 2:
+        return axis
     at = axis.values.index(axis.usual)
     return Axis(axis.values[at % 2 :: 2], axis.usual, axis.grows)
 
