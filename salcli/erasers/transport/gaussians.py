@@ -110,7 +110,15 @@ class ClassGaussians:
     """`[d]` mean of every class after the mean step."""
 
     @classmethod
-    def of(cls, moments: ClassMoments, x: NDArray[Any], codes: NDArray[np.int64], *, keep_mean: bool = False) -> Self:
+    def of(
+        cls,
+        moments: ClassMoments,
+        x: NDArray[Any],
+        codes: NDArray[np.int64],
+        *,
+        keep_mean: bool = False,
+        few: NDArray[np.bool_] | None = None,
+    ) -> Self:
         """Return the Gaussians of some moments, and the posterior with its gate.
 
         Parameters
@@ -119,6 +127,7 @@ class ClassGaussians:
         x : `[n, d]` labelled rows, by which the gate is set
         codes : `[n]` class of each
         keep_mean : see `fit_sal`
+        few : `[c]` whether a class has too few rows for a covariance, and is taken to have that of all classes
 
         Raises
         ------
@@ -131,6 +140,8 @@ class ClassGaussians:
         covariances = np.empty((len(moments.counts), *(2 * rest.shape[1:])))
         for inner, scatter, n in zip(covariances, moments.scatters, moments.counts, strict=True):
             np.matmul(rest.T @ scatter, rest / max(n, 1), out=inner)
+        if few is not None and few.any():
+            covariances[few] = np.tensordot(moments.counts / moments.n, covariances, 1)
         if rest.shape[1]:
             covariances /= float(np.trace(covariances, axis1=1, axis2=2).mean() / rest.shape[1]) or 1.0
         centre = middle - v @ (v.T @ (middle - mean_step.mean))
