@@ -29,7 +29,7 @@ from salcli.erasers.linear import LinearEraser
 from salcli.evaluation.attackers import ATTACKERS
 from salcli.evaluation.attackers.base import Scaling
 from salcli.evaluation.attackers.scores import silence_convergence_warnings
-from salcli.evaluation.similarity import similarity_score, spellings
+from salcli.evaluation.word_pairs import similarity_score, spellings
 from salcli.formats.gold_sets import read_similarity
 from salcli.streaming.engine import map_in_threads, one_blas_thread
 

@@ -1,5 +1,6 @@
 """`fit`: embeddings and labels → moments → eraser → artifact."""
 
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from functools import partial
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import salcli
+from salcli.data.blocks import Block
 from salcli.data.digests import labels_digest, rows_digest
 from salcli.data.hashes import FileHash
 from salcli.data.join import settle_index
@@ -18,9 +20,10 @@ from salcli.erasers.artifact import Artifact, write_artifact
 from salcli.erasers.base import Eraser, Fit, Method, find_method, warn_of_doubts
 from salcli.errors import UsageError, located
 from salcli.formats import atomic
-from salcli.formats.label_table import file_name
+from salcli.formats.files import file_name
 from salcli.formats.registry import open_source
 from salcli.options import FitOptions
+from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import current_engine, map_in_threads, one_blas_thread
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
@@ -28,6 +31,7 @@ from salcli.streaming.passes import LabelledSource, join_labels, read_table
 from salcli.streaming.progress import Progress, Silent
 
 
+@runs_on_cluster
 def fit(
     embeddings: str,
     labels: str,
@@ -75,7 +79,7 @@ def fit(
         result, header = fit_rows(source, table, replace(options, parameters=parameters), progress)
         header["inputs"] = describe_inputs(source, table)
         header["inputs"]["labels"]["sha256"] = hashes.pop().result().digest
-        header["inputs"]["embeddings"] |= _recorded(hashes.pop().result() if hashes else None)
+        header["inputs"]["embeddings"] |= recorded(hashes.pop().result() if hashes else None)
     artifact = Artifact(result.eraser, result.singular_values, header)
     write_artifact(output, artifact)
     return artifact
@@ -113,7 +117,8 @@ def fit_rows(
             rows, options.parameters, task=chosen.task, seed=options.seed, engine=engine, progress=progress
         )
     warn_of_doubts(result)
-    return result, describe_fit(options, table, fitted, result, rule)
+    shards = [shard.reader.n for shard in source.shards]
+    return result, describe_fit(options, table, fitted, result, rule, shards)
 
 
 def _parameters(method: Method, options: FitOptions) -> Any:
@@ -143,6 +148,7 @@ def describe_fit(
     fitted: Selection,
     fit: Fit[Eraser],
     rule: SplitRule,
+    shards: Sequence[int] = (),
 ) -> dict[str, Any]:
     """Return the header of the artifact: method, rows and versions as plain values, without keys and times.
 
@@ -155,39 +161,59 @@ def describe_fit(
     fitted : `[n]` positions of those that were fitted
     fit : the result
     rule : by which the fitted rows were chosen
+    shards : rows of each shard, of several
     """
     chosen = labels.restricted_to(fitted)
-    digest_of = [partial(rows_digest, labels, fitted)]
-    digest_of += [partial(labels_digest, labels, attribute, fitted) for attribute in labels.attributes]
+    digest_of = [partial(rows_digest, labels, fitted, shards=shards)]
+    digest_of += [partial(labels_digest, labels, each, fitted, shards=shards) for each in labels.attributes]
     of_rows, *of_labels = map_in_threads(lambda digest: digest(), digest_of)  # each takes as long as reading the labels
+    attributes = [
+        describe_attribute(Block.of(each), digest) for each, digest in zip(chosen.attributes, of_labels, strict=True)
+    ]
+    rows = {**describe_rows(labels, rule), "n_fitted": len(fitted), "sha256": of_rows}
+    return header_of(options, fit, attributes, rows | ({"shards": list(shards)} if len(shards) > 1 else {}))
+
+
+def describe_attribute(block: Block, digest: str) -> dict[str, Any]:
+    """Return a guarded attribute in an artifact's header, `block` in brief; `digest`: of its labels."""
+    classes, counts = (None, None) if block.classes is None else (list(block.classes), list(block.counts))
+    return {"name": block.name, "classes": classes, "counts": counts, "sha256": digest}
+
+
+def describe_rows(labels: GuardedLabels, rule: SplitRule) -> dict[str, Any]:
+    """Return how rows were joined to all `labels`, and by which `rule` they were chosen, in an artifact's header."""
+    return {
+        "rule": rule.to_dict(),
+        "joined_by": "row" if labels.keys is None else "key",
+        "key_column": labels.key_column,
+        "split_column": labels.split_column,
+        **({} if labels.groups is None else {"group_column": labels.groups.name}),
+    }
+
+
+def header_of(
+    options: FitOptions, fit: Fit[Eraser], attributes: list[dict[str, Any]], rows: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the header of an artifact without `inputs`.
+
+    Parameters
+    ----------
+    options : of the command, with the parameters of the method
+    fit : the result
+    attributes, rows : what was fitted (see `describe_attribute`, `describe_rows`)
+    """
     return {
         "method": options.method,
         "parameters": asdict(options.parameters),
         "eraser": fit.eraser.kind,
         "is_orthogonal": fit.eraser.is_orthogonal,
-        "attributes": [
-            {
-                "name": whole.name,
-                "classes": None if part.classes is None else list(part.classes),
-                "counts": None if part.classes is None else list(part.counts().values()),
-                "sha256": digest,
-            }
-            for whole, part, digest in zip(labels.attributes, chosen.attributes, of_labels, strict=True)
-        ],
+        "attributes": attributes,
         "is_centred": fit.is_centred,
         "d": fit.eraser.d,
         "k": fit.eraser.k,
         "k_rule": fit.k_rule,
         "rank": fit.rank,
-        "rows": {
-            "rule": rule.to_dict(),
-            "joined_by": "row" if labels.keys is None else "key",
-            "key_column": labels.key_column,
-            "split_column": labels.split_column,
-            **({} if labels.groups is None else {"group_column": labels.groups.name}),
-            "n_fitted": len(fitted),
-            "sha256": of_rows,
-        },
+        "rows": rows,
         "versions": versions(),
         **fit.header,
     }
@@ -202,16 +228,23 @@ def describe_inputs(source: Source, labels: GuardedLabels) -> dict[str, dict[str
     labels : all labels of the CSV
     """
     embeddings = {
-        "name": file_name(source.path),
+        "name": joint_name([shard.reader.path for shard in source.shards]),
         "format": source.format,
         "n": source.n,
         "d": source.d,
         "dtype": str(source.dtype),
     }
-    return {"embeddings": embeddings, "labels": {"name": file_name(labels.path), "n": len(labels)}}
+    files = [path for path, _ in labels.parts] or [labels.path]
+    return {"embeddings": embeddings, "labels": {"name": joint_name(files), "n": len(labels)}}
 
 
-def _recorded(hashed: FileHash | None) -> dict[str, Any]:
+def joint_name(paths: Sequence[str]) -> str:
+    """Return the names of the first and the last of some files; the same whether a folder or a glob names them."""
+    names = [file_name(path) for path in paths]
+    return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]} ({len(names)} files)"
+
+
+def recorded(hashed: FileHash | None) -> dict[str, Any]:
     """Return the fields of a hash in the record of a file."""
     if hashed is None:
         return {"hash": None}
@@ -219,5 +252,5 @@ def _recorded(hashed: FileHash | None) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that made a file, by package."""
+    """Return the versions of the packages that wrote a file, by package."""
     return {"salcli": salcli.__version__, "numpy": np.__version__}

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels, Index
-from salcli.data.splits import seeded_shares, stratified_sample
+from salcli.data.sampling import seeded_shares, stratified_sample
 from salcli.errors import LabelError
 from salcli.linalg.squared_hinge import Floats, Hyperplanes, Targets, fit_squared_hinge, gram_of
 from salcli.linalg.unit import normalize
@@ -25,7 +25,7 @@ LEAST_HELD_OUT = 5
 FOLDS = 5
 """Parts of rows that are too few to hold any out: classifiers of four parts score the fifth."""
 TRAINING_BYTES = 32 << 20
-"""Most memory of the training rows, as float32, where their number is not given."""
+"""Most memory of the training rows, as float32, where their number is not set."""
 UNIT_ROWS = 1 << 12
 Z = 1.645
 """Standard errors above chance at which a score counts as above it: the one-sided 95 % point."""
@@ -86,16 +86,16 @@ class ProbeRows:
         everyone: Index = np.arange(len(rows))
         total = min(len(rows), math.ceil(most / (1 - HELD_OUT)))
         chosen = everyone if total == len(rows) else stratified_sample(rows.labels, everyone, total, seed)
-        held = held_out(rows.labels, chosen, HELD_OUT, seed + 1)
-        parts, folds = (np.setdiff1d(chosen, held), held), None
+        scored = held_out(rows.labels, chosen, HELD_OUT, seed + 1)
+        parts, folds = (np.setdiff1d(chosen, scored), scored), None
         if few := [each for each in attributes if _holds_few(each, *parts)]:
             folds = _folds(rows.labels, chosen, seed + 1)
             if not may_fold or len(np.unique(folds)) < 2:
                 n_classes = len(np.unique(few[0].values[parts[0]]))
                 raise LabelError(
-                    f"{path}: column {few[0].name!r}: {method} holds {len(held):,} of {len(chosen):,} rows out of the "
-                    f"fit to see whether a linear classifier is at chance: expected at least {LEAST_HELD_OUT} for each "
-                    f"of {n_classes} classes"
+                    f"{path}: column {few[0].name!r}: {method} holds {len(scored):,} of {len(chosen):,} rows out of "
+                    "the fit to see whether a linear classifier is at chance: expected at least "
+                    f"{LEAST_HELD_OUT} for each of {n_classes} classes"
                 )
             parts = (chosen, chosen)
         found = [gather_rows(rows.source, rows.row_of_label[part], progress) for part in parts]
@@ -204,8 +204,10 @@ def _scaled(train: NDArray[Any], others: NDArray[Any], *, is_unit: bool) -> tupl
     kind: Any = np.float32 if train.dtype.itemsize <= 4 else np.float64
     found: list[NDArray[Any]] = [x.astype(kind, copy=False) for x in (train, others)]
     mean = found[0].mean(axis=0, dtype=np.float64).astype(kind)
+    is_constant = np.ptp(found[0], axis=0) == 0
     for x in found:
         x -= mean
+        x[:, is_constant] = 0  # exactly, so that normals are 0 there
     largest = max(found[0].max(), -found[0].min(), np.finfo(kind).tiny)
     for x in found:
         x /= largest

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels, smallest_code
-from salcli.erasers.base import Fit, SpectralParameters, choose_k
+from salcli.erasers.base import Fit
 from salcli.erasers.linear import LinearEraser
+from salcli.erasers.spectrum import SpectralParameters, choose_k
 from salcli.erasers.unit import fit_unit, require_unit, unit_option, unit_rounds_option
 from salcli.erasers.whitening import Whitening, require_rank
 from salcli.errors import LabelError, RankError
@@ -93,7 +94,6 @@ class SPLINCEMethod:
         ------
         LabelError : the task has one class
         """
-        rows = rows.standardized(is_centred=True)
         rows = rows if task is None else with_task(rows, task)
         n_guarded = _n_guarded(rows.labels)
         moments_of = partial(fold, rows, SecondMoments, engine)
@@ -111,7 +111,7 @@ class SPLINCEMethod:
         return fit
 
     def needs_sums_only(self, parameters: SPLINCEParameters) -> bool:
-        """Return whether `parameters` ask for no class means that are equal after division, fit after fit."""
+        """Return whether `parameters` need no class means that are equal after division, fit after fit."""
         return not parameters.unit
 
     def centres(self, parameters: SPLINCEParameters) -> bool:  # noqa: ARG002 (the protocol has it)

@@ -19,7 +19,7 @@ from salcli.api.report import GATES
 from salcli.commands.evaluate import evaluate as evaluate_files
 from salcli.data.embeddings import Embeddings
 from salcli.errors import AlignmentError, ParameterError, UsageError
-from salcli.evaluation.report import to_json
+from salcli.evaluation.json_fields import to_json
 from salcli.options import EvaluateOptions, LabelOptions, Limit
 from salcli.render.html import html
 from tests.api.test_estimators import Table, rows, write

@@ -16,8 +16,7 @@ from salcli.cli.options import RECORDS, flags_of, in_flags
 from salcli.erasers.base import METHODS, Fit
 from salcli.erasers.linear import LinearEraser
 from salcli.errors import ParameterError, UsageError
-from salcli.evaluation.gates import Gate
-from salcli.evaluation.report import Report
+from salcli.evaluation.report import Gate, Report
 from salcli.options import ApplyOptions, FitOptions, LabelOptions, Record, option
 
 from .helpers import header_of, planted, refuse, save_npy, succeed, write_csv

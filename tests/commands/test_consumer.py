@@ -14,7 +14,8 @@ from salcli.cli.app import app
 from salcli.commands.evaluate import evaluate
 from salcli.commands.fit import fit
 from salcli.errors import SalcliWarning, UsageError
-from salcli.evaluation.report import Report, to_json
+from salcli.evaluation.json_fields import to_json
+from salcli.evaluation.report import Report
 from salcli.options import FORMS, EvaluateOptions, FitOptions, LabelOptions, Limit
 from salcli.render.terminal import terminal
 

@@ -17,7 +17,7 @@ from salcli.erasers.ksal import KSALParameters
 from salcli.errors import LabelError, SalcliWarning, UsageError
 from salcli.evaluation.attackers import ATTACKERS
 from salcli.evaluation.attackers.base import Scaling
-from salcli.evaluation.report import to_json
+from salcli.evaluation.json_fields import to_json
 from salcli.formats.label_table import read_labels
 from salcli.options import EvaluateOptions, FitOptions, LabelOptions, Limit, ReadOptions, Sweep
 

@@ -12,7 +12,8 @@ from salcli.commands.evaluate import evaluate
 from salcli.commands.fit import fit
 from salcli.erasers.base import find_method
 from salcli.errors import UsageError
-from salcli.evaluation.report import Report, to_json
+from salcli.evaluation.json_fields import to_json
+from salcli.evaluation.report import Report
 from salcli.options import CompareOptions, EvaluateOptions, FitOptions, LabelOptions, Limit, Sweep
 from salcli.render.markdown import markdown
 

@@ -24,7 +24,7 @@ from salcli.erasers.sal import SALParameters
 from salcli.erasers.splince import SPLINCEParameters
 from salcli.erasers.unit import EQUAL, UnitEraser
 from salcli.errors import FormatError, ShapeError, UsageError
-from salcli.evaluation.report import to_json
+from salcli.evaluation.json_fields import to_json
 from salcli.formats.artifact import write_file
 from salcli.linalg.unit import normalize, row_lengths
 from salcli.options import ApplyOptions, EvaluateOptions, FitOptions, InspectOptions, LabelOptions, ReadOptions, Sweep

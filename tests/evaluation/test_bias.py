@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salcli.evaluation.bias import BIAS, BiasChange, bias_change
-from salcli.evaluation.report import to_json
+from salcli.evaluation.json_fields import to_json
 from salcli.formats.word_sets import BiasTest, WordSet, built_in_names, read_bias_tests
 
 Vectors = Mapping[str, np.ndarray[Any, Any]]

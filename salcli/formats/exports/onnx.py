@@ -1,4 +1,4 @@
-"""`.onnx`: a graph from `embedding` to `erased`, in double precision inside if that is asked for.
+"""`.onnx`: a graph from `embedding` to `erased`, in double precision inside on request.
 
 A dense map is one `Gemm`; the maps of classes, and of kernels, take a dozen nodes.
 """
