@@ -25,6 +25,7 @@ from pathlib import Path
 from benchmarks.speed import (
     applying,
     bounds,
+    cluster,
     commands,
     files,
     fitting,
@@ -51,6 +52,7 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Row]]] = {
     "scaling": scaling.rows,
     "kernels": commands.rows,
     "methods": methods.rows,
+    "cluster": cluster.rows,
     "bounds": bounds.rows,
     "peers": peers.rows,  # last: it loads libraries that keep threads of their own
 }

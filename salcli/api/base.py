@@ -1,6 +1,6 @@
 """`ErasingTransformer`: what all estimators share; each is a method of the command line as a transformer.
 
-An estimator adds nothing to its method: it is fitted by the route of `salcli fit`, and holds what an artifact holds.
+An estimator adds nothing to its method: it is fitted by the route of `salcli fit`, and has what an artifact has.
 """
 
 from collections.abc import Collection
@@ -31,7 +31,7 @@ from salcli.streaming.engine import one_blas_thread
 from salcli.streaming.progress import Silent
 
 NO_GUARDED = (
-    "{0} erases a guarded attribute, and was given none: fit(X, y, guarded=labels). In a pipeline y is the main task, "
+    "{0} erases a guarded attribute, and there is none: fit(X, y, guarded=labels). In a pipeline y is the main task, "
     "so it is erased only where {0}(guards='y') says so. To pass labels through a pipeline, enable metadata routing "
     "(sklearn.set_config(enable_metadata_routing=True)), use {0}().set_fit_request(guarded=True), and give the "
     "pipeline's fit guarded=labels"
@@ -141,7 +141,7 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         `[n, d']`, an array of the dtype of X if that is float16, float32 or float64, else of float64; a tensor for a
-        tensor; a frame where `set_output` asks for one
+        tensor; a frame where `set_output` requests one
 
         Raises
         ------
@@ -222,7 +222,7 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def artifact_(self) -> Artifact:
-        """What was fitted, as an artifact holds it."""
+        """What was fitted, as an artifact has it."""
         found = self._solved()
         return Artifact(found.eraser, found.singular_values, found.header)
 
@@ -272,7 +272,7 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         name = type(self).__name__
         if self.guards == Y:
             if guarded is not None:
-                raise UsageError(f"{name}(guards='y') erases y, and was given `guarded` too: give one of both")
+                raise UsageError(f"{name}(guards='y') erases y, and `guarded` is there too: pass one of both")
             if y is None:
                 raise LabelError(NO_Y.format(name))
             return y

@@ -108,7 +108,7 @@ class SPLINCE(OneToOneFeatureMixin, TakesParts):  # type: ignore[misc]
             return task, "task"
         if self.guards == GUARDED and y is not None:
             return y, "y"
-        raise UsageError("SPLINCE keeps a main task, and was given none: fit(X, y, guarded=labels), or `task=classes`")
+        raise UsageError("SPLINCE keeps a main task, and there is none: fit(X, y, guarded=labels), or `task=classes`")
 
 
 class INLP(OneToOneFeatureMixin, ErasingTransformer):  # type: ignore[misc]

@@ -110,11 +110,11 @@ def evaluate(
         about = ErasedFile(AFTER, _hash_of(against), against.n, against.d)
     subject = Subject(source, labels, artifact, against, None, about, is_of_files=False)
     with one_blas_thread():
-        found, asked = measured(subject, inputs, wanted, Silent())
-        found = judged(found, asked, wanted)
+        found, expected = measured(subject, inputs, wanted, Silent())
+        found = judged(found, expected, wanted)
     for note in found.notes:
         warn(note)
-    report = report_of(replace(found, run=run_of(wanted, artifact, "")), asked, wanted)
+    report = report_of(replace(found, run=run_of(wanted, artifact, "")), expected, wanted)
     write_reports(report, wanted, Silent())
     return report
 
@@ -176,12 +176,12 @@ def _labels(labels: GuardedLabels, split: Any, groups: Any) -> GuardedLabels:
     return labels
 
 
-def _options(given: dict[str, Any], labels: GuardedLabels, against: str | None) -> EvaluateOptions:
+def _options(chosen: dict[str, Any], labels: GuardedLabels, against: str | None) -> EvaluateOptions:
     known = [each.name for each in fields(EvaluateOptions) if each.name not in OF_FILES]
-    for name, value in given.items():
+    for name, value in chosen.items():
         if name not in known:
             raise ParameterError(name, value, f"no option of evaluate; expected some of {', '.join(known)}")
-    values = {name: _read(name, value) for name, value in read_limits(given).items()}
+    values = {name: _read(name, value) for name, value in read_limits(chosen).items()}
     return EvaluateOptions(**values, against=against, task=None if labels.task is None else labels.task.name)
 
 

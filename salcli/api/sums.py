@@ -42,7 +42,7 @@ class Sums:
 
     @classmethod
     def of_fit(cls, fit: Fit[Eraser], table: GuardedLabels, method: SummedMethod, parameters: Any) -> Self:
-        """Return the sums that a `fit` to the labels `table` was made of (see `of`)."""
+        """Return the sums that a `fit` to the labels `table` was computed from (see `of`)."""
         labels = method.summed(table.restricted_to(np.flatnonzero(table.is_labelled)))
         blocks = tuple(map(Block.of, labels.attributes))
         return cls(fit.statistics, blocks, (table,), method.centres(parameters))

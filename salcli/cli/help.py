@@ -57,7 +57,7 @@ GROUPS: dict[str, tuple[Group, ...]] = {
 """Names of parameters by command and group; those that are in none stand by their record, or in the last group."""
 RECORDS = {LABELS: LabelOptions, READING: ReadOptions, CLUSTER: ClusterOptions}
 OF_LABELS = ("fit_split", "holdout")
-"""Options of commands that say which labelled rows are used."""
+"""Options by which labelled rows are chosen."""
 OF_GATES = ("max_", "min_")
 """How the names of gates begin."""
 OF_JUDGES = ("judge", "confidence", "allow_undecided")

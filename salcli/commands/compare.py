@@ -26,11 +26,12 @@ from salcli.evaluation.baseline import Baseline
 from salcli.evaluation.before import Before, read_before
 from salcli.evaluation.comparison import Candidate, Comparison
 from salcli.evaluation.plan import rule_of, shared_split
-from salcli.evaluation.provenance import file_name, run_of
+from salcli.evaluation.provenance import run_of
 from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile
 from salcli.evaluation.requested import ALL, chosen_probes, require_attackers
 from salcli.evaluation.stages import Erasure, opened_against
 from salcli.formats import atomic
+from salcli.formats.files import file_name
 from salcli.formats.gold_sets import column_of
 from salcli.formats.registry import open_source
 from salcli.options import WHITE_BOX, CompareOptions, EvaluateOptions, FitOptions
@@ -153,7 +154,7 @@ def compare(
 
 
 def _require_invertible(entries: Iterable[_Entry], source: Source, options: EvaluateOptions) -> None:
-    """Check, before anything is trained, that a white-box attacker, if one is wanted, can be made of each candidate.
+    """Check, before anything is trained, that each candidate can be inverted for a white-box attacker, if there is one.
 
     Raises
     ------

@@ -14,11 +14,12 @@ from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.errors import located, warn
 from salcli.evaluation.baseline import Baseline
 from salcli.evaluation.plan import rule_of
-from salcli.evaluation.provenance import file_name, run_of
+from salcli.evaluation.provenance import run_of
 from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile, Report
 from salcli.evaluation.requested import require_attackers
 from salcli.evaluation.stages import opened_against
 from salcli.formats import atomic
+from salcli.formats.files import file_name
 from salcli.formats.gold_sets import column_of
 from salcli.formats.registry import open_source
 from salcli.options import EvaluateOptions

@@ -43,7 +43,7 @@ from salcli.streaming.progress import Progress, Silent
 
 OF_THE_METHOD = (
     "`folds={}`: figures of attackers{} are of the method, fitted anew in each turn to about half of the other rows, "
-    "not of the eraser that was given"
+    "not of the eraser in the artifact"
 )
 SPLIT_UNUSED = "column {!r} is not used: `folds` divides all labelled rows but bands, which take no turn"
 
@@ -215,8 +215,10 @@ def _pooled(
     attributes = {attribute.name: attribute for attribute in attacked(labels, options)}
     by_name: dict[tuple[str, ...], dict[int, ProbeResult]] = {}
     for turn, results in enumerate(found.results):
-        for of in results:
-            by_name.setdefault((of.attribute, of.adversary, of.form, of.probe, of.stage), {})[turn] = of
+        for result in results:
+            by_name.setdefault((result.attribute, result.adversary, result.form, result.probe, result.stage), {})[
+                turn
+            ] = result
     for (name, adversary, _, probe, _), turns in by_name.items():
         if probe != base_name(probe) and len(turns) < len(found.results):
             continue  # in some turns only, classes are so unequal that a weighted twin takes part
@@ -228,8 +230,10 @@ def _pooled(
 def _pooled_numbers(found: _Found, labels: GuardedLabels, effects: Mapping[str, float]) -> Iterator[NumericResult]:
     """Yield the results of attackers of numbers that all turns have."""
     by_name: dict[tuple[str, ...], list[NumericResult]] = {}
-    for of in itertools.chain.from_iterable(found.numeric):
-        by_name.setdefault((of.attribute, of.adversary, of.form, of.probe, of.stage), []).append(of)
+    for result in itertools.chain.from_iterable(found.numeric):
+        by_name.setdefault((result.attribute, result.adversary, result.form, result.probe, result.stage), []).append(
+            result
+        )
     for (_, adversary, *_), turns in by_name.items():
         if len(turns) == len(found.numeric):
             yield pooled_numbers(turns, labels, effect=effects[adversary])
@@ -242,7 +246,7 @@ def _copies(found: Sequence[Mapping[str, Copies]]) -> Mapping[str, Copies]:
         every = [copies[name] for copies in found if name in copies]
         if every:
             named = dict.fromkeys(key for copies in every for key in copies.named)
-            n, n_near = (sum(getattr(copies, of) for copies in every) for of in ("n", "n_near"))
+            n, n_near = (sum(getattr(copies, name) for copies in every) for name in ("n", "n_near"))
             joined[name] = Copies(n, sum(copies.of for copies in every), n_near, tuple(named)[:NAMED])
     return joined
 

@@ -15,7 +15,7 @@ from salcli.data.labels import GuardedLabels, Selection
 from salcli.data.source import Source
 from salcli.data.splits import SplitRule
 from salcli.erasers.base import Eraser, Fit
-from salcli.formats.label_table import file_name
+from salcli.formats.files import file_name
 from salcli.options import FitOptions
 from salcli.streaming.engine import map_in_threads
 
@@ -130,5 +130,5 @@ def recorded(hashed: FileHash | None) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that made a file, by package."""
+    """Return the versions of the packages that wrote a file, by package."""
     return {"salcli": salcli.__version__, "numpy": np.__version__}

@@ -14,21 +14,21 @@ from salcli.data.splits import EvaluationSplit
 from salcli.erasers.artifact import Artifact
 from salcli.erasers.kernel_scale import dissimilarity_doubt
 from salcli.evaluation.attack import attack
-from salcli.evaluation.attack_numbers import asked_of_numbers, attack_numbers, chosen_regressors
+from salcli.evaluation.attack_numbers import attack_numbers, chosen_regressors, expected_of_numbers
 from salcli.evaluation.bands import attack_bands, notes_on_bands, numbers_on_bands
 from salcli.evaluation.base import BeforeAfter, Labelled
 from salcli.evaluation.baseline import Baseline
 from salcli.evaluation.before import Before, read_before
 from salcli.evaluation.duplicates import doubts_of_copies
 from salcli.evaluation.forms import INT8, distinct, scale_of
-from salcli.evaluation.gates import Asked
+from salcli.evaluation.gates import Expected
 from salcli.evaluation.judged import judged
 from salcli.evaluation.learning import learning_curves
 from salcli.evaluation.measures import MEASURES, run_measures
 from salcli.evaluation.plan import require_same_labels, rule_of, split_rows
 from salcli.evaluation.power import blind_spots, detectable
 from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile, LearningCurve, Report
-from salcli.evaluation.requested import asked_for, chosen_probes, needs_vectors
+from salcli.evaluation.requested import chosen_probes, expected_of, needs_vectors
 from salcli.evaluation.stages import Erasure, Stages
 from salcli.options import WHITE_BOX, EvaluateOptions
 from salcli.streaming.passes import join_labels
@@ -68,13 +68,13 @@ def assess(
     subject: Subject, inputs: Callable[[], dict[str, InputFile]], options: EvaluateOptions, progress: Progress
 ) -> Report:
     """Return all that was measured, with the gates judged (see `measured` and `judged`)."""
-    report, asked = measured(subject, inputs, options, progress)
-    return judged(report, asked, options, subject.baseline)
+    report, expected = measured(subject, inputs, options, progress)
+    return judged(report, expected, options, subject.baseline)
 
 
 def measured(
     subject: Subject, inputs: Callable[[], dict[str, InputFile]], options: EvaluateOptions, progress: Progress
-) -> tuple[Report, Asked]:
+) -> tuple[Report, Expected]:
     """Return all that was measured, and what gates expect to have been.
 
     Parameters
@@ -104,9 +104,9 @@ def measured(
     # Measures that need no labels come first: they are cheap, and fail early where a word is missing.
     measures = dict.fromkeys(MEASURES) | run_measures(rows, needs_labels=False)
     report = Report(eraser=subject.eraser, measures=measures, allows_undecided=options.allow_undecided)
-    asked = Asked()
+    expected = Expected()
     if options.folds is not None:
-        report, asked, found = _in_folds(subject, report, rows, probes, progress)
+        report, expected, found = _in_folds(subject, report, rows, probes, progress)
         notes += found
     elif labels is not None:
         regressors = chosen_regressors(artifact, labels, options)
@@ -128,9 +128,9 @@ def measured(
         notes += untuned
         forms = distinct(stages, options.attacked_forms)
         results = (*(result for result in before.probes if result.form in forms), *results)
-        asked = replace(
-            asked_for(labels, options, probes, forms),
-            of_numbers=asked_of_numbers(labels, options, regressors, forms),
+        expected = replace(
+            expected_of(labels, options, probes, forms),
+            of_numbers=expected_of_numbers(labels, options, regressors, forms),
             doubts=(*doubts_of_copies(before.copies), *dissimilar, *untuned),
             doubts_of_numbers=numbers_on_bands(labels, plan),
         )
@@ -144,7 +144,7 @@ def measured(
         )
         bands, unread = attack_bands(stages, labels, plan, results, options.seed, progress)
         notes += [*unread, *notes_on_bands(bands)]
-        asked = replace(asked, doubts=(*asked.doubts, *unread))
+        expected = replace(expected, doubts=(*expected.doubts, *unread))
         report = replace(report, bands=bands, int8=scale_of(stages, plan.fitted) if INT8 in forms else None)
         report = replace(report, learning=_learning(report, stages, labels, plan, options, progress))
         if artifact is not None:
@@ -159,7 +159,7 @@ def measured(
         notes += subject.baseline.lacking((*report.probes, *report.bands), report.judged_stage)
     files = inputs()
     notes = list(dict.fromkeys([*notes, *(_notes_on_inputs(artifact, files) if subject.is_of_files else ())]))
-    return replace(report, inputs=files, notes=tuple(notes)), asked
+    return replace(report, inputs=files, notes=tuple(notes)), expected
 
 
 def _learning(
@@ -179,7 +179,7 @@ def _learning(
 
 def _in_folds(
     subject: Subject, report: Report, rows: BeforeAfter, probes: tuple[str, ...], progress: Progress
-) -> tuple[Report, Asked, tuple[str, ...]]:
+) -> tuple[Report, Expected, tuple[str, ...]]:
     """Return the report with what was measured in turns, what gates expect of it, and notes."""
     labels, artifact, options = subject.labels, subject.artifact, rows.options
     assert labels is not None
@@ -200,10 +200,12 @@ def _in_folds(
         measures=measures,
     )
     untuned = (UNTUNED,) if options.quick else ()
-    forms = dict.fromkeys([*(of.form for of in found.probes), *(of.form for of in found.numeric)])
-    numbers = asked_of_numbers(labels, options, chosen_regressors(artifact, labels, options), forms)
-    asked = replace(asked_for(labels, options, probes, forms), of_numbers=numbers, doubts=(*found.doubts, *untuned))
-    return report, asked, (*found.notes, *untuned)
+    forms = dict.fromkeys([*(result.form for result in found.probes), *(result.form for result in found.numeric)])
+    numbers = expected_of_numbers(labels, options, chosen_regressors(artifact, labels, options), forms)
+    expected = replace(
+        expected_of(labels, options, probes, forms), of_numbers=numbers, doubts=(*found.doubts, *untuned)
+    )
+    return report, expected, (*found.notes, *untuned)
 
 
 def _before(

@@ -187,8 +187,8 @@ def repeated_figures(found: Sequence[Measurement]) -> tuple[RepeatedFigure, ...]
     runs = [dict(_figures(each)) for each in found]
     values = {name: [run[name] for run in runs] for name in runs[0] if all(name in run for run in runs)}
     return tuple(
-        RepeatedFigure(name, float(np.mean(of)), float(np.std(of, ddof=1)) if len(of) > 1 else None, tuple(of))
-        for name, of in values.items()
+        RepeatedFigure(name, float(np.mean(each)), float(np.std(each, ddof=1)) if len(each) > 1 else None, tuple(each))
+        for name, each in values.items()
     )
 
 
@@ -292,7 +292,7 @@ def fit_again(
 
 
 def _parameters_of(artifact: Artifact, *, k: int | None) -> Any:
-    """Return the parameters of an artifact's method, with another k if one is given.
+    """Return the parameters of an artifact's method, with another k if one is requested.
 
     Raises
     ------

@@ -113,4 +113,6 @@ def reciprocity(n: int) -> dict[str, float]:
     ----------
     n : parts
     """
-    return {name: 1 + sum(n - each in of for each in of) / len(of) for name, of in _offsets(n).items()}
+    return {
+        name: 1 + sum(n - each in offsets for each in offsets) / len(offsets) for name, offsets in _offsets(n).items()
+    }

@@ -39,7 +39,7 @@ class SplitRule:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """Return the rule of `fields`, as an artifact's header holds them (the inverse of `to_dict`)."""
+        """Return the rule of `fields`, as an artifact's header has them (the inverse of `to_dict`)."""
         return cls(**fields)
 
     def to_dict(self) -> dict[str, Any]:
@@ -233,8 +233,8 @@ class EvaluationSplit:
         return replace(
             self,
             fitted=index,
-            trainers=self.trainers | {name: capped(labels, of, most_rows, seed) for name, of in trainers.items()},
-            n_available=self.n_available | {name: len(of) for name, of in trainers.items()},
+            trainers=self.trainers | {name: capped(labels, rows, most_rows, seed) for name, rows in trainers.items()},
+            n_available=self.n_available | {name: len(rows) for name, rows in trainers.items()},
         )
 
     def is_capped(self, name: str) -> bool:

@@ -27,7 +27,7 @@ class Eraser(Protocol):
     kind: ClassVar[str]
     """Its name in artifacts (see `ERASERS`)."""
     names: ClassVar[tuple[str, ...]]
-    """The arrays that an artifact holds of it."""
+    """The arrays of it in an artifact."""
     keeps_space: ClassVar[bool] = True
     """Whether rows stay in their own space: with strength 0 they do not change."""
     needs_secret: ClassVar[bool] = False
@@ -35,7 +35,7 @@ class Eraser(Protocol):
     normalizes: ClassVar[bool] = False
     """Whether rows are divided by their lengths, with any strength."""
     least_dtype: ClassVar[type[np.floating[Any]]] = np.float16
-    """The narrowest dtype that holds its rows well."""
+    """The narrowest dtype for its rows."""
 
     @property
     def d(self) -> int:
@@ -77,11 +77,11 @@ class Eraser(Protocol):
         """
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what an artifact holds, by the names in `names`."""
+        """Return its arrays for an artifact, by the names in `names`."""
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> Self:
-        """Return the eraser that an artifact holds, after checking it (the inverse of `arrays`).
+        """Return the eraser of an artifact, after checking it (the inverse of `arrays`).
 
         Parameters
         ----------
@@ -288,7 +288,7 @@ T = TypeVar("T")
 
 
 class Registry(MutableMapping[str, T]):
-    """Members by name; those given as `module:attribute` are imported when they are first used."""
+    """Members by name; those written as `module:attribute` are imported when they are first used."""
 
     def __init__(self, members: dict[str, str]) -> None:
         self._members: dict[str, Any] = dict(members)

@@ -113,13 +113,13 @@ class KSALParameters(ProjectionParameters):
         ParameterError : there is none of that name, or it has no such parameter
         """
         values = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
-        given = {name: value for name, value in values.items() if value is not None}
-        for name, value in given.items():
+        named = {name: value for name, value in values.items() if value is not None}
+        for name, value in named.items():
             if name not in PARAMETERS.get(self.kernel, values):
                 raise ParameterError(name, value, f"the {self.kernel} kernel has no such parameter")
         if self.gamma == SCALE:
-            del given["gamma"]
-        return Kernel(self.kernel, **given)  # type: ignore[arg-type]
+            del named["gamma"]
+        return Kernel(self.kernel, **named)  # type: ignore[arg-type]
 
 
 class KSALMethod:

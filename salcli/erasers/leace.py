@@ -1,7 +1,7 @@
 """LEACE: the least-squares concept erasure of Belrose et al. 2023 (Theorem 4.3), from streamed second moments.
 
 x' = x − W⁻¹ P W (x − μ) with W = Σ_xx^(−1/2) and P the orthogonal projection on the column space of W Σ_xz. Of all
-affine maps after which x' and z are uncorrelated it changes x least, in every norm that an inner product gives.
+affine maps after which x' and z are uncorrelated it changes x least, in every norm that comes from an inner product.
 """
 
 from dataclasses import dataclass, replace
@@ -59,7 +59,7 @@ class LEACEMethod:
         return self.fit_sums(moments_of(progress), rows.labels, parameters)
 
     def needs_sums_only(self, parameters: LEACEParameters) -> bool:
-        """Return whether `parameters` ask for no class means that are equal after division, fit after fit."""
+        """Return whether `parameters` need no class means that are equal after division, fit after fit."""
         return not parameters.unit
 
     def centres(self, parameters: LEACEParameters) -> bool:  # noqa: ARG002 (the protocol has it)

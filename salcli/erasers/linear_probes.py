@@ -23,7 +23,7 @@ HELD_OUT = 0.25
 LEAST_HELD_OUT = 5
 """Held-out rows for each class, below which hardly any accuracy would be above chance."""
 TRAINING_BYTES = 32 << 20
-"""Most memory of the training rows, as float32, where their number is not given."""
+"""Most memory of the training rows, as float32, where their number is not set."""
 UNIT_ROWS = 1 << 12
 Z = 1.645
 """Standard errors above chance at which a score counts as above it: the one-sided 95 % point."""
@@ -80,11 +80,11 @@ class ProbeRows:
         everyone: Index = np.arange(len(rows))
         total = min(len(rows), math.ceil(most / (1 - HELD_OUT)))
         chosen = everyone if total == len(rows) else stratified_sample(rows.labels, everyone, total, seed)
-        held = held_out(rows.labels, chosen, HELD_OUT, seed + 1)
-        parts = (np.setdiff1d(chosen, held), held)
+        scored = held_out(rows.labels, chosen, HELD_OUT, seed + 1)
+        parts = (np.setdiff1d(chosen, scored), scored)
         for attribute in attributes:
-            n_classes, n_held = len(np.unique(attribute.values[parts[0]])), len(held)
-            if n_held < LEAST_HELD_OUT * n_classes or len(np.unique(attribute.values[held])) < 2:
+            n_classes, n_held = len(np.unique(attribute.values[parts[0]])), len(scored)
+            if n_held < LEAST_HELD_OUT * n_classes or len(np.unique(attribute.values[scored])) < 2:
                 raise LabelError(
                     f"{path}: column {attribute.name!r}: {method} holds {n_held:,} of {len(chosen):,} rows out of the "
                     f"fit to see whether a linear classifier is at chance: expected at least {LEAST_HELD_OUT} for each "
@@ -165,8 +165,10 @@ def _scaled(train: NDArray[Any], others: NDArray[Any], *, is_unit: bool) -> tupl
     kind: Any = np.float32 if train.dtype.itemsize <= 4 else np.float64
     found: list[NDArray[Any]] = [x.astype(kind, copy=False) for x in (train, others)]
     mean = found[0].mean(axis=0, dtype=np.float64).astype(kind)
+    is_constant = np.ptp(found[0], axis=0) == 0
     for x in found:
         x -= mean
+        x[:, is_constant] = 0  # exactly, so that normals are 0 there
     largest = max(found[0].max(), -found[0].min(), np.finfo(kind).tiny)
     for x in found:
         x /= largest

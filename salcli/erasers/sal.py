@@ -79,7 +79,7 @@ class SALMethod:
         return fit if trial is None else trial.recorded(fit)
 
     def needs_sums_only(self, parameters: SALParameters) -> bool:
-        """Return whether `parameters` ask neither for a k by held-out rows nor for class means equal after division."""
+        """Return whether `parameters` need neither a k by held-out rows nor class means equal after division."""
         return parameters.k != AUTO and not parameters.unit
 
     def centres(self, parameters: SALParameters) -> bool:
@@ -156,4 +156,5 @@ def fit_sal(
     chosen, rule = choose_k(s, rank, k, alpha)
     mean = moments.mean_x if keep_mean else np.zeros_like(moments.mean_x)
     directions = u[:, :chosen]
+    directions[~omega.any(axis=1)] = 0  # exactly, or erased rows have the removed coordinate in constant columns
     return Fit(LinearEraser(mean, directions, directions), s, rank, rule, is_centred)

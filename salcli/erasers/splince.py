@@ -111,7 +111,7 @@ class SPLINCEMethod:
         return fit
 
     def needs_sums_only(self, parameters: SPLINCEParameters) -> bool:
-        """Return whether `parameters` ask for no class means that are equal after division, fit after fit."""
+        """Return whether `parameters` need no class means that are equal after division, fit after fit."""
         return not parameters.unit
 
     def centres(self, parameters: SPLINCEParameters) -> bool:  # noqa: ARG002 (the protocol has it)

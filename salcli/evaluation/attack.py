@@ -1,5 +1,6 @@
 """Training of attackers on their rows, and their results on the test rows, before and after erasure."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -29,6 +30,7 @@ from salcli.evaluation.intersections import LEAST_ROWS, Product, attacked, least
 from salcli.evaluation.probe_result import ProbeResult
 from salcli.evaluation.readings import Reading, reading_of, training_rows
 from salcli.evaluation.requested import readers_of
+from salcli.evaluation.spread_columns import notes_on_spread_columns
 from salcli.evaluation.stages import Stages
 from salcli.options import EvaluateOptions
 from salcli.streaming.engine import map_in_threads
@@ -72,7 +74,7 @@ def attack(
     """
     jobs, least = list[Job](), least_rows(LEAST_ROWS, options)
     forms = in_forms(stages, options.attacked_forms, split.fitted)
-    notes = [] if only == "before" else list(notes_on_forms(options.attacked_forms, forms))  # rows after may differ
+    notes = _notes_on_rows(stages, forms, options, only)
     for attribute in attacked(labels, options):
         for adversary in split.trainers:
             at_train, at_test = (stages.at(split.having(attribute, name, labels)) for name in (adversary, TEST))
@@ -117,8 +119,18 @@ def attack(
     return tuple(results[at] for at in range(len(work))), tuple(dict.fromkeys(notes))
 
 
+def _notes_on_rows(stages: Stages, forms: Sequence[Form], options: EvaluateOptions, only: str | None) -> list[str]:
+    """Return notes on `forms` that are not attacked, and on columns that erasure has filled (see `attack`)."""
+    if only == "before":  # rows after may differ
+        return []
+    notes = notes_on_forms(options.attacked_forms, forms)
+    if only is None and stages.after is not None:
+        notes += notes_on_spread_columns(stages.before, stages.after)
+    return list(notes)
+
+
 def attack_again(
-    stages: Stages, labels: GuardedLabels, split: EvaluationSplit, of: ProbeResult, index: Index, seed: int
+    stages: Stages, labels: GuardedLabels, split: EvaluationSplit, result: ProbeResult, index: Index, seed: int
 ) -> ProbeResult | None:
     """Train an attacker again, in its form and with its settings, and measure it on other rows than the test rows.
 
@@ -127,7 +139,7 @@ def attack_again(
     stages : the rows of the split
     labels : with the guarded attributes
     split : with the rows that trained it
-    of : its result
+    result : its result
     index : labels of the other rows
     seed : of its random choices
 
@@ -135,15 +147,15 @@ def attack_again(
     -------
     None where none of the rows has a class that it was trained on
     """
-    attribute = next(each for each in labels.attributes if each.name == of.attribute)
-    at_train, at = stages.at(split.having(attribute, of.adversary, labels)), stages.at(index)
+    attribute = next(each for each in labels.attributes if each.name == result.attribute)
+    at_train, at = stages.at(split.having(attribute, result.adversary, labels)), stages.at(index)
     at = at[attribute.codes(stages.labels[at]) >= 0]
-    rows = Form(of.form, in_form(stages.read_by(of.adversary), of.form, split.fitted))
-    jobs, _ = jobs_of(attribute, of.adversary, at_train, at, rows, (of.probe,))
+    rows = Form(result.form, in_form(stages.read_by(result.adversary), result.form, split.fitted))
+    jobs, _ = jobs_of(attribute, result.adversary, at_train, at, rows, (result.probe,))
     if not jobs:
         return None
-    reading = reading_of(attacker_of(of.probe), rows.stages, at_train, jobs[0].at_test)
-    return _result(jobs[0], reading, of.stage, of.hyperparameters, seed, is_capped=of.capped)
+    reading = reading_of(attacker_of(result.probe), rows.stages, at_train, jobs[0].at_test)
+    return _result(jobs[0], reading, result.stage, result.hyperparameters, seed, is_capped=result.capped)
 
 
 def _tuned(job: Job, reading: Reading, stage: str, seed: int) -> Settings:

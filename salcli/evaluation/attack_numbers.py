@@ -137,7 +137,7 @@ def attack_numbers(
     return tuple(results[at] for at in range(len(jobs))), notes
 
 
-def asked_of_numbers(
+def expected_of_numbers(
     labels: GuardedLabels, options: EvaluateOptions, probes: tuple[str, ...], forms: Iterable[str]
 ) -> tuple[tuple[str, str, str], ...]:
     """Return each numeric attribute, adversary and reader whose figure a gate may expect.

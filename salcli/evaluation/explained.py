@@ -17,7 +17,7 @@ CI95 = 0.025
 
 @dataclass(frozen=True, eq=False)
 class Guesses:
-    """What one attacker says of its test rows, in standard deviations."""
+    """One attacker's predictions of its test rows, in standard deviations."""
 
     labels: NDArray[np.int64]
     """`[m]` which labels."""
@@ -56,8 +56,8 @@ class NumericResult:
     """What it was computed from, while results are pooled."""
 
     def __post_init__(self) -> None:
-        of = Explained(self.r2, self.log_error, self.freedom)
-        object.__setattr__(self, "ci95", (of.lower(CI95), of.upper(CI95)))
+        found = Explained(self.r2, self.log_error, self.freedom)
+        object.__setattr__(self, "ci95", (found.lower(CI95), found.upper(CI95)))
 
 
 def explained(predicted: Numbers, true: Numbers) -> tuple[float, float, float]:

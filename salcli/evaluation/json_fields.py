@@ -1,4 +1,4 @@
-"""Records as JSON: field names are the keys, and metadata of a field says where it differs."""
+"""Records as JSON: field names are the keys, and metadata of a field where it differs."""
 
 import dataclasses
 from collections.abc import Mapping

@@ -8,7 +8,7 @@ from math import inf
 from salcli.evaluation.attackers import REGRESSORS, base_name, names_of
 from salcli.evaluation.baseline import Baseline
 from salcli.evaluation.gates import (
-    Asked,
+    Expected,
     Judge,
     accuracy_gate,
     gain_gate,
@@ -31,38 +31,38 @@ from salcli.options import EvaluateOptions
 RANKS = ("passed", "undecided", "failed")
 
 
-def judged(report: Report, asked: Asked, options: EvaluateOptions, baseline: Baseline | None = None) -> Report:
+def judged(report: Report, expected: Expected, options: EvaluateOptions, baseline: Baseline | None = None) -> Report:
     """Return a report with its gates judged.
 
     Parameters
     ----------
     report : all that was measured
-    asked : what the gates expect to have been measured
+    expected : what the gates expect to have been measured
     options : with the limits of the gates
     baseline : the release that leaks are compared with
     """
-    gates_of = partial(_gates, asked=asked, options=options, baseline=baseline)
+    gates_of = partial(_gates, expected=expected, options=options, baseline=baseline)
     return replace(report, gates=worst_gates(report, gates_of))
 
 
 def _gates(
-    report: Report, n_settings: int, *, asked: Asked, options: EvaluateOptions, baseline: Baseline | None
+    report: Report, n_settings: int, *, expected: Expected, options: EvaluateOptions, baseline: Baseline | None
 ) -> list[Gate]:
     stage, task = report.judged_stage, report.of(TASK)
     judge = Judge(options.confidence if options.judge == "bounds" else None, options.min_pairs, n_settings)
     attackers = (*report.probes, *report.bands)
-    gates = [accuracy_gate(g.limit, g.probe, asked, attackers, stage, judge) for g in options.max_accuracy]
-    gates += [gain_gate(g.limit, g.probe, asked, attackers, stage, judge) for g in options.max_gain]
-    gates += [leak_gate(g.limit, g.probe, asked, attackers, stage, judge) for g in options.max_leak]
-    gates += [r2_gate(g.limit, g.probe, asked, report.numeric, stage, judge) for g in options.max_r2]
+    gates = [accuracy_gate(g.limit, g.probe, expected, attackers, stage, judge) for g in options.max_accuracy]
+    gates += [gain_gate(g.limit, g.probe, expected, attackers, stage, judge) for g in options.max_gain]
+    gates += [leak_gate(g.limit, g.probe, expected, attackers, stage, judge) for g in options.max_leak]
+    gates += [r2_gate(g.limit, g.probe, expected, report.numeric, stage, judge) for g in options.max_r2]
     if options.max_leak_increase is not None and baseline is not None:
-        gates.append(leak_increase_gate(options.max_leak_increase, baseline, asked, attackers, stage, judge))
+        gates.append(leak_increase_gate(options.max_leak_increase, baseline, expected, attackers, stage, judge))
     if options.max_tpr_gap is not None:
-        gates.append(tpr_gap_gate(options.max_tpr_gap, task, stage, judge, asked))
+        gates.append(tpr_gap_gate(options.max_tpr_gap, task, stage, judge, expected))
     if options.min_task_accuracy is not None:
-        gates.append(task_accuracy_gate(options.min_task_accuracy, task, stage, judge, asked))
+        gates.append(task_accuracy_gate(options.min_task_accuracy, task, stage, judge, expected))
     if options.min_task_kept is not None:
-        gates.append(task_kept_gate(options.min_task_kept, task, judge, asked))
+        gates.append(task_kept_gate(options.min_task_kept, task, judge, expected))
     if options.min_similarity_kept is not None:
         changes = report.of(SIMILARITY)
         gates.append(similarity_gate(options.min_similarity_kept, changes or (), judge))

@@ -104,8 +104,8 @@ def _curve(
     def right(draw: NDArray[np.int64]) -> float:
         if len(np.unique(y[draw])) < 2:
             return 1 / len(np.unique(true))
-        of, to = (x[np.ix_(draw, draw)], new[:, draw]) if is_kernel else (x[draw], new)
-        return balanced_accuracy(attacker.fit(of, y[draw], result.hyperparameters, seed).predict(to), true)
+        among, to = (x[np.ix_(draw, draw)], new[:, draw]) if is_kernel else (x[draw], new)
+        return balanced_accuracy(attacker.fit(among, y[draw], result.hyperparameters, seed).predict(to), true)
 
     draws = list(_draws(y, seed, _groups(labels, stages.labels[at_train])))
     values = list(map_in_threads(right, draws))

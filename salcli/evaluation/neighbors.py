@@ -230,7 +230,7 @@ def _candidates(products: NDArray[np.float32], least: Array, count: int, toleran
 
 
 class NearestNeighbors(Measure[Neighbors]):
-    """The neighbours of given words, and the share of neighbours that a sample of rows keeps."""
+    """The neighbours of chosen words, and the share of neighbours that a sample of rows keeps."""
 
     name: ClassVar[str] = "neighbors"
     needs_labels: ClassVar[bool] = False

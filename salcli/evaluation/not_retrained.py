@@ -36,8 +36,8 @@ class TrainedBefore:
         """Return what it predicts of `after` `[n, d]`, the rows after erasure, on the test rows among them."""
         rows = replace(self.reading, rows={"before": after}).test("before", self.settings)
         n_right, n = int(np.sum(self.classifier.predict(rows) == self.true)), len(self.true)
-        of = self.result
-        return NotRetrained(of.attribute, of.probe, of.adversary, n_right / n, wilson(n_right, n))
+        result = self.result
+        return NotRetrained(result.attribute, result.probe, result.adversary, n_right / n, wilson(n_right, n))
 
 
 def trained_before(

@@ -12,7 +12,7 @@ from salcli.erasers.artifact import Artifact
 from salcli.errors import AlignmentError, UsageError
 from salcli.options import DEFAULT_FIT_SPLIT, EvaluateOptions, require_split
 
-NOT_HELD_OUT = "{}: only in-sample figures are given, and they are measured on the fitted rows themselves"
+NOT_HELD_OUT = "{}: there are only in-sample figures, and they are measured on the fitted rows themselves"
 MOST_NAMES = 6
 NEARLY_BAND = re.compile(r"bands?[ _.-]*0*([1-9]\d*)", re.IGNORECASE)
 """Names of parts that may be meant as bands."""
@@ -90,7 +90,7 @@ def notes_on(split: EvaluationSplit, labels: GuardedLabels, options: EvaluateOpt
     ----------
     split : of the evaluation
     labels : that it is of
-    options : that it was made with
+    options : that it was fitted with
     """
     notes = []
     if not split.has_held_out:
@@ -173,7 +173,7 @@ def _require_groups(artifact: Artifact, labels: GuardedLabels) -> None:
     known = rows.get("group_column")
     if artifact.rule.holdout and name != known:
         how = "without groups" if known is None else f"by groups of column {known!r}"
-        raise UsageError(f"`groups={name}`: the rows of the fit were held out {how}: fit again, or ask for `folds`")
+        raise UsageError(f"`groups={name}`: the rows of the fit were held out {how}: fit again, or set `folds`")
 
 
 def require_same_rows(artifact: Artifact, labels: GuardedLabels, fitted: Index) -> None:

@@ -141,7 +141,7 @@ class Gate:
     """The worst value found; None where there was nothing valid to judge, which fails."""
     status: Status
     reasons: tuple[str, ...] = field(default=(), metadata=UNWRITTEN)
-    """Why it did not pass, where the value alone does not say."""
+    """Why it did not pass, where the value alone does not show it."""
     rows_needed: int | None = field(default=None, metadata=OPTIONAL)
     """About how many test rows (pairs, sampled rows) would decide what is undecided."""
     decided_by: str | None = field(default=None, metadata=OPTIONAL)

@@ -7,7 +7,7 @@ from salcli.data.labels import GuardedLabels
 from salcli.erasers.artifact import Artifact
 from salcli.errors import ParameterError, UsageError
 from salcli.evaluation.attackers import ATTACKERS, REGRESSORS, names_of
-from salcli.evaluation.gates import Asked
+from salcli.evaluation.gates import Expected
 from salcli.evaluation.intersections import attacked
 from salcli.options import RAW, EvaluateOptions, Limit
 
@@ -71,8 +71,8 @@ def chosen_probes(artifact: Artifact | None, options: EvaluateOptions) -> tuple[
     named = tuple(name for name in options.probes or () if name in suited)
     chosen = named or tuple(name for name in suited if ATTACKERS[name].is_default)
     if not any(readers_of(form, chosen) for form in options.attacked_forms):
-        asked = ",".join(options.attacked_forms)
-        raise UsageError(f"`forms={asked}`: {','.join(chosen)} reads inner products, which are raw: ask for raw")
+        forms = ",".join(options.attacked_forms)
+        raise UsageError(f"`forms={forms}`: {','.join(chosen)} reads inner products, which are raw: request raw")
     return chosen
 
 
@@ -81,9 +81,9 @@ def readers_of(form: str, probes: tuple[str, ...]) -> tuple[str, ...]:
     return probes if form == RAW else tuple(name for name in probes if ATTACKERS[name].reads == "vectors")
 
 
-def asked_for(
+def expected_of(
     labels: GuardedLabels, options: EvaluateOptions, probes: tuple[str, ...], forms: Iterable[str] | None = None
-) -> Asked:
+) -> Expected:
     """Return what gates expect to have been measured.
 
     Parameters
@@ -99,4 +99,4 @@ def asked_for(
         forms = (RAW,) if RAW in options.attacked_forms else options.attacked_forms
     due = {probe: tuple(form for form in forms if readers_of(form, (probe,))) for probe in probes}
     unit = "test rows" if labels.groups is None else "test rows in groups of such sizes"
-    return Asked(tuple(itertools.product(read, options.adversaries, probes)), tuple(unjudged), forms=due, unit=unit)
+    return Expected(tuple(itertools.product(read, options.adversaries, probes)), tuple(unjudged), forms=due, unit=unit)

@@ -13,12 +13,12 @@ from salcli.errors import AlignmentError
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.cosine import cosines, unit_rows
 from salcli.evaluation.json_fields import OPTIONAL, named
-from salcli.evaluation.provenance import file_name
 from salcli.evaluation.rank_bootstrap import percentiles, resampled, share_error
 from salcli.evaluation.section import Fact, Figure, Section, Table, names, numbers
 from salcli.evaluation.stages import erase_keys
 from salcli.evaluation.text import count, decimal, interval, listed, shortened, visible
 from salcli.evaluation.word_pairs import POLICY, Lookup, pair_cosines, spearman, spellings
+from salcli.formats.files import file_name
 from salcli.formats.gold_sets import SimilaritySet, read_similarity
 from salcli.options import EvaluateOptions
 from salcli.streaming.passes import gather_keys

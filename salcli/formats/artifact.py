@@ -69,7 +69,7 @@ def write_file(path: str, header: dict[str, Any], arrays: dict[str, NDArray[Any]
     Raises
     ------
     OutputError : it cannot be written
-    UsageError : an option has a value that the header cannot hold
+    UsageError : an option has a value that has no place in the header
     """
     try:
         text = json.dumps({**header, "schema": SCHEMA}, sort_keys=True, allow_nan=False)

@@ -85,7 +85,7 @@ class Output:
 
     @property
     def model(self) -> Reader | None:
-        """The reader of the input, if that is one file: an output of the same format is made like it."""
+        """The reader of the input, if that is one file: an output of the same format is written like it."""
         return self.source.shards[0].reader.innermost if len(self.source.shards) == 1 else None
 
     def open(self) -> BinaryIO:

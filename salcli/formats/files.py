@@ -354,3 +354,8 @@ class _Positioned:
 
     def close(self) -> None:
         """Leave the shared handle open."""
+
+
+def file_name(path: str) -> str:
+    """Return the last part of `path`: artifacts and reports record that, so that they do not depend on folders."""
+    return path.rstrip("/").rpartition("/")[2] or path

@@ -305,8 +305,3 @@ def write_labels(handle: IO[str], columns: Sequence[str], rows: Iterator[Sequenc
     plain, quoted = (csv.writer(handle, lineterminator="\n", quoting=how) for how in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL))
     for row in itertools.chain([columns], rows):  # Python 3.11 quotes no CR by itself
         (quoted if any("\r" in cell for cell in row) else plain).writerow(row)
-
-
-def file_name(path: str) -> str:
-    """Return the last part of `path`: artifacts record that, so that they do not depend on folders."""
-    return os.path.basename(path)

@@ -1,6 +1,6 @@
-"""The options of every command, each written once: the command line is made from the fields of these records.
+"""The options of every command, each written once: the command line is generated from the fields of these records.
 
-One file a command; `record` says how a field becomes an option, `reading` and `labels` are options of several commands,
+One file a command; `record` turns a field into an option, `reading` and `labels` are options of several commands,
 and `limits` the values that options of `evaluate` take. A field made by `option` is an option of the command line. Its
 name is that of the Python face, its `Option` says how it is called and explained on the command line and which values
 it takes. Messages below the command line name parameters as Python writes them, in backquotes (`` `keys_file=FILE` ``);

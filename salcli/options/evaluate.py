@@ -226,8 +226,8 @@ class EvaluateOptions(Record):
 
     def __post_init__(self) -> None:
         for name in ("adversaries", "probes", "forms", "similarity", "neighbors", "bias", "reports"):
-            if (given := getattr(self, name)) is not None:
-                object.__setattr__(self, name, tuple(dict.fromkeys(given)))
+            if (names := getattr(self, name)) is not None:
+                object.__setattr__(self, name, tuple(dict.fromkeys(names)))
         super().__post_init__()
         if not self.adversaries:
             raise ParameterError("adversaries", (), f"expected {', '.join((*ADVERSARIES, POOLED))} or {WHITE_BOX}")
@@ -268,7 +268,7 @@ class EvaluateOptions(Record):
 
         Parameters
         ----------
-        has_labels, has_eraser : whether LABELS and `eraser` were given
+        has_labels, has_eraser : whether there are LABELS and an `eraser`
 
         Raises
         ------

@@ -101,8 +101,8 @@ class LabelCommandOptions(Record):
         super().__post_init__()
         if self.counts:
             self._require_counts()
-        elif (given := self._given(BY_COUNTS)) is not None:
-            raise UsageError(f"`{given}` goes with `counts=NAME:SHARE,…`, which assigns every row")
+        elif (other := self._not_default(BY_COUNTS)) is not None:
+            raise UsageError(f"`{other}` goes with `counts=NAME:SHARE,…`, which assigns every row")
         elif not self.directions or not all(all(pair) for pair in self.pairs):
             raise UsageError("`directions`: expected FIRST:SECOND, two words with a colon between, such as he:she")
         if (
@@ -121,13 +121,13 @@ class LabelCommandOptions(Record):
         if self.name.strip().lower() in taken or set(self.name) & set(",;\t\r\n"):
             raise UsageError(f"`name={self.name!r}`: that column would not be taken for labels: choose another name")
 
-    def _given(self, names: tuple[str, ...]) -> str | None:
+    def _not_default(self, names: tuple[str, ...]) -> str | None:
         """Return the first of the fields `names` that is not at its default; None: all are."""
         return next((name for name in names if getattr(self, name) != options_of(self)[name][1]), None)
 
     def _require_counts(self) -> None:
-        if self.directions or (given := self._given(BY_WORDS)) is not None:
-            other = "directions" if self.directions else given
+        if self.directions or (other := self._not_default(BY_WORDS)) is not None:
+            other = "directions" if self.directions else other
             raise UsageError(f"`counts` assigns a class to every row: it cannot go with `{other}`")
         names, numbers = [name for name, _ in self.counts], [number for _, number in self.counts]
         shown = ",".join(f"{name}:{number:g}" for name, number in self.counts)

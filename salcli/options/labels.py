@@ -43,7 +43,7 @@ class LabelOptions(Record):
     """A column of classes that is read too and not guarded: the main task."""
     implied_by: str | None = None
     """Path of the eraser that the other columns are taken from, for messages."""
-    given: frozenset[str] = frozenset()
+    set_by_user: frozenset[str] = frozenset()
     """Fields that were set by options, where an eraser set others."""
     may_lack_split: bool = False
     """Whether `split_column` need not be there."""
@@ -52,7 +52,11 @@ class LabelOptions(Record):
 
     def named_by(self, name: str) -> str:
         """Return where the column of the field `name` comes from, for messages: its option, or the eraser."""
-        return f"`{name}`" if self.implied_by is None or name in self.given else f"{self.implied_by} was fitted with it"
+        return (
+            f"`{name}`"
+            if self.implied_by is None or name in self.set_by_user
+            else f"{self.implied_by} was fitted with it"
+        )
 
     def __post_init__(self) -> None:
         super().__post_init__()

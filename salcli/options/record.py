@@ -8,7 +8,7 @@ from typing import Any, cast, get_args, get_origin
 from salcli.errors import ParameterError
 
 WITHOUT = "without"
-"""Key of the metadata of a field that holds a record: names of options in it which the command does not have."""
+"""Key of the metadata of a field whose value is a record: names of options in it which the command does not have."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ def option(
     text: bool = False,
 ) -> Any:
     """Return a dataclass field that is an option of the command line (see `Option` for the arguments)."""
-    given = Option(flags, help, metavar, off, choices, bounds, parse, repeatable, text)
-    return field(default=default, metadata={"option": given})
+    described = Option(flags, help, metavar, off, choices, bounds, parse, repeatable, text)
+    return field(default=default, metadata={"option": described})
 
 
 def options_of(record: Any) -> dict[str, tuple[Option, Any]]:
@@ -104,7 +104,7 @@ def options_of(record: Any) -> dict[str, tuple[Option, Any]]:
 
 
 class Record:
-    """A frozen dataclass of options, whose values are checked when it is made.
+    """A frozen dataclass of options, whose values are checked when it is created.
 
     Raises
     ------
@@ -113,11 +113,11 @@ class Record:
 
     def __post_init__(self) -> None:
         hints = {each.name: each.type for each in fields(cast(Any, self))}
-        for name, (given, _) in options_of(cast(Any, self)).items():
+        for name, (described, _) in options_of(cast(Any, self)).items():
             value = getattr(self, name)
             if not _is_of(value, hints[name]):
                 raise ParameterError(name, value, f"expected {getattr(hints[name], '__name__', hints[name])}")
-            given.check(name, value)
+            described.check(name, value)
 
 
 def _is_of(value: Any, hint: Any) -> bool:

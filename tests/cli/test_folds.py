@@ -52,7 +52,7 @@ def test_groups_of_a_hold_out_are_remembered_by_the_eraser(folder: Path) -> None
 
 def test_a_hold_out_without_groups_cannot_be_divided_by_groups(folder: Path) -> None:
     succeed(*fit(folder, "--holdout", "0.4", output="h.npz"))
-    says = "--groups author: the rows of the fit were held out without groups: fit again, or ask for --folds"
+    says = "--groups author: the rows of the fit were held out without groups: fit again, or set --folds"
     refuse(2, *evaluate(folder, "--groups", "author", eraser="h.npz"), says=says)
     assert succeed(*evaluate(folder, "--groups", "author", "--folds", "3", eraser="h.npz")).json()["folds"]["n"] == 3
 

@@ -17,7 +17,7 @@ from salcli.commands.fit import fit
 from salcli.erasers.ksal import KSALParameters
 from salcli.erasers.sal import SALParameters
 from salcli.errors import AlignmentError, LabelError, ParameterError, SalcliError, SalcliWarning, UsageError
-from salcli.evaluation import attack, attackers, bias, forms, gaps
+from salcli.evaluation import attackers, bias, forms, gaps, requested
 from salcli.evaluation import kept as kept_module
 from salcli.evaluation.attackers import ATTACKERS
 from salcli.evaluation.base import BeforeAfter
@@ -203,7 +203,7 @@ def test_a_kernel_eraser_is_compared_with_the_file_as_it_is(
         FitOptions(method="ksal", parameters=KSALParameters(landmarks=60)),
     )
     few = {name: ATTACKERS[name] for name in ("linear", "means", "same-kernel") if name in ATTACKERS}
-    for module in (attackers, attack):
+    for module in (attackers, requested):
         monkeypatch.setattr(module, "ATTACKERS", few)
     found = compared(files, erasers[0], kernel, evaluation=replace(MEANS, probes=("all",)))
     first, second = ({p for p in each.report.probes if p.stage == "before"} for each in found.candidates)

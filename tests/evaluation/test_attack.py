@@ -17,7 +17,7 @@ from salcli.evaluation.attack_jobs import jobs_of
 from salcli.evaluation.attackers import ATTACKERS
 from salcli.evaluation.attackers.base import Attacker, Axis
 from salcli.evaluation.forms import Form
-from salcli.evaluation.requested import asked_for, chosen_probes, needs_vectors
+from salcli.evaluation.requested import chosen_probes, expected_of, needs_vectors
 from salcli.evaluation.stages import Stages
 from salcli.options import EvaluateOptions
 from salcli.streaming.progress import Silent
@@ -184,7 +184,7 @@ def test_untuned_attackers_have_their_usual_settings() -> None:
 def test_all_that_a_gate_expects_is_named() -> None:
     _, y = rows()
     mixed = GuardedLabels("l.csv", (*labels(y).attributes, Attribute("n", y.astype(float), None)), None)
-    asked = asked_for(mixed, EvaluateOptions(adversaries=("fresh",)), ("linear", "rbf"))
+    asked = expected_of(mixed, EvaluateOptions(adversaries=("fresh",)), ("linear", "rbf"))
     assert asked.attackers == (("g0", "fresh", "linear"), ("g0", "fresh", "rbf"))
     assert asked.unjudged == ("n",)
 

@@ -57,9 +57,9 @@ def test_what_is_left_out_is_said() -> None:
 @pytest.mark.parametrize(
     ("splits", "options", "says"),
     [
-        (None, EvaluateOptions(), "no rows were held out .*only in-sample figures are given"),
+        (None, EvaluateOptions(), "no rows were held out .*there are only in-sample figures"),
         (None, EvaluateOptions(adversaries=("fresh",)), "so there is no fresh attacker"),
-        (("train",) * N, EvaluateOptions(), "no row is marked test: only in-sample"),
+        (("train",) * N, EvaluateOptions(), "no row is marked test: there are only in-sample"),
         ((*("train",) * (N - 1), "test"), EvaluateOptions(seed=1), "no row is left to train a fresh attacker"),
     ],
 )

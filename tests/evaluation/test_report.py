@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from salcli.data.hashes import FileHash
 from salcli.evaluation import gates
-from salcli.evaluation.gates import Asked, Judge
+from salcli.evaluation.gates import Expected, Judge
 from salcli.evaluation.json_fields import INLINE, OPTIONAL, UNWRITTEN, named, to_json
 from salcli.evaluation.probe_result import ProbeResult
 from salcli.evaluation.report import ErasedFile, EraserSummary, Gate, Report
@@ -19,8 +19,8 @@ from tests.render.reports import ERASER, reports
 from .results import result
 
 accuracy_gate = partial(gates.accuracy_gate, judge=Judge(None))
-FRESH = Asked((("g", "fresh", "linear"),))
-BOTH = Asked((("g", "in-sample", "linear"), *FRESH.attackers))
+FRESH = Expected((("g", "fresh", "linear"),))
+BOTH = Expected((("g", "in-sample", "linear"), *FRESH.attackers))
 
 
 def results(in_sample: float, fresh: float) -> tuple[ProbeResult, ...]:
@@ -48,7 +48,7 @@ def test_a_gate_that_needs_fresh_rows_fails_without_them() -> None:
 
 
 def test_an_attribute_that_no_probe_reads_fails_the_gate() -> None:
-    gate = accuracy_gate(1.0, None, Asked((*FRESH.attackers, ("age", "fresh", "linear"))), (result(0.5),), "after")
+    gate = accuracy_gate(1.0, None, Expected((*FRESH.attackers, ("age", "fresh", "linear"))), (result(0.5),), "after")
     assert not gate.passed
     assert "no result for age: fresh linear" in gate.reason
 

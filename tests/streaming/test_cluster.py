@@ -18,7 +18,7 @@ from salcli.commands.apply import apply
 from salcli.commands.evaluate import evaluate
 from salcli.commands.fit import fit
 from salcli.data.source import Chunk
-from salcli.errors import ClusterError, FormatError, SalcliWarning
+from salcli.errors import ClusterError, FormatError, ParameterError, RowRangeError, SalcliWarning
 from salcli.evaluation.json_fields import to_json
 from salcli.formats.label_table import read_labels
 from salcli.formats.registry import open_source
@@ -252,6 +252,8 @@ def test_a_dead_scheduler_is_one_line_and_nothing_is_written(folder: Path, tmp_p
 
 
 def test_no_scheduler_is_one_line(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ParameterError, match="expected tcp://HOST:PORT"):
+        fitted(folder, tmp_path, cluster="nowhere")
     monkeypatch.setattr(connections, "CONNECT", 0.1)
     with pytest.raises(ClusterError, match=r"^tcp://127\.0\.0\.1:9: no Dask scheduler answers"):
         fitted(folder, tmp_path, cluster="tcp://127.0.0.1:9")
@@ -332,8 +334,6 @@ def test_versions_that_differ_are_named() -> None:
 
 
 def test_errors_of_the_user_travel() -> None:
-    from salcli.errors import ParameterError, RowRangeError
-
     for error in (RowRangeError(3, "too large"), ParameterError("k", 3, "why"), FormatError("x"), ClusterError("y")):
         found = pickle.loads(pickle.dumps(error))
         assert (type(found), str(found), vars(found)) == (type(error), str(error), vars(error))

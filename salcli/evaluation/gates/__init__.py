@@ -6,7 +6,7 @@ kept, `increase` the one on the increase since an earlier report.
 
 from salcli.evaluation.gates.attackers import accuracy_gate, gain_gate, leak_gate, r2_gate, rows_of
 from salcli.evaluation.gates.increase import leak_increase_gate
-from salcli.evaluation.gates.judge import Asked, Judge, Measured, failed
+from salcli.evaluation.gates.judge import Expected, Judge, Measured, failed
 from salcli.evaluation.gates.utility import (
     neighbors_gate,
     similarity_gate,
@@ -16,7 +16,7 @@ from salcli.evaluation.gates.utility import (
 )
 
 __all__ = [
-    "Asked",
+    "Expected",
     "Judge",
     "Measured",
     "accuracy_gate",

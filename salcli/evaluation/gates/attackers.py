@@ -7,7 +7,7 @@ from math import inf
 from salcli.evaluation.attackers import base_name
 from salcli.evaluation.evidence import Estimate, Evidence, Explained, Magnitude, Share
 from salcli.evaluation.explained import NumericResult
-from salcli.evaluation.gates.judge import LEAST_USABLE, Asked, Judge, Measured, failed, untrained_reason
+from salcli.evaluation.gates.judge import LEAST_USABLE, Expected, Judge, Measured, failed, untrained_reason
 from salcli.evaluation.probe_result import ProbeResult, reader
 from salcli.evaluation.report import Gate
 from salcli.evaluation.shares import difference
@@ -15,7 +15,7 @@ from salcli.options import RAW, WHITE_BOX
 
 
 def accuracy_gate(
-    limit: float, probe: str | None, wanted: Asked, results: tuple[ProbeResult, ...], stage: str, judge: Judge
+    limit: float, probe: str | None, expected: Expected, results: tuple[ProbeResult, ...], stage: str, judge: Judge
 ) -> Gate:
     """Return the gate on the accuracy of attackers: all must have been measured, converged, and be at most `limit`.
 
@@ -25,16 +25,16 @@ def accuracy_gate(
     ----------
     limit : largest accuracy, 0…1
     probe : name of the only attacker that is judged; None: all
-    wanted : what must have been measured
+    expected : what must have been measured
     results : all attackers' results
     stage : the one that is judged, before or after
     judge : by bounds or by the figures
     """
-    return _probe_gate("max-accuracy", limit, probe, wanted, results, stage, _accuracies, judge)
+    return _probe_gate("max-accuracy", limit, probe, expected, results, stage, _accuracies, judge)
 
 
 def gain_gate(
-    limit: float, probe: str | None, wanted: Asked, results: tuple[ProbeResult, ...], stage: str, judge: Judge
+    limit: float, probe: str | None, expected: Expected, results: tuple[ProbeResult, ...], stage: str, judge: Judge
 ) -> Gate:
     """Return the gate on accuracy minus majority rate, and on balanced accuracy minus 1 / number of classes.
 
@@ -43,26 +43,26 @@ def gain_gate(
     Parameters
     ----------
     limit : largest gain, 0…1
-    probe, wanted, results, stage, judge : see `accuracy_gate`
+    probe, expected, results, stage, judge : see `accuracy_gate`
     """
-    return _probe_gate("max-gain", limit, probe, wanted, results, stage, _gains, judge)
+    return _probe_gate("max-gain", limit, probe, expected, results, stage, _gains, judge)
 
 
 def leak_gate(
-    limit: float, probe: str | None, wanted: Asked, results: tuple[ProbeResult, ...], stage: str, judge: Judge
+    limit: float, probe: str | None, expected: Expected, results: tuple[ProbeResult, ...], stage: str, judge: Judge
 ) -> Gate:
     """Return the gate on the leak: accuracy, balanced accuracy and AUC, each rescaled from 0 (chance) to 1.
 
     Parameters
     ----------
     limit : largest leak, 0…1
-    probe, wanted, results, stage, judge : see `accuracy_gate`
+    probe, expected, results, stage, judge : see `accuracy_gate`
     """
-    return _probe_gate("max-leak", limit, probe, wanted, results, stage, _leaks, judge)
+    return _probe_gate("max-leak", limit, probe, expected, results, stage, _leaks, judge)
 
 
 def r2_gate(
-    limit: float, probe: str | None, wanted: Asked, results: tuple[NumericResult, ...], stage: str, judge: Judge
+    limit: float, probe: str | None, expected: Expected, results: tuple[NumericResult, ...], stage: str, judge: Judge
 ) -> Gate:
     """Return the gate on every attacker of numeric attributes: all must be there, of an R² of at most `limit`.
 
@@ -70,20 +70,20 @@ def r2_gate(
     ----------
     limit : largest R²
     probe : the attacker that is judged; None: all
-    wanted, results, stage, judge : see `accuracy_gate`
+    expected, results, stage, judge : see `accuracy_gate`
     """
     name = "max-r2" + (f" {probe}" if probe else "")
-    due = [each for each in wanted.of_numbers if probe in (None, each[2].partition(" as ")[0])]
+    due = [each for each in expected.of_numbers if probe in (None, each[2].partition(" as ")[0])]
     judged = [r for r in results if r.stage == stage and probe in (None, r.probe)]
     worst = max(judged, key=lambda r: r.r2, default=None)
     found = {(r.attribute, r.adversary, reader(r.probe, r.form)) for r in judged}
-    why = [*wanted.doubts, *wanted.doubts_of_numbers]
+    why = [*expected.doubts, *expected.doubts_of_numbers]
     if missing := [each for each in due if each not in found]:
         why = [_missing_reason(missing)]
     elif any(not r.converged for r in judged):
         why = ["a probe did not converge"]
     elif worst is None:
-        why = [f"the {probe} probe was not asked for" if probe and wanted.of_numbers else "no attribute is numeric"]
+        why = [f"the {probe} probe was not requested" if probe and expected.of_numbers else "no attribute is numeric"]
     if why or worst is None:
         return failed(name, limit, *why, value=None if worst is None else worst.r2)
     measured = [
@@ -92,7 +92,7 @@ def r2_gate(
             r.r2,
             r.n_test,
             f"{reader(r.probe, r.form)}, {r.adversary}",
-            wanted.unit,
+            expected.unit,
         )
         for r in judged
     ]
@@ -104,7 +104,7 @@ def _probe_gate(
     kind: str,
     limit: float,
     probe: str | None,
-    wanted: Asked,
+    expected: Expected,
     results: tuple[ProbeResult, ...],
     stage: str,
     figures: Callable[[ProbeResult], Sequence[Measured]],
@@ -112,10 +112,10 @@ def _probe_gate(
 ) -> Gate:
     name = kind + (f" {probe}" if probe else "")
     judged = [r for r in results if r.stage == stage and probe in (None, base_name(r.probe))]
-    measured = [replace(each, unit=rows_of(r, wanted.unit)) for r in judged for each in figures(r)]
+    measured = [replace(each, unit=rows_of(r, expected.unit)) for r in judged for each in figures(r)]
     value = max((each.value for each in measured), default=None)
-    due = [each for each in wanted.attackers if probe in (None, each[2])]
-    why = why_invalid(probe, due, judged, wanted)
+    due = [each for each in expected.attackers if probe in (None, each[2])]
+    why = why_invalid(probe, due, judged, expected)
     if why or not measured:
         gate = failed(name, limit, *(why or ["nothing to judge"]), value=value)
     else:
@@ -127,57 +127,57 @@ def _probe_gate(
     return replace(gate, decided_by=f"{worst.attribute}, {worst.attacker}")
 
 
-def _accuracies(of: ProbeResult) -> Sequence[Measured]:
-    return (_accuracy(of, 0.0),)
+def _accuracies(result: ProbeResult) -> Sequence[Measured]:
+    return (_accuracy(result, 0.0),)
 
 
-def _accuracy(of: ProbeResult, less: float) -> Measured:
-    n = of.n_test if of.n_effective is None else of.n_effective
-    n_right = round(of.leakage * of.n_test) * (n / of.n_test)
-    share = Share(n_right, n, less, of.n_test / n)
-    flipped = f"{of.attacker}: right in {of.accuracy:.3g}, flipped in {of.leakage:.3g}"
-    value = difference(of.leakage, less) if less else of.leakage
-    return Measured(share, value, of.n_test, flipped if of.is_flipped else "")
+def _accuracy(result: ProbeResult, less: float) -> Measured:
+    n = result.n_test if result.n_effective is None else result.n_effective
+    n_right = round(result.leakage * result.n_test) * (n / result.n_test)
+    share = Share(n_right, n, less, result.n_test / n)
+    flipped = f"{result.attacker}: right in {result.accuracy:.3g}, flipped in {result.leakage:.3g}"
+    value = difference(result.leakage, less) if less else result.leakage
+    return Measured(share, value, result.n_test, flipped if result.is_flipped else "")
 
 
-def _gains(of: ProbeResult) -> Sequence[Measured]:
-    accuracy = _accuracy(of, of.majority)
-    if of.n_test_classes < 2:
+def _gains(result: ProbeResult) -> Sequence[Measured]:
+    accuracy = _accuracy(result, result.majority)
+    if result.n_test_classes < 2:
         return (accuracy,)
-    balanced = of.balanced_leakage - 1 / of.n_test_classes
-    why = f"{of.attacker}: balanced accuracy {of.balanced_accuracy:.3g}"
-    return accuracy, Measured(Estimate(balanced, of.balanced_error), balanced, of.n_test, why)
+    balanced = result.balanced_leakage - 1 / result.n_test_classes
+    why = f"{result.attacker}: balanced accuracy {result.balanced_accuracy:.3g}"
+    return accuracy, Measured(Estimate(balanced, result.balanced_error), balanced, result.n_test, why)
 
 
-def _leaks(of: ProbeResult) -> Sequence[Measured]:
+def _leaks(result: ProbeResult) -> Sequence[Measured]:
     found = []
-    for name, (value, error) in of.leaks().items():
+    for name, (value, error) in result.leaks().items():
         evidence: Evidence = Estimate(value, error)
-        if name == "auc" and of.areas is not None:
-            evidence = Magnitude(value, error, of.areas.chance)
-        why = f"{of.attacker}, by {name if name != 'auc' else 'AUC'}"
-        found.append(Measured(evidence, max(0.0, value), of.n_test, why))
+        if name == "auc" and result.areas is not None:
+            evidence = Magnitude(value, error, result.areas.chance)
+        why = f"{result.attacker}, by {name if name != 'auc' else 'AUC'}"
+        found.append(Measured(evidence, max(0.0, value), result.n_test, why))
     return found
 
 
 def why_invalid(
-    probe: str | None, due: Sequence[tuple[str, str, str]], judged: Sequence[ProbeResult], wanted: Asked
+    probe: str | None, due: Sequence[tuple[str, str, str]], judged: Sequence[ProbeResult], expected: Expected
 ) -> list[str]:
     """Return why figures of attackers cannot be judged, if they cannot."""
     measured = {(r.attribute, r.adversary, r.reader) for r in judged}
     due = [
         (attribute, adversary, reader(name, form))
         for attribute, adversary, name in due
-        for form in wanted.forms.get(name, (RAW,))
+        for form in expected.forms.get(name, (RAW,))
         if form == RAW or adversary != WHITE_BOX
     ]
     if not due:
         return [f"the {probe} probe was not requested" if probe else "nothing to judge"]
     if missing := [each for each in due if each not in measured]:
         return [_missing_reason(missing)]
-    if wanted.unjudged:
+    if expected.unjudged:
         how = "set `max_r2` too, or name the others alone (`attributes`)"
-        return [f"no limit judges {wanted.unjudged[0]}, which is numeric: {how}"]
+        return [f"no limit judges {expected.unjudged[0]}, which is numeric: {how}"]
     if any(not r.converged for r in judged):
         return ["a probe did not converge"]
     if one := next((r for r in judged if r.majority == 1), None):
@@ -196,7 +196,7 @@ def why_invalid(
                 rows_of(unknown),
             )
         ]
-    return list(wanted.doubts)
+    return list(expected.doubts)
 
 
 def rows_of(result: ProbeResult, others: str = "test rows") -> str:

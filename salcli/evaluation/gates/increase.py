@@ -6,14 +6,14 @@ from salcli.evaluation.attackers import WEIGHTED
 from salcli.evaluation.baseline import Baseline, attacker_name
 from salcli.evaluation.evidence import Estimate
 from salcli.evaluation.gates.attackers import rows_of, why_invalid
-from salcli.evaluation.gates.judge import Asked, Judge, Measured, failed
+from salcli.evaluation.gates.judge import Expected, Judge, Measured, failed
 from salcli.evaluation.probe_result import ProbeResult
 from salcli.evaluation.report import Gate
 from salcli.evaluation.text import listed
 
 
 def leak_increase_gate(
-    limit: float, baseline: Baseline, wanted: Asked, results: tuple[ProbeResult, ...], stage: str, judge: Judge
+    limit: float, baseline: Baseline, expected: Expected, results: tuple[ProbeResult, ...], stage: str, judge: Judge
 ) -> Gate:
     """Return the gate on the increase of each attribute's worst leak since an earlier report.
 
@@ -25,11 +25,11 @@ def leak_increase_gate(
     ----------
     limit : largest increase, 0…1
     baseline : the leaks of the earlier report
-    wanted, results, stage, judge : see `accuracy_gate`
+    expected, results, stage, judge : see `accuracy_gate`
     """
     name = "max-leak-increase"
     judged = [r for r in results if r.stage == stage]
-    if why := why_invalid(None, wanted.attackers, judged, wanted):
+    if why := why_invalid(None, expected.attackers, judged, expected):
         return failed(name, limit, *why)
     measured = []
     for attribute in dict.fromkeys(r.attribute for r in judged):
@@ -52,7 +52,7 @@ def leak_increase_gate(
             return failed(name, limit, *why, value=value)
         reason = f"{attribute}: {worst.leak:.3g} ({worst.adversary} {worst.reader}), {leak:.3g} in {baseline.path}"
         evidence = Estimate(value, hypot(worst.leak_error or 0.0, error or 0.0))
-        measured.append(Measured(evidence, value, worst.n_test, reason, rows_of(worst, wanted.unit)))
+        measured.append(Measured(evidence, value, worst.n_test, reason, rows_of(worst, expected.unit)))
     if gone := [name for name in baseline.leaks if all(r.attribute != name for r in judged)]:
         return failed(name, limit, f"{baseline.path}: {listed(gone, 3)} is attacked there, and not here")
     return judge.gate(name, limit, measured)

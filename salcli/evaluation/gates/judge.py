@@ -19,7 +19,7 @@ LEAST_USABLE = 0.8
 
 
 @dataclass(frozen=True)
-class Asked:
+class Expected:
     """What the gates expect to have been measured."""
 
     attackers: tuple[tuple[str, str, str], ...] = ()
@@ -38,7 +38,7 @@ class Asked:
     """Of numbers of rows that would decide: those of groups come in groups."""
 
 
-NOTHING_DUE = Asked()
+NOTHING_DUE = Expected()
 
 
 @dataclass(frozen=True)
@@ -104,12 +104,12 @@ class Measured:
     unit: str = "test rows"
 
 
-def _is_within(of: Evidence, limit: float, level: float, *, is_upper: bool) -> bool:
-    return of.upper(level) <= limit if is_upper else of.lower(level) >= limit
+def _is_within(evidence: Evidence, limit: float, level: float, *, is_upper: bool) -> bool:
+    return evidence.upper(level) <= limit if is_upper else evidence.lower(level) >= limit
 
 
-def _is_beyond(of: Evidence, limit: float, level: float, *, is_upper: bool) -> bool:
-    return of.lower(level) > limit if is_upper else of.upper(level) < limit
+def _is_beyond(evidence: Evidence, limit: float, level: float, *, is_upper: bool) -> bool:
+    return evidence.lower(level) > limit if is_upper else evidence.upper(level) < limit
 
 
 def failed(name: str, limit: float, *reasons: str, value: float | None = None) -> Gate:

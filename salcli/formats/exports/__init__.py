@@ -25,7 +25,7 @@ class DenseMap:
     normalizes: bool = False
     """Whether x is divided by its length before, and x' after; rows of zeros stay zero."""
     metadata: dict[str, str] = field(default_factory=dict)
-    """What the file says of the eraser."""
+    """What the file records of the eraser."""
 
     @property
     def d(self) -> int:
@@ -39,7 +39,7 @@ class Target:
 
     name: str
     suffixes: tuple[str, ...]
-    """Of outputs that are of this kind unless another one is asked for."""
+    """Of outputs that are of this kind unless another one is requested."""
     write: Callable[[str, DenseMap, bool], list[str]]
     """Writes a map to a path, whole or not at all, in double precision or not; returns the files it wrote."""
     is_folder: bool = False

@@ -1,4 +1,4 @@
-"""`.onnx`: one `Gemm` from `embedding` to `erased`, in double precision inside if that is asked for."""
+"""`.onnx`: one `Gemm` from `embedding` to `erased`, in double precision inside on request."""
 
 from typing import Any
 

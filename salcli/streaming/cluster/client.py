@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import socket
 import warnings
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
-from salcli.errors import ClusterError, UsageError, first_line
+from salcli.errors import ClusterError, ParameterError, UsageError, first_line
 from salcli.options import ClusterOptions
 from salcli.streaming.cluster.versions import compare, versions
 from salcli.streaming.engine import running_on
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from salcli.streaming.cluster.engine import Cluster
 
 ADDRESS = "DASK_SCHEDULER_ADDRESS"
+ADDRESSES = re.compile(r"(\w+://)?[^/\s]+:\d{1,5}/?")
 CONNECT, FIRST_WORKER, REACH = 10, 60, 2  # seconds
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,10 +36,10 @@ def runs_on_cluster(command: Callable[P, R]) -> Callable[P, R]:
     def run(*args: P.args, **named: P.kwargs) -> R:
         records = (getattr(each, "cluster", None) for each in (*args, *named.values()))
         options = next((each for each in records if isinstance(each, ClusterOptions)), ClusterOptions())
-        address = options.scheduler or (os.environ.get(ADDRESS) if options.workers is None else None)
-        if address is None and options.workers is None:
+        if options.scheduler is None and options.workers is None and not os.environ.get(ADDRESS):
             return command(*args, **named)
-        with cluster(address, options.workers) as engine, running_on(engine):
+        address = options.scheduler or os.environ.get(ADDRESS)
+        with cluster(address if options.workers is None else None, options.workers) as engine, running_on(engine):
             return command(*args, **named)
 
     return run
@@ -54,11 +56,13 @@ def cluster(address: str | None, n_workers: int | None = None) -> Iterator["Clus
 
     Raises
     ------
-    UsageError : Dask is not installed
+    UsageError : Dask is not installed, or `address` is none
     ClusterError : no scheduler answers, it has no workers, or they have another salcli
     """
     if find_spec("distributed") is None:
         raise UsageError("a cluster needs Dask: pip install 'salcli[dask]'")
+    import distributed  # noqa: F401 (sets the levels of its loggers)
+
     from salcli.streaming.cluster.engine import Cluster
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are reported as one line
@@ -80,6 +84,7 @@ def _local(n_workers: int) -> Iterator["Client"]:
             dashboard_address="127.0.0.1:0",
             memory_limit=0,  # none: tasks are bounded, and what they read is small
             silence_logs=logging.CRITICAL,
+            preload=["salcli.streaming.cluster.interrupts"],
             security=find_spec("cryptography") is not None,  # TLS: else any user of this machine can run code
         ) as local,
         Client(local, set_as_default=False, direct_to_workers=True) as client,
@@ -91,11 +96,13 @@ def _local(n_workers: int) -> Iterator["Client"]:
 def _connected(address: str) -> Iterator["Client"]:
     from distributed import Client
 
+    if not ADDRESSES.fullmatch(address):
+        raise ParameterError("scheduler", address, "expected tcp://HOST:PORT or tls://HOST:PORT")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # versions are compared below
         try:
             client = Client(address, timeout=CONNECT, set_as_default=False, name="salcli")
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError) as error:
             raise ClusterError(f"{address}: no Dask scheduler answers ({first_line(error)})") from error
     with closing(client):
         client.direct_to_workers = _is_reachable(client) or None

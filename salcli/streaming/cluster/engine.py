@@ -31,7 +31,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 RETRIES = 3  # of a task whose worker failed otherwise than by being killed
 AHEAD = 3  # tasks in flight, a thread of the workers
-TASK_BYTES = 256 << 20  # of a file that a task reads at most, if a partition has no more
+TASK_BYTES = 1 << 30  # of a file that a task reads at most, if a partition has no more
 TASKS_A_THREAD = 4  # before tasks grow
 PATIENCE = 300  # seconds without any worker
 LOOK = 5  # seconds between looks for workers
@@ -71,6 +71,11 @@ class Cluster:
         """Threads of all workers, as last heard."""
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
         return max(1, sum(int(worker["nthreads"]) for worker in workers.values()))
+
+    def on_workers(self, function: Callable[[], Result]) -> dict[str, Result]:
+        """Return what `function` returns on each worker, by its address."""
+        found: dict[str, Result] = self._client.run(function)
+        return found
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield the results of `work` for `items`, in their order (see `Engine.map`).
@@ -217,7 +222,7 @@ class Cluster:
             raise self._gone() from error
 
     def _gone(self) -> ClusterError:
-        return ClusterError(f"{self._address}: the Dask scheduler is gone; what was not written yet is lost")
+        return ClusterError(f"{self._address}: the Dask scheduler is gone: start it again, and the command")
 
 
 def branches(
