@@ -204,6 +204,16 @@ def test_rows_that_are_dropped_are_left_out_of_their_shard() -> None:
     assert len(np.load("out/e_10.npy")) == 17
 
 
+def test_keys_of_a_file_beside_the_only_shard_count_as_its_input() -> None:
+    np.save("x/e_9.npy", X)
+    for words, n_kept in (("w", 0), ("w", 1), ("v", 0)):
+        Path("keys.txt").write_text("".join(f"{words}{i}\n" for i in range(len(X))))
+        done = applied("e.npz", "x", "-o", "out", "--keys", "keys.txt", "--output-format", "npz")
+        assert done["kept"] == n_kept
+    with np.load("out/e_9.npz") as held:
+        assert held["keys"][0] == "v0"
+
+
 # Places that are refused
 
 
