@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from salcli.api.arrays import erase, float_types, is_bfloat16, to_numpy
 from salcli.api.constructor import GUARDED, Y, described, initializer, parameters_of
 from salcli.api.labels import label_table
-from salcli.commands.fit import describe_inputs, fit_rows
+from salcli.commands.fit import fit_rows
+from salcli.commands.header import describe_inputs
 from salcli.data.labels import GuardedLabels
 from salcli.data.source import ArrayReader, Source
 from salcli.erasers.artifact import Artifact, read_artifact, write_artifact

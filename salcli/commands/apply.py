@@ -2,42 +2,35 @@
 
 import hashlib
 import os
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from salcli.commands.apply_folder import erase_folder, goes_to_folder, output_names
+from salcli.commands.erased_rows import Streamed, stream_through
 from salcli.commands.kernel_matrix import write_kernel
-from salcli.data.embeddings import Embeddings, empty_aligned
-from salcli.data.source import Chunk, Source
+from salcli.data.source import Source
 from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.erasers.base import Eraser
 from salcli.erasers.precision import erased_dtype
-from salcli.errors import RangeError, RowRangeError, UsageError, warn
+from salcli.errors import UsageError, warn
 from salcli.formats import atomic
-from salcli.formats.base import Writer
 from salcli.formats.beside import Beside, resolve
 from salcli.formats.keys import KeyCensus
 from salcli.formats.registry import create, open_beside, open_files, open_source, output_format
 from salcli.formats.secret import read_secret
-from salcli.formats.shard_folder import ShardFolder
+from salcli.formats.shard_folder import ShardFolder, file_digest
 from salcli.formats.shards import is_several
-from salcli.options import BLOCK_ELEMENTS, ApplyOptions, ReadOptions, block_rows
+from salcli.options import ApplyOptions, ReadOptions, options_of
 from salcli.streaming.cluster.client import runs_on_cluster
-from salcli.streaming.engine import current_engine, one_blas_thread, ordered_map
+from salcli.streaming.engine import one_blas_thread
 from salcli.streaming.progress import Progress, Silent
 
-UNIT = 1e-3  # of a length of 1: rows that were rounded to float16, or to few decimals, count as well
+WITHOUT_EFFECT = ("batch_rows",)  # options of reading that change no byte
 APPLIED_CHUNK_BYTES = 2 << 20  # small: several wait in memory, and no thread waits long for the last one
-
-
-Array = NDArray[np.float64]
-Change = Callable[[NDArray[Any], NDArray[Any] | None], NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -200,18 +193,19 @@ class _Plan:
 
     def about(self) -> dict[str, Any]:
         """Return what the bytes of the output depend on, beside the eraser and the input, as plain values."""
-        read = {name: getattr(self.read, name) for name in ("format", "dataset", "keys_dataset", "keyed")}
+        read = {name: getattr(self.read, name) for name in options_of(ReadOptions) if name not in WITHOUT_EFFECT}
+        if self.read.keys_file is not None:
+            read["keys_file"] = file_digest(self.read.keys_file)
         options = {"strength": self.options.strength, "reduces": self.options.reduces, "only": self.options.only}
         beside = {"erase_also": {name: str(dtype) for name, dtype in self.dtypes.items() if name}, "drop": self.dropped}
-        allowed = {"allow_nonfinite": self.read.allow_nonfinite, "noise_key_sha256": self.secret}
         return {
             "format": self.format,
             "d": self.d,
             "dtype": str(self.dtype),
-            "options": options | beside | read | allowed,
+            "options": options | beside | read | {"noise_key_sha256": self.secret},
         }
 
-    def write(self, source: Source, target: str, progress: Progress, census: KeyCensus) -> "Streamed":
+    def write(self, source: Source, target: str, progress: Progress, census: KeyCensus) -> Streamed:
         """Write the rows of a source to the path `target`, whole or not at all (see `stream_through`)."""
         others = {each: open_beside(source, each, self.read) for each in self.dtypes if each}
         beside = Beside({each: self.dtypes[each] for each in others}, self.dropped, self.options.only)
@@ -227,7 +221,7 @@ class _Plan:
                 stream_through(rows, writer, steps[beside.erased[other]], progress)
         return done
 
-    def warn_of_lengths(self, embeddings: str, done: "Streamed") -> None:
+    def warn_of_lengths(self, embeddings: str, done: Streamed) -> None:
         """Warn if all rows had length 1, and the erased ones have not."""
         if done.n and done.were_unit and not done.are_unit:
             warn(
@@ -262,42 +256,6 @@ class _Step:
         if self.reduces:
             return self.eraser.reduce(x, dtype=self.dtype, out=out)
         return self.eraser(x, strength=self.strength, dtype=self.dtype, out=out)
-
-
-@dataclass(frozen=True)
-class Streamed:
-    """The number of rows that were changed, and whether they had and have length 1."""
-
-    n: int
-    were_unit: bool = True
-    """Whether all had length 1 before."""
-    are_unit: bool = True
-    """Whether all have length 1 after, where all had before."""
-
-    def __add__(self, other: "Streamed") -> "Streamed":
-        return Streamed(self.n + other.n, self.were_unit and other.were_unit, self.are_unit and other.are_unit)
-
-
-def _changed(change: Change, x: NDArray[Any], out: NDArray[Any] | None) -> tuple[NDArray[Any], Streamed]:
-    were_unit = _are_unit(x[:1]) and _are_unit(x)  # before `out` overwrites them
-    y = change(x, out)
-    return y, Streamed(len(x), were_unit, were_unit and _are_unit(y))
-
-
-def _changed_chunk(change: Change, chunk: Chunk) -> tuple[Embeddings, Streamed]:
-    batch = chunk.read()
-    try:
-        vectors, part = _changed(change, batch.vectors, None)
-    except RowRangeError as error:
-        raise RowRangeError(int(batch.rows[error.row]), error.why) from None  # counted through all shards
-    return batch.with_vectors(vectors), part
-
-
-def _are_unit(x: NDArray[Any]) -> bool:
-    exact = x.astype(np.promote_types(x.dtype, np.float32), copy=False)
-    with np.errstate(over="ignore", invalid="ignore"):
-        squares = np.einsum("ij,ij->i", exact, exact)
-    return bool(np.all(np.abs(squares - 1) <= 2 * UNIT))
 
 
 def _require_suited(eraser: str, artifact: Artifact, options: ApplyOptions) -> None:
@@ -339,72 +297,3 @@ def _kept_dtype(change: Eraser, artifact: Artifact, source: Source, options: App
             f"back; writing {dtype} (force it with `dtype={source.dtype}`)"
         )
     return dtype
-
-
-def stream_through(
-    source: Source,
-    writer: Writer,
-    change: Change,
-    progress: Progress,
-    *,
-    at_once: int | None = None,
-    block_elements: int = BLOCK_ELEMENTS,
-    census: KeyCensus | None = None,
-) -> Streamed:
-    """Write all rows, changed, in file order.
-
-    Parameters
-    ----------
-    source : the rows
-    writer : takes the changed rows
-    change : takes rows, and memory that it may use for the result (or None), which may be that of the rows
-    progress : shows the pass
-    at_once : rows that `change` takes at once, if the writer takes them in any order; it must raise on NaN and Inf
-    block_elements : numbers that `change` takes at once otherwise
-    census : counts the keys
-
-    Returns
-    -------
-    how many rows were written, and whether they had and have length 1
-
-    Raises
-    ------
-    RangeError : a changed number that the dtype cannot hold; the message names the row
-    FormatError : the file is damaged, or a row is not finite
-    """
-    census, done, rows = census or KeyCensus(), Streamed(0), at_once or block_rows(source.d, block_elements)
-
-    def encoded(chunk: Chunk) -> tuple[Any, tuple[str, ...] | None, Streamed]:
-        batch, part = _changed_chunk(change, chunk)
-        return writer.encode(batch), batch.keys, part
-
-    def placed(chunk: Chunk) -> tuple[None, None, Streamed]:
-        row, memory = chunk.start, empty_aligned(min(rows, chunk.n_rows), source.d, source.dtype)
-        total = Streamed(0)
-        try:
-            for batch in chunk.batches(len(memory), out=memory, is_checked=at_once is None):
-                vectors, part = _changed(change, batch.vectors, memory[: len(batch)])
-                writer.place(row, vectors)
-                row, total = row + len(batch), total + part
-        except RowRangeError as error:
-            chunk.read()  # NaN and Inf in the file are another fault
-            raise RowRangeError(row + error.row, error.why) from None
-        return None, None, total
-
-    is_placed = writer.takes_places and not source.has_keys and not source.n_dropped
-    if current_engine().shares_memory:
-        pieces = ordered_map(placed if is_placed else encoded, source.chunks())
-    else:
-        found = ordered_map(partial(_changed_chunk, change), source.chunks())
-        pieces = ((writer.encode(batch), batch.keys, part) for batch, part in found)
-    try:
-        with progress.stage("apply", source.n) as advance:
-            for piece, keys, part in pieces:
-                if piece is not None:
-                    writer.write(piece)
-                census.add(keys or ())
-                done += part
-                advance(part.n)
-    except RowRangeError as error:
-        raise RangeError(f"{source.path}: {source.place(error.row)}, {error.why}") from None
-    return done

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from salcli.data.hashes import HASH_ALGORITHMS
+from salcli.options.cluster import ClusterOptions
 from salcli.options.fit import FitOptions
 from salcli.options.labels import LabelOptions
 from salcli.options.reading import ReadOptions
@@ -30,6 +31,7 @@ class MomentsOptions(Record):
         help="Add up in float64 throughout: where `fit` says that rounding is too large. Slower for float32.",
     )
     read: ReadOptions = field(default_factory=ReadOptions)
+    cluster: ClusterOptions = field(default_factory=ClusterOptions)
     hash_algorithm: str = option(
         HASH_ALGORITHMS[0],
         "--hash",

@@ -70,5 +70,12 @@ def _hashed(file: Source | _Files, algorithm: str, is_wanted: Callable[[], bool]
     return FileHash(algorithm, digest_of(list(itertools.takewhile(lambda _: is_wanted(), found)), algorithm))
 
 
+def shard_digest(shard: Shard, algorithm: str) -> str:
+    """Return the hash of the file of a shard, computed where the current engine runs unless it is known."""
+    if algorithm not in shard.digests:
+        (shard.digests[algorithm],) = current_engine().map(partial(_digest, algorithm), [shard])
+    return shard.digests[algorithm]
+
+
 def _digest(algorithm: str, shard: Shard) -> str:
-    return shard.reader.digest(algorithm)
+    return shard.digest(algorithm)
