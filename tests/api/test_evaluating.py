@@ -177,6 +177,7 @@ def test_a_report_is_shown_as_the_page_and_as_a_frame(monkeypatch: pytest.Monkey
     path = str(tmp_path / "report.html")
     x, erased, table = data()
     found = salcli.evaluate(x, erased, table["gender"], split=table["split"], reports=path, **PLAIN)
+    assert repr(found) == f"Report(verdict='none', probes={len(found.probes)}, gates=0)"
     shown = found._repr_html_()
     page = unescape(shown.split('srcdoc="')[1].split('"')[0])
     assert page == html(found) == Path(path).read_text("utf-8")
