@@ -24,6 +24,7 @@ import salcli.__main__
 import salcli.api, salcli.cli.app, salcli.cli.console, salcli.evaluation.measures, salcli.formats.hdf5
 import salcli.commands.apply, salcli.commands.compare, salcli.commands.evaluate, salcli.commands.export
 import salcli.commands.fit, salcli.commands.inspect, salcli.commands.label, salcli.commands.label_counts
+import salcli.commands.moments
 import blake3, matplotlib.backends.backend_svg, matplotlib.figure, orjson, pyarrow.csv, pyarrow.parquet
 import scipy.optimize, scipy.sparse, scipy.stats, sklearn.ensemble, sklearn.linear_model
 import sklearn.metrics.pairwise, sklearn.neighbors, sklearn.neural_network, sklearn.svm, threadpoolctl

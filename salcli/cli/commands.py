@@ -122,7 +122,7 @@ def moments(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Add up the rows of one shard of many, for `fit --moments`."""
+    """Add up the rows of one shard of many, from which fit makes the eraser of all."""
     from salcli.cli import console
     from salcli.commands import moments as command
 

@@ -9,7 +9,7 @@ from salcli.evaluation.report import Gate, Report
 from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.task import TASK
 from salcli.evaluation.text import visible
-from salcli.render import plots
+from salcli.render import pictures, plots
 from salcli.render.html import NO_PICTURES, html
 from tests.render.reports import HOSTILE, full_report, poisoned, reports
 
@@ -129,9 +129,10 @@ def test_strings_of_a_report_are_shown_letter_by_letter(text: str) -> None:
 @settings(max_examples=80)
 def test_any_report_gives_a_page_that_parses(report: Report) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        for name in ("accuracy_plot", "similarity_plot", "gap_plot", "curve_plot", "scatter_plot"):
+        names = ("accuracy_plot", "similarity_plot", "gap_plot", "scatter_plot")
+        for module, name in (*((plots, name) for name in names), (pictures, "curve_plot")):
             patched.setattr(
-                plots, name, lambda *_, salt, **__: f'<svg xmlns="http://www.w3.org/2000/svg" id="{salt}"/>'
+                module, name, lambda *_, salt, **__: f'<svg xmlns="http://www.w3.org/2000/svg" id="{salt}"/>'
             )
         text = html(report)
         text.encode("utf-8")
