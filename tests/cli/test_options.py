@@ -201,6 +201,7 @@ def test_help_shows_the_options_of_the_method_alone(command: str, default: str) 
     assert ("--landmarks" in salcli_run(command, "--help").output) is (default == "ksal")
 
 
+@pytest.mark.slow
 def test_kfit_is_fit_with_another_default(tmp_path: Path) -> None:
     x, labels = planted(60, 4)
     save_npy(tmp_path / "x.npy", x)

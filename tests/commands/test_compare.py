@@ -118,6 +118,7 @@ def test_what_is_the_same_before_erasure_is_done_once(
     assert both == {"attacker": alone["attacker"] * 3 // 2, "nearest": 3, "task": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::salcli.errors.SalcliWarning")
 def test_votes_forms_permutations_and_bias_before_erasure_are_computed_once_and_change_nothing(
     files: Files, erasers: tuple[str, str], monkeypatch: pytest.MonkeyPatch

@@ -109,7 +109,7 @@ def test_a_task_needs_groups(folder: Path) -> None:
     ages = [[word, i, "ab"[i % 2], ["train", "dev", "test"][i % 3]] for i, word in enumerate(words(N))]
     write_csv(folder / "age.csv", ["word", "age", "job", "split"], ages)
     with pytest.raises(UsageError, match="a guarded attribute with classes is needed"):
-        evaluate(f"{folder}/x.txt", f"{folder}/age.csv", None, options(folder, labels=numeric))
+        evaluate(f"{folder}/x.txt", f"{folder}/age.csv", None, options(folder, labels=numeric, probes=("ridge",)))
 
 
 @pytest.mark.slow

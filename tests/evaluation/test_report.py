@@ -128,6 +128,7 @@ def test_zero_and_false_are_written_even_where_a_field_is_optional() -> None:
     assert to_json(Outer(Inner(1), Inner(2), "c", missing=0))["missing"] == 0  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @given(reports())
 @settings(max_examples=50)
 def test_the_json_of_any_report_is_plain_and_can_be_read_again(report: Report) -> None:
