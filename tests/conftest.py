@@ -1,6 +1,19 @@
-"""Settings for all tests."""
+"""Settings for all tests, and a cluster that they share."""
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("salcli", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 settings.load_profile("salcli")
+
+
+@pytest.fixture(scope="session")
+def scheduler() -> Iterator[str]:
+    """Start two worker processes, and return the address of their scheduler."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit=0, silence_logs=50
+    ) as local:
+        yield local.scheduler_address

@@ -172,7 +172,11 @@ def apply(
     options: ApplyOptions,
     output: Annotated[
         str | None,
-        _output("Written whole or not at all; `-`: text on stdout. Its suffix chooses the format.", "OUT"),
+        _output(
+            "Written whole or not at all; `-`: text on stdout. Its suffix chooses the format. Of a folder or glob, a "
+            "folder of the same names, which the same command completes, unless OUT has the suffix of a file.",
+            "OUT",
+        ),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -190,11 +194,14 @@ def apply(
         "d": written.d,
         "dtype": written.dtype,
     }
+    shards = {} if written.n_shards is None else {"shards": written.n_shards, "kept": written.n_kept}
     if json:
-        console.print_json({"schema": "salcli.apply/1", **fields})
+        console.print_json({"schema": "salcli.apply/1", **fields, **shards})
     elif not quiet and written.output != STDOUT:
         rows = f"{written.n:,} of {written.d} dimensions, {written.dtype}, {written.format}"
-        console.print_fields({"wrote": written.output, "rows": rows})
+        kept = f", {written.n_kept:,} of them kept from an earlier run" if written.n_kept else ""
+        of_folder = {} if written.n_shards is None else {"shards": f"{written.n_shards:,}{kept}"}
+        console.print_fields({"wrote": written.output, "rows": rows, **of_folder})
 
 
 def evaluate(

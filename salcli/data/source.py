@@ -324,7 +324,7 @@ class Source:
         """
         first, starts = readers[0], np.cumsum([0, *(reader.n for reader in readers)]).tolist()
         for reader in readers[1:]:
-            _require_alike(first, reader)
+            require_alike(first, reader)
         self.path, self.format, self.d, self.dtype = path or first.path, first.format, first.d, first.dtype
         self.has_keys, self.partition = first.has_keys, first.partition
         self.n_all: int = starts[-1]
@@ -408,7 +408,13 @@ class Source:
         self.close()
 
 
-def _require_alike(first: Reader, other: Reader) -> None:
+def require_alike(first: Reader, other: Reader) -> None:
+    """Check that a shard has the width, the dtype and keys, or none, as the first has them.
+
+    Raises
+    ------
+    FormatError : it has not; names it
+    """
     for what in ("d", "dtype", "has_keys"):
         found, expected = getattr(other, what), getattr(first, what)
         if found != expected:

@@ -1,14 +1,14 @@
 """The formats, and the choice of a reader or writer: by the content, then by the suffix."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from salcli.data.source import Reader, Source
+from salcli.data.source import Reader, Source, require_alike
 from salcli.errors import FormatError, ParameterError, UsageError, warn
 from salcli.formats import atomic, shards, sniff
 from salcli.formats.base import FileReader, Format, Output, Writer, lazy
@@ -178,6 +178,24 @@ def _with_suffix(suffix: str) -> list[Format]:
     return [one for one in FORMATS if suffix in one.suffixes]
 
 
+@dataclass(frozen=True)
+class OpenFile:
+    """One of the files that EMBEDDINGS names."""
+
+    file: ByteFile
+    readers: list[Reader]
+    """At least one, in order."""
+
+    @property
+    def path(self) -> str:
+        """Its path, `<stdin>` for `-`."""
+        return self.file.name
+
+    def source(self, options: ReadOptions) -> Source:
+        """Return the file as a source of its own; `options` are those that it was opened with."""
+        return Source(self.readers, allow_nonfinite=options.allow_nonfinite, path=self.path)
+
+
 def open_source(path: str, options: ReadOptions | None = None) -> Source:
     """Open an embedding file, or several as one, checking what can be checked before rows are read.
 
@@ -191,26 +209,44 @@ def open_source(path: str, options: ReadOptions | None = None) -> Source:
     FormatError : it is not an embedding file; the message names what it is. Or several differ
     """
     options = options or ReadOptions()
+    opened = open_files(path, options)
+    readers = [reader for one in opened for reader in one.readers]
+    name = shards.plain_name(path) if shards.is_several(path) else opened[0].path
+    with _closed_on_error([one.file for one in opened]):
+        return Source(readers, allow_nonfinite=options.allow_nonfinite, path=name)
+
+
+def open_files(path: str, options: ReadOptions) -> list[OpenFile]:
+    """Open the files that `path` names, and check that they are alike (see `open_source`)."""
     forced = None if options.format is None else _requested_format(options.format, "format")
     names = [path]
     if shards.is_several(path):
         names = shards.shard_files(path, _ranks(forced), "embedding files")
         shards.require_recorded(path, names)
         shards.allow_open_files(len(names))
-    files, readers = list[ByteFile](), list[Reader]()
-    try:
+    files, opened = list[ByteFile](), list[OpenFile]()
+    with _closed_on_error(files):
         for name in names:
             files.append(ByteFile.open(name))
-            readers += _readers(files[-1], forced, options)
-            if readers[-1].format != readers[0].format:
-                found, first = named(readers[-1].format), readers[0]
-                raise FormatError(f"{name}: {found}, but {first.path} is {named(first.format)}: shards must be alike")
+            opened.append(OpenFile(files[-1], _readers(files[-1], forced, options)))
+            found, first = (named(one.readers[0].format) for one in (opened[-1], opened[0]))
+            if found != first:
+                raise FormatError(f"{name}: {found}, but {opened[0].path} is {first}: shards must be alike")
+        readers = [reader for one in opened for reader in one.readers]
         if options.keys_file is not None:
             if len(readers) > 1:
                 raise ParameterError("keys_file", options.keys_file, f"{path} is {len(readers)} files")
-            readers = [KeyedReader(readers[0], options.keys_file)]
-        name = files[0].name if names == [path] else shards.plain_name(path)
-        return Source(readers, allow_nonfinite=options.allow_nonfinite, path=name)
+            return [OpenFile(files[0], [KeyedReader(readers[0], options.keys_file)])]
+        for reader in readers[1:]:
+            require_alike(readers[0], reader)
+    return opened
+
+
+@contextmanager
+def _closed_on_error(files: Sequence[ByteFile]) -> Iterator[None]:
+    """Close files if the block raises, without the warnings that their readers have collected."""
+    try:
+        yield
     except BaseException:
         for file in files:
             file.close()

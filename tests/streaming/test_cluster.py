@@ -43,15 +43,6 @@ N, D = 640, 5
 READ = ReadOptions(partition_elements=32 * D, batch_rows=16)  # 20 partitions of two chunks
 
 
-@pytest.fixture(scope="module")
-def scheduler() -> Iterator[str]:
-    """Start two worker processes, and return the address of their scheduler."""
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit=0, silence_logs=50
-    ) as local:
-        yield local.scheduler_address
-
-
 @pytest.fixture
 def engine(scheduler: str) -> Iterator[Cluster]:
     with connections.cluster(scheduler) as found:

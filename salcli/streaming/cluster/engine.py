@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import salcli
 from salcli.data.source import Chunk, Shard
-from salcli.errors import ClusterError, first_line
+from salcli.errors import ClusterError, first_line, warn
 from salcli.streaming.cluster.parcels import Packed, Packer, Parcel, whole
-from salcli.streaming.cluster.tasks import FileState, Nodes, Outcome, TreeOf, push, run, total_of
+from salcli.streaming.cluster.tasks import Nodes, Outcome, SeenFile, TreeOf, push, run, total_of
 from salcli.streaming.engine import Groups
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Cluster:
         """By token, parcels that are on a worker."""
         self._works: dict[int, tuple[Any, Future]] = {}
         """By identity, the work of passes that are not over."""
-        self._state_of = functools.lru_cache(1024)(FileState.of)
+        self._state_of = functools.lru_cache(1024)(SeenFile.of)
 
     @property
     def n_workers(self) -> int:
@@ -152,6 +152,8 @@ class Cluster:
                 shard.reader.innermost.notes.add(*remark)  # type: ignore[attr-defined]
         if outcome.error is not None:
             raise outcome.error
+        for message in outcome.warnings:
+            warn(message)
         return outcome.result
 
     def _outcome(self, task: _Task) -> Outcome:
@@ -206,7 +208,7 @@ class Cluster:
             self._packer.forget(self._sent.popitem(last=False)[0])
         return self._sent[token]
 
-    def _state(self, shard: Shard) -> FileState | None:
+    def _state(self, shard: Shard) -> SeenFile | None:
         file = getattr(shard.reader.innermost, "container", None)
         return None if file is None else self._state_of(file.place)
 
@@ -269,7 +271,7 @@ def _bytes_of(item: Any) -> int:
     return sum(map(_bytes_of, item)) if isinstance(item, list | tuple) else 0
 
 
-def _digest(states: list[FileState]) -> str:
+def _digest(states: list[SeenFile]) -> str:
     """Return a digest of paths, sizes and times, so that a task of a file that has changed has another key."""
     return hashlib.blake2b(repr(states).encode(), digest_size=8).hexdigest()
 
