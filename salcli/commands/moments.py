@@ -18,6 +18,7 @@ from salcli.formats.moments import block_fields, write_moments
 from salcli.formats.registry import open_source
 from salcli.linalg.moments import Statistics
 from salcli.options import MomentsOptions
+from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import current_engine, one_blas_thread
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
@@ -34,6 +35,7 @@ WHY_NOT = {
 }
 
 
+@runs_on_cluster
 def moments(
     embeddings: str, labels: str, output: str, options: MomentsOptions, progress: Progress | None = None
 ) -> dict[str, Any]:

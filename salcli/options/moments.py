@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from salcli.data.hashes import HASH_ALGORITHMS
+from salcli.options.cluster import ClusterOptions
 from salcli.options.fit import FitOptions
 from salcli.options.labels import LabelOptions
 from salcli.options.reading import ReadOptions
@@ -38,6 +39,7 @@ class MomentsOptions(Record):
         metavar="A",
         choices=(*HASH_ALGORITHMS, "none"),
     )
+    cluster: ClusterOptions = field(default_factory=ClusterOptions)
     seed: int = seed_option()
 
     def rule(self, *, has_splits: bool) -> "SplitRule":

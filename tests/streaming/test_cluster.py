@@ -17,12 +17,21 @@ from hypothesis import strategies as st
 from salcli.commands.apply import apply
 from salcli.commands.evaluate import evaluate
 from salcli.commands.fit import fit
+from salcli.commands.moments import moments
 from salcli.data.source import Chunk
 from salcli.errors import ClusterError, FormatError, ParameterError, RowRangeError, SalcliWarning
 from salcli.evaluation.json_fields import to_json
 from salcli.formats.label_table import read_labels
 from salcli.formats.registry import open_source
-from salcli.options import ApplyOptions, ClusterOptions, EvaluateOptions, FitOptions, LabelOptions, ReadOptions
+from salcli.options import (
+    ApplyOptions,
+    ClusterOptions,
+    EvaluateOptions,
+    FitOptions,
+    LabelOptions,
+    MomentsOptions,
+    ReadOptions,
+)
 from salcli.streaming.cluster import client as connections
 from salcli.streaming.cluster.engine import Cluster, branches
 from salcli.streaming.cluster.parcels import Packer, Parcel, unpacked
@@ -82,6 +91,16 @@ def applied(folder: Path, out: Path, name: str = "x.npy", cluster: str | None = 
 @pytest.mark.parametrize("method", ["sal", "leace", "transport", "ksal"])
 def test_erasers_are_the_same_bytes(folder: Path, tmp_path: Path, scheduler: str, method: str) -> None:
     assert fitted(folder, tmp_path, method=method, cluster=scheduler) == fitted(folder, tmp_path, method=method)
+
+
+@pytest.mark.slow
+def test_moments_are_the_same_bytes(folder: Path, tmp_path: Path, scheduler: str) -> None:
+    found = []
+    for cluster in (None, scheduler):
+        options = MomentsOptions(read=READ, cluster=ClusterOptions(cluster))
+        moments(str(folder / "x.npy"), str(folder / "y.csv"), str(tmp_path / "m.npz"), options)
+        found.append((tmp_path / "m.npz").read_bytes())
+    assert found[0] == found[1]
 
 
 @pytest.mark.slow
