@@ -14,12 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import salcli
 from salcli.commands.apply import apply
 from salcli.commands.evaluate import evaluate
 from salcli.commands.fit import fit
 from salcli.commands.moments import moments
+from salcli.data import source as source_module
 from salcli.data.source import Chunk
-from salcli.errors import ClusterError, FormatError, ParameterError, RowRangeError, SalcliWarning
+from salcli.errors import ClusterError, FormatError, ParameterError, RowRangeError, SalcliWarning, UsageError, warn
 from salcli.evaluation.json_fields import to_json
 from salcli.formats.label_table import read_labels
 from salcli.formats.registry import open_source
@@ -35,7 +37,7 @@ from salcli.options import (
 from salcli.streaming.cluster import client as connections
 from salcli.streaming.cluster.engine import Cluster, branches
 from salcli.streaming.cluster.parcels import Packer, Parcel, unpacked
-from salcli.streaming.cluster.tasks import TreeOf, push, total_of
+from salcli.streaming.cluster.tasks import TreeOf, push, run, total_of
 from salcli.streaming.cluster.versions import compare, versions
 from salcli.streaming.engine import running_on, tree_sum
 from salcli.streaming.passes import LabelledSource, Slice
@@ -45,7 +47,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:distributed"),
-    pytest.mark.filterwarnings("ignore:.*fitted rows are few"),
+    pytest.mark.filterwarnings("ignore:.*(fitted rows are few|attacker_rows|quick)"),
     pytest.mark.filterwarnings("ignore:.*on held-out fitted rows every transport"),
 ]
 N, D = 640, 5
@@ -239,6 +241,24 @@ def test_a_file_that_is_damaged_is_one_line_and_nothing_is_written(
     assert not (tmp_path / "e.npz").exists()
 
 
+@pytest.mark.slow
+def test_what_fails_at_times_is_tried_again_and_what_fails_always_is_not_hidden(
+    tmp_path: Path, engine: Cluster
+) -> None:
+    assert list(engine.map(partial(_fail_once, str(tmp_path / "flag")), range(3))) == [0, 1, 2]
+    assert (tmp_path / "flag").exists()
+    with pytest.raises(ZeroDivisionError):
+        list(engine.map(lambda i: 1 // i, [1, 0]))
+
+
+def _fail_once(flag: str, item: int) -> int:
+    try:
+        os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return item
+    raise ConnectionError("the network file system is away")
+
+
 def test_a_dead_scheduler_is_one_line_and_nothing_is_written(folder: Path, tmp_path: Path) -> None:
     fitted(folder, tmp_path)
     local = distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=":0", silence_logs=50)
@@ -256,6 +276,9 @@ def test_a_dead_scheduler_is_one_line_and_nothing_is_written(folder: Path, tmp_p
     finally:
         client.close()
         local.close()
+        for shard in source_module._shards.values():  # of workers that were threads
+            shard.reader.close()
+        source_module._shards.clear()
     assert str(caught.value).startswith("tcp://there: the Dask scheduler is gone")
     assert caught.value.exit_code == 4
     assert sorted(path.name for path in tmp_path.iterdir()) == ["e.npz"]
@@ -341,6 +364,26 @@ def test_versions_that_differ_are_named() -> None:
     with pytest.warns(SalcliWarning, match=r"^worker tcp://c:1: BLAS openblas 0.3 SkylakeX, here .* last bits"):
         compare(ours, {"tcp://c:1": ours | {"blas": "openblas 0.3 SkylakeX"}})
     assert set(versions()) == set(ours)
+
+
+def test_a_worker_that_joins_later_is_compared_too() -> None:
+    outcome = run(Parcel(pickle.dumps(len)), "0.0.1", pickle.dumps(""), [], [])
+    assert isinstance(outcome.error, ClusterError)
+    assert str(outcome.error).endswith(f"has salcli {salcli.__version__}, the client has 0.0.1")
+
+
+def test_warnings_and_limits_of_a_task_end_with_it() -> None:
+    item = Packer().pack("told")
+    outcome = run(Parcel(pickle.dumps(warn)), salcli.__version__, item.data, [], [])
+    assert (outcome.error, outcome.warnings) == (None, ["told"])
+    with pytest.warns(SalcliWarning, match="here"):
+        warn("here")
+
+
+def test_without_dask_the_extra_is_named(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "find_spec", lambda _: None)
+    with pytest.raises(UsageError, match=r"pip install 'salcli\[dask\]'"):
+        fitted(folder, tmp_path, cluster="tcp://127.0.0.1:9")
 
 
 def test_errors_of_the_user_travel() -> None:

@@ -9,6 +9,7 @@ import concurrent.futures
 import functools
 import hashlib
 import itertools
+import threading
 import time
 import uuid
 from collections import OrderedDict, deque
@@ -34,7 +35,7 @@ AHEAD = 3  # tasks in flight, a thread of the workers
 TASK_BYTES = 1 << 30  # of a file that a task reads at most, if a partition has no more
 TASKS_A_THREAD = 4  # before tasks grow
 PATIENCE = 300  # seconds without any worker
-LOOK = 5  # seconds between looks for workers
+LOOK = 1  # second between looks for workers
 PARCELS = 64  # of values that travel once, kept on the workers
 
 
@@ -58,7 +59,7 @@ class Cluster:
     def __init__(self, client: "Client", address: str) -> None:
         """Wrap a connected `client`; `address` of the scheduler names it in messages."""
         self._client, self._address = client, address
-        self._run, self._packer = uuid.uuid4().hex[:8], Packer()
+        self._run, self._packer, self._lock = uuid.uuid4().hex[:8], Packer(), threading.RLock()
         self._numbers = itertools.count()
         self._sent: OrderedDict[str, Future] = OrderedDict()
         """By token, parcels that are on a worker."""
@@ -87,7 +88,9 @@ class Cluster:
         waiting: deque[_Task] = deque()
         try:
             for item in items:
-                waiting.append(self._submitted(_Task(work, self._packer.pack(item))))
+                with self._lock:
+                    packed = self._packer.pack(item)
+                waiting.append(self._submitted(_Task(work, packed)))
                 if len(waiting) > AHEAD * self.n_workers:
                     yield self._result(waiting.popleft())
             while waiting:
@@ -125,7 +128,7 @@ class Cluster:
         return result
 
     def _submitted(self, task: _Task) -> _Task:
-        with self._reporting():
+        with self._lock, self._reporting():  # files are hashed on a thread meanwhile
             shards = [(shard, self._state(shard)) for shard in task.packed.shards]
             states = [state for _, state in shards if state is not None]
             task.used = [self._work(task.work), *(self._parcel(*each) for each in task.packed.parcels.items())]
@@ -161,6 +164,8 @@ class Cluster:
 
         since = time.monotonic()
         while True:
+            if task.future.status in ("lost", "cancelled"):
+                self._again(task)
             try:
                 with self._reporting():
                     found: Outcome = task.future.result(timeout=LOOK)
@@ -175,18 +180,16 @@ class Cluster:
             except TimeoutError as error:
                 if task.future.status == "error":  # of the task itself
                     raise ClusterError(f"{_names(task)}: {first_line(error)}") from error
-                if task.future.status in ("lost", "cancelled"):
-                    self._again(task, error)
                 since = time.monotonic() if self._client.scheduler_info(n_workers=-1)["workers"] else since
                 if time.monotonic() - since > PATIENCE:
-                    raise ClusterError(f"{self._address}: has had no workers for {PATIENCE} s") from None
+                    raise self._deserted() from None
 
-    def _again(self, task: _Task, error: BaseException) -> None:
+    def _again(self, task: _Task, error: BaseException | None = None) -> None:
         if getattr(error, "reason", "") == "scheduler-connection-lost" or self._client.status != "running":
             raise self._gone() from error
         task.n_lost += 1
         if task.n_lost > RETRIES:
-            raise ClusterError(f"{_names(task)}: lost {task.n_lost} times: {first_line(error)}") from error
+            raise ClusterError(f"{_names(task)}: its labels were lost with {task.n_lost} workers") from error
         self._works.pop(id(task.work), None)
         for token in task.packed.parcels:
             self._sent.pop(token, None)
@@ -195,18 +198,23 @@ class Cluster:
     def _work(self, work: Any) -> "Future":
         """Return the work of a pass on every worker, sent once."""
         if id(work) not in self._works:
-            found = self._client.scatter([Parcel(whole(work))], broadcast=True, hash=False)[0]
-            self._works[id(work)] = work, found
+            self._works[id(work)] = work, self._scattered(work, broadcast=True)
         return self._works[id(work)][1]
 
     def _parcel(self, token: str, value: Any) -> "Future":
         """Return a value on one of the workers, from which others fetch it, sent once."""
         if token not in self._sent:
-            self._sent[token] = self._client.scatter([Parcel(whole(value))], hash=False)[0]
+            self._sent[token] = self._scattered(value)
         self._sent.move_to_end(token)
         while len(self._sent) > PARCELS:  # tasks in flight hold their own
             self._packer.forget(self._sent.popitem(last=False)[0])
         return self._sent[token]
+
+    def _scattered(self, value: Any, **how: Any) -> "Future":
+        try:
+            return self._client.scatter([Parcel(whole(value))], hash=False, timeout=PATIENCE, **how)[0]
+        except TimeoutError as error:
+            raise self._deserted() from error
 
     def _state(self, shard: Shard) -> SeenFile | None:
         file = getattr(shard.reader.innermost, "container", None)
@@ -222,6 +230,9 @@ class Cluster:
             yield
         except (CommClosedError, ClosedClientError) as error:
             raise self._gone() from error
+
+    def _deserted(self) -> ClusterError:
+        return ClusterError(f"{self._address}: has had no workers for {PATIENCE} s")
 
     def _gone(self) -> ClusterError:
         return ClusterError(f"{self._address}: the Dask scheduler is gone: start it again, and the command")
