@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from sklearn.svm import SVC, LinearSVC
 
 from benchmarks.reproduce_words import arguments, as_folder, halved, salcli, shown
+from benchmarks.running import run
 from salcli.data.sampling import stratified_parts
 from salcli.erasers.kernel import FeatureEraser
 from salcli.erasers.sal import fit_sal
@@ -128,4 +129,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

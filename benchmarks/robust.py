@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 import salcli
+from benchmarks.running import run
 from salcli.erasers.base import Eraser
 from salcli.erasers.linear import LinearEraser
 from salcli.evaluation.attackers import ATTACKERS
@@ -221,4 +222,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -26,6 +26,7 @@ import numpy as np
 
 from benchmarks.own_attackers import MIXED, Block, Found, attackers
 from benchmarks.reproduce_words import TOP, salcli
+from benchmarks.running import run
 from salcli.commands.fit import fit
 from salcli.data.join import settle_index
 from salcli.data.labels import as_index
@@ -177,4 +178,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

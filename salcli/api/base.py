@@ -13,10 +13,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from salcli.api.arrays import erase, float_types, to_numpy
+from salcli.api.arrays import erase, float_types, is_bfloat16, to_numpy
 from salcli.api.constructor import GUARDED, Y, described, initializer, parameters_of
 from salcli.api.labels import label_table
-from salcli.commands.fit import describe_inputs, fit_rows
+from salcli.commands.fit import fit_rows
+from salcli.commands.header import describe_inputs
 from salcli.data.labels import GuardedLabels
 from salcli.data.source import ArrayReader, Source
 from salcli.erasers.artifact import Artifact, read_artifact, write_artifact
@@ -124,6 +125,8 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         header["inputs"] = self._inputs(table, describe_inputs(source, table)["embeddings"])
         self._keep_sums(found, table, options)
         self._set(Fitted(found.eraser, found.singular_values, header))
+        if is_bfloat16(X):
+            warn("erased rows that are rounded to bfloat16 may have the attribute again: transform rows of float32")
         if x.dtype.itemsize < 8 and found.eraser.keeps_space and not found.eraser.needs_secret:
             finer = erased_dtype(found.eraser, found.singular_values, source)
             if finer.itemsize > x.dtype.itemsize:

@@ -122,7 +122,7 @@ def moments(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Add up the rows of one shard of many, for `fit --moments`."""
+    """Add up the rows of one shard of many, from which fit makes the eraser of all."""
     from salcli.cli import console
     from salcli.commands import moments as command
 
@@ -277,7 +277,7 @@ def export(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write an eraser as a matrix for ONNX, PyTorch, numpy, or into a sentence-transformers model."""
+    """Write an eraser for ONNX, or as a matrix for PyTorch, numpy, or into a sentence-transformers model."""
     from salcli.cli import console
     from salcli.commands import export as command
 
@@ -285,7 +285,7 @@ def export(
     if json:
         console.print_json({"schema": "salcli.export/1", **found.to_dict()})
     elif not quiet:
-        map_ = f"{found.target}, {found.d} x {found.d}, {found.to_dict()['dtype']}"
+        map_ = f"{found.target}, {found.d_out} x {found.d}, {found.to_dict()['dtype']}"
         console.print_fields({"wrote": ", ".join(found.files), "map": map_})
 
 

@@ -274,6 +274,7 @@ def print_inspection(found: dict[str, Any]) -> None:
     fields: dict[str, Any] = {
         "file": found["path"],
         "format": found["format"],
+        **({"shards": f"{len(found['shards']):,}"} if "shards" in found else {}),
         "rows": f"{found['n']:,} of {found['d']} dimensions, {found['dtype']}",
         "keys": "none" if not found["has_keys"] else f"yes, {found['duplicate_keys']:,} repeated",
         "zero rows": f"{found['zero_rows']:,}",

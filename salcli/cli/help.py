@@ -75,6 +75,10 @@ EXAMPLES = {
         "salcli kfit vectors.npy labels.csv -o eraser.npz",
         "salcli kfit vectors.npy labels.csv --attribute gender --holdout 0.3 -o e.npz",
     ),
+    "moments": (
+        "salcli moments part-7.npy labels-7.csv -o m-7.npz",
+        "salcli fit --moments 'm-*.npz' -o eraser.npz",
+    ),
     "methods": ("salcli methods", "salcli fit --method leace --help"),
     "apply": (
         "salcli apply eraser.npz vectors.npy -o erased.npy",

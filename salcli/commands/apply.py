@@ -22,13 +22,14 @@ from salcli.formats.beside import Beside, resolve
 from salcli.formats.keys import KeyCensus
 from salcli.formats.registry import create, open_beside, open_files, open_source, output_format
 from salcli.formats.secret import read_secret
-from salcli.formats.shard_folder import ShardFolder
+from salcli.formats.shard_folder import ShardFolder, file_digest
 from salcli.formats.shards import is_several
-from salcli.options import ApplyOptions, ReadOptions
+from salcli.options import ApplyOptions, ReadOptions, options_of
 from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import one_blas_thread
 from salcli.streaming.progress import Progress, Silent
 
+WITHOUT_EFFECT = ("batch_rows",)  # options of reading that change no byte
 APPLIED_CHUNK_BYTES = 2 << 20  # small: several wait in memory, and no thread waits long for the last one
 
 
@@ -185,15 +186,16 @@ class _Plan:
 
     def about(self) -> dict[str, Any]:
         """Return what the bytes of the output depend on, beside the eraser and the input, as plain values."""
-        read = {name: getattr(self.read, name) for name in ("format", "dataset", "keys_dataset", "keyed")}
+        read = {name: getattr(self.read, name) for name in options_of(ReadOptions) if name not in WITHOUT_EFFECT}
+        if self.read.keys_file is not None:
+            read["keys_file"] = file_digest(self.read.keys_file)
         options = {"strength": self.options.strength, "reduces": self.options.reduces, "only": self.options.only}
         beside = {"erase_also": {name: str(dtype) for name, dtype in self.dtypes.items() if name}, "drop": self.dropped}
-        allowed = {"allow_nonfinite": self.read.allow_nonfinite, "noise_key_sha256": self.secret}
         return {
             "format": self.format,
             "d": self.d,
             "dtype": str(self.dtype),
-            "options": options | beside | read | allowed,
+            "options": options | beside | read | {"noise_key_sha256": self.secret},
         }
 
     def write(self, source: Source, target: str, progress: Progress, census: KeyCensus) -> Streamed:

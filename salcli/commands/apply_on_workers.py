@@ -6,6 +6,7 @@ twice, never touches a shard that is finished.
 
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -23,6 +24,7 @@ from salcli.streaming.engine import ordered_map
 from salcli.streaming.progress import Progress, Silent
 
 PARTS = ".salcli-run-"
+TRIES = 40
 Erase = Callable[[Source, str, Progress, KeyCensus], Streamed]
 
 
@@ -117,4 +119,13 @@ def _parts(folder: str) -> Iterator[str]:
     try:
         yield parts
     finally:
-        shutil.rmtree(parts, ignore_errors=True)
+        _removed(parts)
+
+
+def _removed(folder: str) -> None:
+    """Remove a folder in which a task that nobody waits for may be writing."""
+    for _ in range(TRIES):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.exists(folder):
+            break
+        time.sleep(0.05)

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from salcli.commands.fit import describe_attribute, header_of, joint_name, task_of
+from salcli.commands.header import describe_attribute, header_of, joint_name
 from salcli.commands.moments import summed_method
 from salcli.data.blocks import Block, widening
 from salcli.data.digests import joint_digest
 from salcli.data.hashes import digest_of
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.erasers.artifact import Artifact, write_artifact
-from salcli.erasers.base import SummedMethod, find_method, warn_of_doubts
+from salcli.erasers.base import SummedMethod, find_method, task_of, warn_of_doubts
 from salcli.errors import FormatError, LabelError, UsageError, located
 from salcli.formats import atomic
 from salcli.formats.moments import blocks_of, read_header, read_sums
@@ -26,6 +26,7 @@ from salcli.linalg.moments import Statistics
 from salcli.options import FitOptions
 from salcli.streaming.engine import map_in_threads, one_blas_thread, tree_sum
 from salcli.streaming.memory import keep_freed_memory
+from salcli.streaming.passes import rounding_of
 from salcli.streaming.progress import Progress, Silent
 
 
@@ -85,11 +86,9 @@ def fit_moments(
     """
     if output == atomic.STDOUT:
         raise UsageError("`output=-`: an eraser is binary and goes into a file: give its name")
-    method = summed_method(find_method(options.method))
-    parameters = method.Parameters() if options.parameters is None else options.parameters
+    parameters = find_method(options.method).Parameters() if options.parameters is None else options.parameters
+    method = summed_method(find_method(options.method), parameters)
     _require_own_options(options)
-    if not method.needs_sums_only(parameters):
-        raise UsageError("`moments`: `k=auto` and `unit` read rows more than once, so they need the embeddings")
     paths = _found(patterns)
     atomic.check_output(output, paths)
     keep_freed_memory()
@@ -109,7 +108,7 @@ def fit_moments(
         sums = _added(files, method.Statistics, total, lambda part: advance(part.n))
         if not sums.is_accurate_enough(is_centred=method.centres(parameters)):
             raise FormatError(
-                f"{path}: rounding may be as large as {_rounding(sums):.2g}, too much for the rank or the directions "
+                f"{path}: rounding may be as large as {rounding_of(sums):.2g}, too much for the rank or the directions "
                 "of these rows: make the moments of all shards again by salcli moments `exact`"
             )
         empty = [Attribute(block.name, np.zeros(0, np.int8), block.classes) for block in total]
@@ -147,7 +146,7 @@ def _require_own_options(options: FitOptions) -> None:
     UsageError : it names one
     """
     for name in _set_fields(options, FitOptions()):
-        raise UsageError(f"`{name}`: the moments have it already: give it to salcli moments")
+        raise UsageError(f"`{name}` is about embeddings or labels, instead of which `moments` stands: leave it out")
 
 
 def _set_fields(record: Any, default: Any) -> Iterator[str]:
@@ -256,11 +255,6 @@ def _added(files: Sequence[Moments], kind: type[Statistics], total: Sequence[Blo
             yield sums
 
     return tree_sum(parts(), kind.zero(files[0].header["d"], sum(block.width for block in total)), done)
-
-
-def _rounding(sums: Statistics) -> float:
-    cross: Any = getattr(sums, "cross", sums)
-    return float(cross.rounding_floor())
 
 
 def _attributes(files: Sequence[Moments], guarded: Sequence[Block]) -> list[dict[str, Any]]:

@@ -164,6 +164,8 @@ def _inspect_source(path: str, options: InspectOptions) -> dict[str, Any]:
         "zero_rows": look.n_zero,
         "head": look.head,
     }
+    if len(source.shards) > 1:
+        found["shards"] = {shard.reader.path: shard.reader.n for shard in source.shards}
     if about is not None:
         found["labels"] = about
     if similarity is not None:

@@ -5,24 +5,23 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from salcli.commands.fit import describe_inputs, describe_rows, recorded, task_of, versions
+from salcli.commands.header import describe_inputs, describe_rows, recorded, versions
 from salcli.data.blocks import Block
 from salcli.data.digests import labels_digest, part_digest, rows_digest
 from salcli.data.join import settle_index
 from salcli.data.labels import Attribute, GuardedLabels, Index, as_index
 from salcli.data.splits import SplitRule
-from salcli.erasers.base import METHODS, Method, SummedMethod, find_method
+from salcli.erasers.base import METHODS, Method, SummedMethod, find_method, task_of
 from salcli.errors import LabelError, UsageError, warn
 from salcli.formats import atomic
 from salcli.formats.moments import block_fields, write_moments
 from salcli.formats.registry import open_source
-from salcli.linalg.moments import Statistics
 from salcli.options import MomentsOptions
 from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import current_engine, one_blas_thread
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
-from salcli.streaming.passes import LabelledSource, fold_once, join_labels, read_table
+from salcli.streaming.passes import LabelledSource, fold_once, join_labels, read_table, rounding_of
 from salcli.streaming.progress import Progress, Silent
 
 FEW_ROWS = 10
@@ -89,7 +88,7 @@ def moments(
             is_centred=method.centres(parameters),
             is_exact=options.exact,
         )
-        design = Design(method.name, method.centres(parameters), options.exact, rule, algorithm)
+        design = Design(method.name, method.centres(parameters), options.exact, rule)
         header = header_of_shard(design, rows, table, fitted)
         header |= {"rounding": rounding_of(sums), "inputs": describe_inputs(source, table)}
         header["inputs"]["labels"]["sha256"] = hashes.pop().result().digest
@@ -112,19 +111,29 @@ class Design:
     is_exact: bool
     """Whether float64 was used throughout."""
     rule: SplitRule
-    hash_algorithm: str
 
 
-def header_of_shard(design: Design, rows: LabelledSource, table: GuardedLabels, fitted: Index) -> dict[str, Any]:
+def header_of_shard(
+    design: Design, rows: LabelledSource, table: GuardedLabels, fitted: Index, first: int = 0
+) -> dict[str, Any]:
     """Return the header of the moments of a shard, without the inputs and the bound on rounding.
 
     Parameters
     ----------
     design : of all shards
     rows : the labelled rows of the shard, with the task if one is kept
-    table : labels of the shard
+    table : labels of the shard, or of several
     fitted : `[n]` those of them that are added up
+    first : the shard's first row, where the labels of several have no keys
     """
+
+    def digests(attribute: Attribute | None) -> dict[str, str]:
+        part = part_digest(table, attribute, fitted, first)
+        if table.keys is None:
+            return {"sha256": part, "part": part}
+        alone = rows_digest(table, fitted) if attribute is None else labels_digest(table, attribute, fitted)
+        return {"sha256": alone, "part": part}
+
     whole, source = table.attributes, rows.source
     in_order = next(rows.by_shard(), rows)  # a mean of the same numbers in another order may round otherwise
     blocks = [Block.of(each) for each in in_order.labels.attributes]
@@ -135,33 +144,21 @@ def header_of_shard(design: Design, rows: LabelledSource, table: GuardedLabels, 
         "is_centred": design.is_centred,
         "is_exact": design.is_exact,
         "attributes": [
-            {**block_fields(block), **_digests(table, each, fitted)}
-            for block, each in zip(blocks[: len(whole)], whole, strict=True)
+            {**block_fields(block), **digests(each)} for block, each in zip(blocks[: len(whole)], whole, strict=True)
         ],
         "task": block_fields(blocks[-1]) if len(blocks) > len(whole) else None,
         "rows": {
             **describe_rows(table, design.rule),
             "n_shard": source.n_all,
             "n_fitted": len(fitted),
-            **_digests(table, None, fitted),
+            **digests(None),
         },
         "versions": versions(),
     }
 
 
-def _digests(table: GuardedLabels, attribute: Attribute | None, fitted: Index) -> dict[str, str]:
-    alone = rows_digest(table, fitted) if attribute is None else labels_digest(table, attribute, fitted)
-    return {"sha256": alone, "part": part_digest(table, attribute, fitted)}
-
-
-def rounding_of(sums: Statistics) -> float:
-    """Return the bound on rounding of the covariance of `sums` with the labels; 0 of no rows."""
-    cross: Any = getattr(sums, "cross", sums)
-    return float(cross.rounding_floor()) if sums.n else 0.0
-
-
-def summed_method(method: Method) -> SummedMethod:
-    """Return `method` if it needs nothing of rows but sums.
+def summed_method(method: Method, parameters: Any = None) -> SummedMethod:
+    """Return `method` if it needs nothing of rows but sums, with its `parameters` if they are known.
 
     Raises
     ------
@@ -172,6 +169,8 @@ def summed_method(method: Method) -> SummedMethod:
         able = ", ".join(name for name in METHODS if hasattr(METHODS[name], "fit_sums"))
         raise UsageError(f"method {method.name} needs more than sums: {why}; moments are for {able}")
     found: Any = method
+    if parameters is not None and not found.needs_sums_only(parameters):
+        raise UsageError("`k=auto` and `unit` need more than sums: they read rows more than once")
     return found  # type: ignore[no-any-return]
 
 

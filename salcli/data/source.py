@@ -193,9 +193,23 @@ class Shard:
     dropped: Rows | None = None
     """Rows of the source with NaN or Inf that are left out, ascending; None: such a row is an error."""
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
+    digests: dict[str, str] = field(default_factory=dict)
+    """Of its file, by algorithm, as far as they are known."""
+    hashing: threading.Lock = field(default_factory=threading.Lock)
+    """While its file is hashed, which several threads need."""
 
     def __reduce__(self) -> Any:
         return _restored, (self.token, self.reader, self.first, self.dropped)
+
+    def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Return the hash of its file (see `Reader.digest`), which is computed once."""
+        with self.hashing:
+            if algorithm not in self.digests:
+                found = self.reader.digest(algorithm, is_wanted)
+                if is_wanted is not None and not is_wanted():
+                    return found  # of a part of the file
+                self.digests[algorithm] = found
+            return self.digests[algorithm]
 
     def chunks(self) -> Iterator["Chunk"]:
         """Yield the chunks in file order."""
@@ -394,7 +408,7 @@ class Source:
 
         Of several files it is the hash of the list of their digests, one a line.
         """
-        return digest_of([shard.reader.digest(algorithm, is_wanted) for shard in self.shards], algorithm)
+        return digest_of([shard.digest(algorithm, is_wanted) for shard in self.shards], algorithm)
 
     def close(self) -> None:
         """Close all files."""

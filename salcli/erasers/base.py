@@ -202,6 +202,19 @@ class Fit(Generic[E]):
     """The sums that it was fitted to, where they are all that the method needs (see `SummedMethod`)."""
 
 
+def task_of(parameters: Any) -> str | None:
+    """Return the column of the main task that a method's `parameters` name; None for methods that keep none.
+
+    Raises
+    ------
+    UsageError : the method keeps one, and none is named
+    """
+    task: str | None = getattr(parameters, "task", None)
+    if task is None and hasattr(parameters, "task"):
+        raise UsageError("the method keeps a main task: name its column by `task=COL`")
+    return task
+
+
 def warn_of_doubts(fit: Fit[Eraser]) -> None:
     """Warn of the doubts of `fit`, and of an eraser that removes all directions."""
     for doubt in fit.doubts:

@@ -113,8 +113,9 @@ class ShardFolder:
         OutputError : it is no folder, its own folder does not exist, or other files are in the way
         """
         atomic.check_folder(self.path)
-        inputs = [*self.sources.values(), *([embeddings] if os.path.isdir(embeddings) else [])]
-        if any(_is_in(path, self.path) for path in inputs) or any(_is_in(self.path, path) for path in inputs):
+        inputs = list(map(os.path.realpath, [*self.sources.values(), embeddings]))
+        real = os.path.realpath(self.path)
+        if any(_is_in(path, real) or _is_in(real, path) for path in inputs):
             raise UsageError(f"{self.path}: the input {embeddings} is in this folder, or it in the input: name another")
         record = read_record(self.path)
         if record is None:
@@ -233,8 +234,7 @@ class ShardFolder:
     def _write(self, *, is_complete: bool) -> None:
         start, record = time.monotonic(), self._record(is_complete=is_complete)
         with atomic.replacing(self.target(RECORD)) as temporary, open(temporary, "w", encoding="ascii") as handle:
-            json.dump(record, handle, indent=1)
-            handle.write("\n")
+            handle.write(_spelt(record))
         self._written = record
         self._next_write = time.monotonic() + REST * (time.monotonic() - start)
 
@@ -268,10 +268,16 @@ class ShardFolder:
             os.close(handle)
 
 
+def _spelt(record: dict[str, Any]) -> str:
+    """Return a record as JSON with a line for each shard: with indents, json takes seconds for thousands of them."""
+    head = json.dumps({name: value for name, value in record.items() if name != "shards"}, indent=1)
+    shards = ",\n".join(f"  {json.dumps(shard)}" for shard in record["shards"])
+    return f'{head.removesuffix("}").rstrip()},\n "shards": [\n{shards}\n ]\n}}\n'
+
+
 def _is_in(path: str, folder: str) -> bool:
-    """Return whether a path is a folder, or leads into it."""
-    real, around = os.path.realpath(path), os.path.realpath(folder)
-    return real == around or real.startswith(os.path.join(around, ""))
+    """Return whether a real path is that of a folder, or of something in it."""
+    return path == folder or path.startswith(os.path.join(folder, ""))
 
 
 def _hash(digest: str) -> dict[str, Any]:

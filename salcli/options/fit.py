@@ -58,6 +58,12 @@ class FitOptions(Record):
         off="--no-sha256",
         help="The same as `hash_algorithm=sha256` or `hash_algorithm=none`.",
     )
+    checkpoint: str | None = option(
+        None,
+        help="Folder in which the sums of each shard are kept, so that fit, started again, adds up only those that are "
+        "missing or have changed (sal, leace, splince).",
+        metavar="DIR",
+    )
     seed: int = seed_option()
 
     def __post_init__(self) -> None:

@@ -31,6 +31,7 @@ class MomentsOptions(Record):
         help="Add up in float64 throughout: where `fit` says that rounding is too large. Slower for float32.",
     )
     read: ReadOptions = field(default_factory=ReadOptions)
+    cluster: ClusterOptions = field(default_factory=ClusterOptions)
     hash_algorithm: str = option(
         HASH_ALGORITHMS[0],
         "--hash",
@@ -39,7 +40,6 @@ class MomentsOptions(Record):
         metavar="A",
         choices=(*HASH_ALGORITHMS, "none"),
     )
-    cluster: ClusterOptions = field(default_factory=ClusterOptions)
     seed: int = seed_option()
 
     def rule(self, *, has_splits: bool) -> "SplitRule":

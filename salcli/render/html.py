@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from html import escape
+from importlib.util import find_spec
 from itertools import count
 
 from salcli.evaluation.comparison import Comparison
@@ -14,11 +15,17 @@ from salcli.render.style import STYLE
 
 MIDDLING, LONG = 20, 60
 """Columns with cells of more letters get a least width, so that they do not wrap letter by letter."""
+NO_PICTURES = (
+    "The pictures are missing, as the package matplotlib is not installed: pip install matplotlib. "
+    "Their figures are in the tables."
+)
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def html(report: Report | Comparison) -> str:
     """Return `report` as a page with the verdict, pictures, and tables of all figures in the pictures.
+
+    Without matplotlib the page has no pictures, and says so.
 
     Returns
     -------
@@ -27,13 +34,16 @@ def html(report: Report | Comparison) -> str:
     """
     page = page_of(report)
     drawn = page.draw()
+    missing = f"<p>{NO_PICTURES}</p>" if drawn and find_spec("matplotlib") is None else ""
+    if missing:
+        drawn = {}
     ids = (f"figure{n}" for n in count(1))
     blocks = [
         _head(page),
         *(_section(section, drawn.get(section.key, ()), ids) for section in page.sections),
     ]
     links = "".join(f'<a href="#{section.key}">{escape(section.title)}</a>' for section in page.sections)
-    blocks.insert(1, f'<nav aria-label="Sections">{links}</nav>' if links else "")
+    blocks[1:1] = [missing, f'<nav aria-label="Sections">{links}</nav>' if links else ""]
     return "\n".join(
         (
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',

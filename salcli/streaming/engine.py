@@ -66,7 +66,7 @@ class Engine(Protocol):
 
 
 class Groups(Protocol[Item_contra, Result]):
-    """Consecutive items whose parts are added up first, such as those of one shard; can be pickled."""
+    """Consecutive items whose parts are added up first, such as those of one shard; used where `fold` is called."""
 
     def number(self, item: Item_contra) -> int:
         """Return the group of an item; those of consecutive groups ascend."""

@@ -4,7 +4,7 @@ import functools
 import itertools
 import operator
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -180,6 +180,7 @@ def fold(
     is_centred: bool = True,
     grouping: Grouping = GROUPING,
     joining: int = JOINING,
+    kept: "Kept | None" = None,
 ) -> S:
     """Return the statistics of all rows and of Z, numbers in standard deviations.
 
@@ -197,6 +198,7 @@ def fold(
         small groups first, and once more in float64 throughout if the result may be inaccurate
     grouping : from how many rows of a shard on float32 groups are used, and how large they are
     joining : least ratio of numbers that are added up before `+` to numbers in the sums
+    kept : sums of shards that need not be added up again, and where others are kept
 
     Raises
     ------
@@ -204,10 +206,10 @@ def fold(
     """
     parts = [Part.of(part, is_centred=is_centred) for part in rows.by_shard()]
     if features is None and statistics.may_group:
-        found = _folded(rows, parts, statistics, engine, progress, None, grouping, joining, is_centred)
+        found = _folded(rows, parts, statistics, engine, progress, None, grouping, joining, is_centred, kept)
         if found.is_accurate_enough(is_centred=is_centred):
             return found
-    return _folded(rows, parts, statistics, engine, progress, features, None, joining, is_centred)
+    return _folded(rows, parts, statistics, engine, progress, features, None, joining, is_centred, kept)
 
 
 def fold_once(
@@ -297,31 +299,45 @@ def _sliced(
         yield found, chunks
 
 
-Item = tuple[int, Slice, list[Chunk]]
-"""Number of the part, and chunks of it that are added up at once, with their labels."""
+Item = tuple[int, Slice | None, list[Chunk]]
+"""Number of the part, and chunks of it that are added up at once, with their labels; none of a part that was kept."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Parts(Generic[S]):
-    """The parts as groups of an engine: the sums of each get the columns that all have in common."""
+    """The parts as groups of an engine."""
 
-    maps: tuple[LabelMap | None, ...]
+    finished: Callable[[int, S], S]
 
     def number(self, item: Item) -> int:
         """Return the part of an item."""
         return item[0]
 
-    def finished(self, number: int, total: S) -> S:
-        """Return the statistics `total` of part `number` with all columns."""
-        labels = self.maps[number]
-        return total if labels is None else total.relabelled(labels)
 
-    @classmethod
-    def of(cls, parts: Sequence[Part], labels: GuardedLabels, *, is_centred: bool) -> Self:
-        """Return the groups of `parts`, whose classes are in the order of `labels`, those of all rows."""
-        total = [functools.reduce(operator.add, same) for same in zip(*(part.blocks for part in parts), strict=True)]
-        total = [replace(block, classes=a.classes) for block, a in zip(total, labels.attributes, strict=bool(parts))]
-        return cls(tuple(widening(part.blocks, total, is_centred=is_centred) for part in parts))
+class Kept(Protocol):
+    """Sums of parts, in their order, that outlive a run."""
+
+    def has(self, number: int, *, is_exact: bool) -> bool:
+        """Return whether the sums of part `number` are there; `is_exact`: in float64 throughout."""
+
+    def load(self, number: int, *, is_exact: bool) -> bytes:
+        """Return the sums of a part that is there (`Statistics.to_bytes`)."""
+
+    def keep(self, number: int, sums: bytes, rounding: float, *, is_exact: bool) -> None:
+        """Keep the sums of a part, with their bound on rounding."""
+
+
+def rounding_of(sums: Statistics) -> float:
+    """Return the bound on rounding of the covariance of `sums` with the labels; 0 of no rows."""
+    cross: Any = getattr(sums, "cross", sums)
+    return float(cross.rounding_floor()) if sums.n else 0.0
+
+
+def _maps(parts: Sequence[Part], labels: GuardedLabels, *, is_centred: bool) -> tuple[LabelMap | None, ...]:
+    """Return how the columns of each of `parts` become those of `labels`, the labels of all rows."""
+    total = [functools.reduce(operator.add, same) for same in zip(*(part.blocks for part in parts), strict=True)]
+    total = [replace(block, classes=a.classes) for block, a in zip(total, labels.attributes, strict=bool(parts))]
+    return tuple(widening(part.blocks, total, is_centred=is_centred) for part in parts)
 
 
 def _folded(
@@ -334,11 +350,17 @@ def _folded(
     grouping: Grouping | None,
     joining: int,
     is_centred: bool,
+    kept: Kept | None = None,
 ) -> S:
+    is_exact = grouping is None
+    known = {n for n in range(len(parts)) if kept is not None and kept.has(n, is_exact=is_exact)}
     d = rows.source.d if features is None else features.width
 
     def items() -> Iterator[Item]:
         for number, part in enumerate(parts):
+            if number in known:
+                yield number, None, []
+                continue
             within = grouping if grouping is not None and part.suits(grouping) else None
             least = joining * statistics.zero(d, part.rows.labels.n_columns).n_sums
             partitions = _partitions(part.rows, least, within)
@@ -346,8 +368,19 @@ def _folded(
                 yield number, labels, chunks
 
     zero: S = statistics.zero(d, rows.labels.n_columns)
-    groups: _Parts[S] = _Parts.of(parts, rows.labels, is_centred=is_centred)
+    maps = _maps(parts, rows.labels, is_centred=is_centred)
     with progress.stage("fit", len(rows)) as advance:
+
+        def finished(number: int, total: S) -> S:
+            if kept is not None and number in known:
+                total = statistics.from_bytes(kept.load(number, is_exact=is_exact))
+                advance(total.n)
+            elif kept is not None:
+                kept.keep(number, total.to_bytes(), rounding_of(total), is_exact=is_exact)
+            labels = maps[number]
+            return total if labels is None else total.relabelled(labels)
+
+        groups = _Parts(finished)
         return engine.fold(_Sums(statistics, d, features), items(), zero, lambda part: advance(part.n), groups)
 
 
@@ -361,6 +394,8 @@ class _Sums(Generic[S]):
 
     def __call__(self, item: Item) -> S:
         _, rows, chunks = item
+        if rows is None:
+            return self.statistics.zero(self.d, 0)
         features = self.features
 
         def read(n: int) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:

@@ -226,10 +226,10 @@ def test_methods_that_need_more_than_sums_are_refused_with_the_reason(data: Data
     [
         (FitOptions(method="leace"), "for method sal: give `method=sal`"),
         (FitOptions(parameters=SALParameters(center=False)), "that are centred: leave `center=False` out"),
-        (FitOptions(parameters=SALParameters(unit=True)), "`k=auto` and `unit` read rows more than once"),
-        (FitOptions(parameters=SALParameters(k="auto")), "`k=auto` and `unit` read rows more than once"),
-        (FitOptions(LabelOptions(("gender",))), "`attributes`: the moments have it already"),
-        (FitOptions(sample=10), "`sample`: the moments have it already"),
+        (FitOptions(parameters=SALParameters(unit=True)), "`k=auto` and `unit` need more than sums"),
+        (FitOptions(parameters=SALParameters(k="auto")), "`k=auto` and `unit` need more than sums"),
+        (FitOptions(LabelOptions(("gender",))), "`attributes` is about embeddings or labels"),
+        (FitOptions(sample=10), "`sample` is about embeddings or labels"),
     ],
 )
 def test_a_fit_that_the_moments_are_not_for_is_refused(data: Data, options: FitOptions, says: str) -> None:

@@ -93,7 +93,10 @@ def test_every_command_reads_shards(suffix: str) -> None:
     assert done.exit_code == 0, done.output
     found = {probe["stage"]: probe["accuracy"] for probe in json.loads(done.stdout)["probes"]}
     assert found["before"] > 0.9 > 0.8 > found["after"]
-    assert json.loads(run("inspect", "x", "--json").stdout)["n"] == len(X)
+    assert json.loads(run("inspect", "x", "--json").stdout)["shards"] == {
+        f"x/e_{number}{suffix}": b - a for number, a, b in zip(NUMBERS, CUTS[:-1], CUTS[1:], strict=True)
+    }
+    assert "shards    4\n" in run("inspect", "x", "--head", "0").stdout
     if suffix == ".txt":
         assert run("label", "x", "--direction", "w1:w2", "--top", "5", "-o", "l.csv").exit_code == 0
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import salcli
 from salcli.commands.apply import apply
+from salcli.commands.checkpoint import Checkpoint
 from salcli.commands.evaluate import evaluate
 from salcli.commands.fit import fit
 from salcli.commands.moments import moments
@@ -122,15 +123,53 @@ def test_rows_and_figures_are_the_same(
 
 @pytest.mark.slow
 def test_shards_of_any_size_are_the_same_bytes(folder: Path, tmp_path: Path, scheduler: str) -> None:
-    x = np.load(folder / "x.npy")
-    (tmp_path / "y.csv").write_bytes((folder / "y.csv").read_bytes())
-    (tmp_path / "x").mkdir()
-    for i, part in enumerate(np.split(x, [5, 300, 620])):
-        np.save(tmp_path / "x" / f"{i}.npy", part)
+    shards_of(folder, tmp_path)
     found = [
         fitted(tmp_path, tmp_path, "x", method, cluster) for method in ("sal", "leace") for cluster in (None, scheduler)
     ]
     assert found[0] == found[1] != found[2] == found[3]
+
+
+@pytest.mark.slow
+def test_sums_of_shards_outlive_a_dead_scheduler(
+    folder: Path, tmp_path: Path, engine: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards_of(folder, tmp_path)
+    expected = fitted(tmp_path, tmp_path, "x")
+    kept, original = list[int](), Checkpoint.keep
+
+    def keep(checkpoint: Checkpoint, number: int, *args: Any, **named: Any) -> None:
+        kept.append(number)
+        original(checkpoint, number, *args, **named)
+
+    monkeypatch.setattr(Checkpoint, "keep", keep)
+
+    class Ending(Cluster):
+        def _result(self, task: Any) -> Any:
+            if kept == [0, 1]:
+                raise ClusterError("the scheduler is gone")
+            return super()._result(task)
+
+    def run() -> bytes:
+        options = FitOptions(read=READ, checkpoint=str(tmp_path / "kept"))
+        fit(str(tmp_path / "x"), str(tmp_path / "y.csv"), str(tmp_path / "again.npz"), options)
+        return (tmp_path / "again.npz").read_bytes()
+
+    with running_on(Ending(engine._client, engine._address)), pytest.raises(ClusterError, match="gone"):
+        run()
+    assert not (tmp_path / "again.npz").exists()
+    with running_on(engine):
+        assert run() == expected
+    assert kept == [0, 1, 2, 3]
+    assert run() == expected
+    assert kept == [0, 1, 2, 3]
+
+
+def shards_of(folder: Path, out: Path) -> None:
+    (out / "y.csv").write_bytes((folder / "y.csv").read_bytes())
+    (out / "x").mkdir()
+    for i, part in enumerate(np.split(np.load(folder / "x.npy"), [5, 300, 620])):
+        np.save(out / "x" / f"{i}.npy", part)
 
 
 @pytest.mark.slow

@@ -112,7 +112,15 @@ class ClassGaussians:
     """`[d]` which columns are not constant within all classes; the others are not mapped, not even by rounding."""
 
     @classmethod
-    def of(cls, moments: ClassMoments, x: NDArray[Any], codes: NDArray[np.int64], *, keep_mean: bool = False) -> Self:
+    def of(
+        cls,
+        moments: ClassMoments,
+        x: NDArray[Any],
+        codes: NDArray[np.int64],
+        *,
+        keep_mean: bool = False,
+        few: NDArray[np.bool_] | None = None,
+    ) -> Self:
         """Return the Gaussians of some moments, and the posterior with its gate.
 
         Parameters
@@ -121,6 +129,7 @@ class ClassGaussians:
         x : `[n, d]` labelled rows, by which the gate is set
         codes : `[n]` class of each
         keep_mean : see `fit_sal`
+        few : `[c]` whether a class has too few rows for a covariance, and is taken to have that of all classes
 
         Raises
         ------
@@ -133,6 +142,8 @@ class ClassGaussians:
         covariances = np.empty((len(moments.counts), *(2 * rest.shape[1:])))
         for inner, scatter, n in zip(covariances, moments.scatters, moments.counts, strict=True):
             np.matmul(rest.T @ scatter, rest / max(n, 1), out=inner)
+        if few is not None and few.any():
+            covariances[few] = np.tensordot(moments.counts / moments.n, covariances, 1)
         if rest.shape[1]:
             covariances /= float(np.trace(covariances, axis1=1, axis2=2).mean() / rest.shape[1]) or 1.0
         centre = middle - v @ (v.T @ (middle - mean_step.mean))
