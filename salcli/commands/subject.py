@@ -29,6 +29,7 @@ from salcli.evaluation.plan import require_same_labels, rule_of, split_rows
 from salcli.evaluation.power import blind_spots, detectable
 from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile, LearningCurve, Report
 from salcli.evaluation.requested import chosen_probes, expected_of, needs_vectors
+from salcli.evaluation.row_order import seem_shuffled
 from salcli.evaluation.stages import Erasure, Stages
 from salcli.options import WHITE_BOX, EvaluateOptions
 from salcli.streaming.passes import join_labels
@@ -41,6 +42,7 @@ UNKNOWN_FIT = (
 UNTUNED = "`quick`: attackers have one setting each, so they are weak and no gate on labelled rows passes"
 
 ORDER_UNKNOWN = "whether the rows of {} and {} are in the same order was not checked: that takes keys in both files"
+SHUFFLED = "the rows of {} and {} do not seem to be in the same order: they are no more alike than shuffled rows are"
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +99,7 @@ def measured(
     if WHITE_BOX in options.adversaries and subject.eraser is not None:
         erasure.require_invertible()
     notes: list[str] = []
-    against = subject.against
-    if against is not None and subject.is_of_files and not (source.has_keys and against.has_keys):
-        notes.append(ORDER_UNKNOWN.format(against.path, source.path))
+    order = _note_on_order(subject)
     rows = BeforeAfter(source, erasure, options, progress=progress, note=notes.append, cache=subject.cache)
     # Measures that need no labels come first: they are cheap, and fail early where a word is missing.
     measures = dict.fromkeys(MEASURES) | run_measures(rows, needs_labels=False)
@@ -114,6 +114,8 @@ def measured(
         plan, stages = before.plan, before.erased(source, erasure, progress)
         rows = replace(rows, labelled=Labelled(labels, plan, stages, before.row_of_label))
         dissimilar = _dissimilar_rows(stages, plan)
+        shuffled = _shuffled_rows(subject, stages, options.seed) if order else ()
+        order = shuffled or order
         notes += [*before.notes, *dissimilar]
         if subject.against is not None:
             notes.append(UNKNOWN_FIT.format(subject.against.path))
@@ -131,7 +133,7 @@ def measured(
         expected = replace(
             expected_of(labels, options, probes, forms),
             of_numbers=expected_of_numbers(labels, options, regressors, forms),
-            doubts=(*doubts_of_copies(before.copies), *dissimilar, *untuned),
+            doubts=(*doubts_of_copies(before.copies), *dissimilar, *shuffled, *untuned),
             doubts_of_numbers=numbers_on_bands(labels, plan),
         )
         report = replace(
@@ -158,7 +160,7 @@ def measured(
     if subject.baseline is not None:
         notes += subject.baseline.lacking((*report.probes, *report.bands), report.judged_stage)
     files = inputs()
-    notes = list(dict.fromkeys([*notes, *(_notes_on_inputs(artifact, files) if subject.is_of_files else ())]))
+    notes = list(dict.fromkeys([*order, *notes, *(_notes_on_inputs(artifact, files) if subject.is_of_files else ())]))
     return replace(report, inputs=files, notes=tuple(notes)), expected
 
 
@@ -224,6 +226,21 @@ def _before(
 
     rule = rule_of(artifact, labels, options)
     return read_before(subject.source, labels, split, rule, options, progress, erasure.published)
+
+
+def _note_on_order(subject: Subject) -> tuple[str, ...]:
+    """Return a note if keys do not show that a file which another tool erased has its rows in the same order."""
+    source, against = subject.source, subject.against
+    if against is None or not subject.is_of_files or (source.has_keys and against.has_keys):
+        return ()
+    return (ORDER_UNKNOWN.format(against.path, source.path),)
+
+
+def _shuffled_rows(subject: Subject, stages: Stages, seed: int) -> tuple[str, ...]:
+    """Return why no gate can pass, if the rows that another tool erased seem to be in another order."""
+    if subject.against is None or stages.after is None or not seem_shuffled(stages.rows, stages.after, seed):
+        return ()
+    return (SHUFFLED.format(subject.against.path, subject.source.path),)
 
 
 def _dissimilar_rows(stages: Stages, plan: EvaluationSplit) -> tuple[str, ...]:
