@@ -1,6 +1,6 @@
 """What is evaluated, and all that is measured of it."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,8 +23,10 @@ from salcli.evaluation.duplicates import doubts_of_copies
 from salcli.evaluation.forms import INT8, distinct, scale_of
 from salcli.evaluation.gates import Expected
 from salcli.evaluation.judged import judged
+from salcli.evaluation.kept import KEPT, as_in_table
 from salcli.evaluation.learning import learning_curves
 from salcli.evaluation.measures import MEASURES, run_measures
+from salcli.evaluation.neighbors import NEIGHBORS
 from salcli.evaluation.plan import require_same_labels, rule_of, split_rows
 from salcli.evaluation.power import blind_spots, detectable
 from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile, LearningCurve, Report
@@ -142,7 +144,7 @@ def measured(
             probes=results,
             numeric=(*before.numeric, *numeric),
             detectable=could_show,
-            measures=measures | run_measures(rows, needs_labels=True),
+            measures=_in_agreement(measures | run_measures(rows, needs_labels=True)),
         )
         bands, unread = attack_bands(stages, labels, plan, results, options.seed, progress)
         notes += [*unread, *notes_on_bands(bands)]
@@ -226,6 +228,12 @@ def _before(
 
     rule = rule_of(artifact, labels, options)
     return read_before(subject.source, labels, split, rule, options, progress, erasure.published)
+
+
+def _in_agreement(measures: Mapping[str, Any]) -> dict[str, Any]:
+    """Return records of measures in which all rows keep the same share of neighbours, however it was measured."""
+    neighbors = as_in_table(measures[NEIGHBORS.name], measures[KEPT.name])
+    return {**measures, NEIGHBORS.name: neighbors}
 
 
 def _note_on_order(subject: Subject) -> tuple[str, ...]:

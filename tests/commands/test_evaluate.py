@@ -12,6 +12,8 @@ from salcli.commands.fit import fit
 from salcli.errors import AlignmentError, ParameterError, RangeError, SalcliWarning, UsageError
 from salcli.evaluation.geometry import GEOMETRY
 from salcli.evaluation.json_fields import to_json
+from salcli.evaluation.kept import KEPT
+from salcli.evaluation.neighbors import NEIGHBORS
 from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile
 from salcli.evaluation.scatter import SCATTER
 from salcli.evaluation.similarity import SIMILARITY
@@ -160,6 +162,24 @@ def test_the_file_and_the_row_that_float16_does_not_hold_are_named(files: Files)
         evaluate(files.embeddings, files.labels, None, options)
     with pytest.raises(RangeError, match=r"^\S*big.npy: `forms=float16`: row 17 has 100000 before erasure"):
         evaluate(files.path("big.npy"), files.labels, None, EvaluateOptions(forms=("float16",), quick=True))
+
+
+@pytest.mark.parametrize("n_others", [0, 900])
+def test_the_gate_judges_the_share_of_neighbours_that_the_table_has(files: Files, n_others: int) -> None:
+    rng = np.random.default_rng(0)
+    x = np.concatenate([files.x, rng.normal(size=(n_others, files.x.shape[1])).astype("f4")])
+    save_npy(files.folder / "all.npy", x)
+    save_npy(files.folder / "out.npy", x + rng.normal(size=x.shape).astype("f4"))
+    labels = [*zip(files.y, files.parts, strict=True), *[("", "test")] * n_others]
+    path = write_csv(files.folder / "all.csv", ["y", "split"], labels)
+    options = EvaluateOptions(against=files.path("out.npy"), quick=True, min_neighbors_kept=0.5)
+    report = evaluate(files.path("all.npy"), str(path), None, options)
+    kept, neighbors = report.of(KEPT), report.of(NEIGHBORS)
+    assert kept is not None
+    assert neighbors is not None
+    assert report.gates[0].value == kept.rows[0].overlap_at_10 == neighbors.mean_overlap_at_10
+    assert neighbors.n_sampled == kept.rows[0].n_sampled == (740 if n_others else len(files.x))
+    assert kept.n_among == len(x)
 
 
 def test_a_wrong_width_comes_before_a_missing_column(files: Files) -> None:
