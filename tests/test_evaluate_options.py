@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salcli.errors import ParameterError, UsageError
-from salcli.options import EvaluateOptions, Limit, Sweep, options_of
+from salcli.options import CompareOptions, EvaluateOptions, Limit, Sweep, options_of
 
 
 @given(st.floats(0, 1), st.sampled_from([None, "linear", "same-kernel", "a-new-one"]))
@@ -74,12 +74,23 @@ def test_a_sweep_that_makes_no_sense_is_refused(text: str) -> None:
         ({"max_tpr_gap": float("nan"), "task": "t"}, "max_tpr_gap = nan"),
         ({"min_similarity_kept": 0.9}, "`similarity=SET`"),
         ({"min_similarity_kept": -0.1, "similarity": ("s",)}, "min_similarity_kept = -0.1"),
+        ({"report_format": "md"}, "`reports=FILE`"),
+        ({"min_pairs": 5}, "`similarity=SET`"),
+        ({"judge": "point", "allow_undecided": True}, "`allow_undecided` out"),
         ({"seed": -1}, "seed = -1: outside 0…4294967295"),
     ],
 )
 def test_what_cannot_be_done_is_refused_by_the_name_of_its_parameter(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         EvaluateOptions(**changes)
+
+
+@pytest.mark.parametrize("field", ["erasers", "against", "methods"])
+def test_a_candidate_is_not_compared_with_itself(field: str) -> None:
+    with pytest.raises(UsageError, match="^all candidates are the same, sal: "):
+        CompareOptions(**{field: ("sal", "sal")})  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="two candidates"):
+        CompareOptions(**{field: ("sal",)})  # type: ignore[arg-type]
 
 
 def test_names_that_are_given_twice_count_once() -> None:
@@ -92,4 +103,5 @@ def test_the_smallest_and_the_fullest_options_are_taken() -> None:
     EvaluateOptions(
         probes=("linear",), attacker_rows=2, repeats=2, sample=2, reports=("a.json", "b.md", "c.html", "d.xml")
     )
+    EvaluateOptions(judge="point", allow_undecided=True, attacker_rows=100)  # which may leave gates undecided
     EvaluateOptions(max_tpr_gap=0, task="t", min_similarity_kept=1, similarity=("s",))

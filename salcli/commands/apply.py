@@ -82,8 +82,9 @@ def apply(
     artifact = read_artifact(eraser)
     _require_suited(eraser, artifact, options)
     if options.strength < 1:
+        strength = str(options.strength).removesuffix(".0")  # all digits: 0.9999999 is not 1
         warn(
-            f"`strength={options.strength:g}` can be inverted, and linear attackers are as accurate as before erasure: "
+            f"`strength={strength}` can be inverted, and linear attackers are as accurate as before erasure: "
             "do not publish such rows"
         )
     if options.writes_kernel:

@@ -29,7 +29,7 @@ from salcli.evaluation.forms import scale_rows
 from salcli.evaluation.intersections import attacked
 from salcli.evaluation.main_task import TaskAnswers
 from salcli.evaluation.measures import MEASURES
-from salcli.evaluation.plan import hint_at_band
+from salcli.evaluation.plan import hint_at_band, starved
 from salcli.evaluation.power import Detectable, blind_spots, detectable
 from salcli.evaluation.probe_result import ProbeResult
 from salcli.evaluation.report import Folds
@@ -61,6 +61,8 @@ class Folded:
     notes: tuple[str, ...]
     doubts: tuple[str, ...]
     """Why no gate on labelled rows can pass."""
+    starved: tuple[str, ...]
+    """Attackers that have too few of their training rows, in the turn where most have."""
 
 
 @dataclass
@@ -145,6 +147,7 @@ def evaluate_folds(
         copies,
         tuple(notes),
         (*doubts_of_copies(copies), *dict.fromkeys(found.doubts)),
+        max(map(starved, found.splits), key=len),
     )
 
 

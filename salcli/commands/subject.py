@@ -27,7 +27,7 @@ from salcli.evaluation.kept import KEPT, as_in_table
 from salcli.evaluation.learning import learning_curves
 from salcli.evaluation.measures import MEASURES, run_measures
 from salcli.evaluation.neighbors import NEIGHBORS
-from salcli.evaluation.plan import require_same_labels, rule_of, split_rows
+from salcli.evaluation.plan import require_same_labels, rule_of, split_rows, starved
 from salcli.evaluation.power import blind_spots, detectable
 from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile, LearningCurve, Report
 from salcli.evaluation.requested import chosen_probes, expected_of, needs_vectors
@@ -137,6 +137,7 @@ def measured(
             of_numbers=expected_of_numbers(labels, options, regressors, forms),
             doubts=(*doubts_of_copies(before.copies), *dissimilar, *shuffled, *untuned),
             doubts_of_numbers=numbers_on_bands(labels, plan),
+            starved=starved(plan),
         )
         report = replace(
             report,
@@ -207,7 +208,10 @@ def _in_folds(
     forms = dict.fromkeys([*(result.form for result in found.probes), *(result.form for result in found.numeric)])
     numbers = expected_of_numbers(labels, options, chosen_regressors(artifact, labels, options), forms)
     expected = replace(
-        expected_of(labels, options, probes, forms), of_numbers=numbers, doubts=(*found.doubts, *untuned)
+        expected_of(labels, options, probes, forms),
+        of_numbers=numbers,
+        doubts=(*found.doubts, *untuned),
+        starved=found.starved,
     )
     return report, expected, (*found.notes, *untuned)
 

@@ -10,7 +10,7 @@ from salcli.data.split_parts import BAND, DEV_NAMES, TEST, split_counts
 from salcli.data.splits import FRESH, IN_SAMPLE, TEST_ROWS, WHITE_BOX, EvaluationSplit, SplitRule, shared_by
 from salcli.erasers.artifact import Artifact
 from salcli.errors import AlignmentError, UsageError
-from salcli.options import DEFAULT_FIT_SPLIT, EvaluateOptions, require_split
+from salcli.options import DEFAULT_FIT_SPLIT, ENOUGH_ROWS, EvaluateOptions, require_split
 
 NOT_HELD_OUT = "{}: there are only in-sample figures, and they are measured on the fitted rows themselves"
 MOST_NAMES = 6
@@ -107,6 +107,23 @@ def notes_on(split: EvaluationSplit, labels: GuardedLabels, options: EvaluateOpt
         used, available = len(split.test), split.n_available[TEST]
         notes.append(f"{used} of {available} test rows used ({TEST_ROWS} times `attacker_rows`)")
     return tuple(notes)
+
+
+def starved(split: EvaluationSplit) -> tuple[str, ...]:
+    """Return which attackers have so few of their training rows that no gate passes by what they read.
+
+    Parameters
+    ----------
+    split : of the evaluation, capped
+    """
+    if split.limits is None:
+        return ()
+    used = {name: min(len(index), split.limits[0]) for name, index in split.trainers.items()}  # of each attribute
+    return tuple(
+        f"{name}: {n:,} of {split.n_available[name]:,} training rows are too few to pass: raise `attacker_rows`"
+        for name, n in used.items()
+        if n < ENOUGH_ROWS and 2 * n < split.n_available[name]
+    )
 
 
 def note_on_splits(labels: GuardedLabels, matched: Index, rule: SplitRule) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from salcli.options.fit import DEFAULT_FIT_SPLIT, FitOptions, require_split
 from salcli.options.inspect import InspectOptions
 from salcli.options.label import LabelCommandOptions
 from salcli.options.labels import LabelOptions
-from salcli.options.limits import FORMS, RAW, WHITE_BOX, Limit, Sweep
+from salcli.options.limits import ENOUGH_ROWS, FORMS, RAW, WHITE_BOX, Limit, Sweep
 from salcli.options.moments import MomentsOptions
 from salcli.options.reading import (
     BLOCK_ELEMENTS,
@@ -29,6 +29,7 @@ __all__ = [
     "BLOCK_ELEMENTS",
     "DEFAULT_FIT_SPLIT",
     "DTYPES",
+    "ENOUGH_ROWS",
     "FORMS",
     "RAW",
     "WHITE_BOX",

@@ -36,10 +36,16 @@ class CompareOptions(Record):
     )
 
     def __post_init__(self) -> None:
+        n_given = sum(map(len, (self.erasers, self.against, self.methods)))
         for name in ("erasers", "against", "methods"):
             object.__setattr__(self, name, tuple(dict.fromkeys(getattr(self, name))))
         super().__post_init__()
-        if len(self.erasers) + len(self.against) + len(self.methods) < 2:
+        candidates = (*self.erasers, *self.against, *self.methods)
+        if len(candidates) < min(n_given, 2):
+            raise UsageError(
+                f"all candidates are the same, {candidates[0]}: a comparison takes at least two candidates"
+            )
+        if len(candidates) < 2:
             raise UsageError(
                 "a comparison takes at least two candidates (`erasers`, `against`, `methods`); "
                 "`salcli evaluate` measures one"

@@ -7,11 +7,12 @@ from typing import Any
 from salcli.errors import ParameterError, UsageError
 from salcli.options.cluster import ClusterOptions
 from salcli.options.labels import LabelOptions
-from salcli.options.limits import ADVERSARIES, FORMS, POOLED, RAW, WHITE_BOX, Limit, Sweep
+from salcli.options.limits import ADVERSARIES, ENOUGH_ROWS, FORMS, POOLED, RAW, WHITE_BOX, Limit, Sweep
 from salcli.options.reading import ReadOptions
 from salcli.options.record import Record, option, parse_counts, parse_names, seed_option
 
 JUDGES = ("bounds", "point")
+MIN_PAIRS = 30
 REPORT_SUFFIXES = (".json", ".md", ".html", ".xml")
 
 
@@ -182,7 +183,7 @@ class EvaluateOptions(Record):
         bounds=(0, 1),
     )
     min_pairs: int = option(
-        30,
+        MIN_PAIRS,
         help="Fewest pairs of a similarity set that pass its gate; half of the set too.",
         metavar="N",
         bounds=(2, None),
@@ -237,6 +238,7 @@ class EvaluateOptions(Record):
             raise UsageError(f"`adversaries={WHITE_BOX}` inverts rows as `apply` writes them: leave raw among `forms`")
         self._require_companions()
         self._require_folds()
+        self._require_effects()
 
     def _require_folds(self) -> None:
         if self.folds is not None and (self.sweep, self.repeats, self.against) != (None, None, None):
@@ -262,6 +264,15 @@ class EvaluateOptions(Record):
                 raise UsageError(f"`{name}` judges a main task: give `task=COL`")
         if self.min_similarity_kept is not None and not self.similarity:
             raise UsageError("`min_similarity_kept` judges word similarity: give `similarity=SET`")
+
+    def _require_effects(self) -> None:
+        """Check that no option is without effect beside the others."""
+        if self.report_format is not None and not self.reports:
+            raise UsageError("`report_format` is of files that `reports` names: give `reports=FILE`")
+        if self.judge == "point" and self.allow_undecided and self.attacker_rows >= ENOUGH_ROWS:
+            raise UsageError("`judge=point` leaves no gate undecided: leave `allow_undecided` out")
+        if self.min_pairs != MIN_PAIRS and not self.similarity:
+            raise UsageError("`min_pairs` is of similarity sets: give `similarity=SET`")
 
     def require_inputs(self, *, has_labels: bool, has_eraser: bool) -> None:
         """Check that the inputs suffice for the options.

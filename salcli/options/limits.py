@@ -7,6 +7,8 @@ ADVERSARIES, POOLED, WHITE_BOX = ("in-sample", "fresh"), "pooled", "white-box"
 RAW = "raw"
 FORMS = (RAW, "unit", "float16", "int8", "binary")
 """How rows are used: as they are, of length 1, rounded, quantized, or their signs."""
+ENOUGH_ROWS = 500
+"""Training rows that suffice for an attacker, however many more there are."""
 MOST_STEPS = 1000
 
 

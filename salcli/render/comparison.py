@@ -112,8 +112,8 @@ def candidates_table(comparison: Comparison, *, with_seconds: bool = False) -> T
     for each in comparison.candidates:
         cells = _cells(visible(each.name), each.report, "after")
         cells["bytes"] = count(each.n_bytes)
-        if with_seconds and each.seconds is not None:
-            cells["seconds"] = general(each.seconds, 2)
+        if with_seconds:
+            cells["seconds"] = ABSENT if each.seconds is None else general(each.seconds, 2)
         fronts = ", ".join(SHORT[kept] for kept, front in comparison.fronts.items() if each.name in front)
         cells["front"] = fronts or ABSENT
         cells["result"] = verdict.VERDICTS[each.report.verdict]

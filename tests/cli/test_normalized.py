@@ -110,7 +110,7 @@ def test_rows_that_are_erased_in_place_are_looked_at_before(folder: Path) -> Non
     assert done.err.count("all of length 1, the erased ones are not") == 1
 
 
-@pytest.mark.parametrize(("strength", "is_told"), [("0.5", True), ("0", True), ("1", False)])
+@pytest.mark.parametrize(("strength", "is_told"), [("0.5", True), ("0", True), ("0.9999995", True), ("1", False)])
 def test_a_strength_below_one_is_said_to_erase_nothing(folder: Path, strength: str, is_told: bool) -> None:
     done = succeed("apply", folder / "e.npz", folder / "any.npy", "--strength", strength, "-o", folder / "o.npy")
     line = f"--strength {strength} can be inverted, and linear attackers are as accurate as before erasure"

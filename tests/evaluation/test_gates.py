@@ -48,6 +48,16 @@ def test_probe_gates_pass_exactly_if_the_worst_value_is_within_the_limit(
         assert gate.passed == (gate.value <= limit)
 
 
+@pytest.mark.parametrize("judge", [POINT, Judge()])
+def test_where_attackers_are_starved_no_gate_on_them_passes_and_a_failed_one_stays_so(judge: Judge) -> None:
+    starved = replace(LINEAR, starved=("fresh: too few",))
+    for make in (gates.accuracy_gate, gates.gain_gate, gates.leak_gate):
+        found = [make(1.0, None, of, (result(0.6),), "after", judge) for of in (LINEAR, starved)]
+        assert [gate.status for gate in found] == ["passed", "undecided"]
+        assert found[1].reason == "fresh: too few"
+        assert make(0.0, None, starved, (result(0.99, n_test=1_000),), "after", judge).status == "failed"
+
+
 @pytest.mark.parametrize("make", [accuracy_gate, gain_gate])
 def test_a_gate_on_one_probe_judges_no_other(make: Any) -> None:
     results = (result(0.9), result(0.6, probe="rbf", converged=True))

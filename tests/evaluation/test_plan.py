@@ -11,9 +11,9 @@ from numpy.testing import assert_array_equal
 from salcli.commands.fit import fit
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.data.split_parts import DEV_NAMES
-from salcli.data.splits import SplitRule
+from salcli.data.splits import EvaluationSplit, SplitRule
 from salcli.errors import AlignmentError, UsageError
-from salcli.evaluation.plan import note_on_splits, notes_on, require_same_labels, split_rows
+from salcli.evaluation.plan import note_on_splits, notes_on, require_same_labels, split_rows, starved
 from salcli.options import EvaluateOptions, FitOptions, LabelOptions
 
 from ..cli.helpers import save_npy, write_csv
@@ -118,3 +118,16 @@ def test_names_of_the_split_that_have_no_part_are_said() -> None:
     assert note_on_splits(labels(), np.arange(N), SplitRule()) == ()
     many = tuple(f"p{i:03}" for i in range(N))
     assert "and 194 more are not used" in note_on_splits(labels(many), np.arange(N), SplitRule("train"))[0]
+
+
+@pytest.mark.parametrize(
+    ("n", "most", "is_starved"),
+    [(2_000, 499, True), (2_000, 500, False), (420, 40, True), (420, 209, True), (420, 210, False), (90, 100, False)],
+)
+def test_attackers_with_few_of_their_rows_are_starved(n: int, most: int, *, is_starved: bool) -> None:
+    table = GuardedLabels("l.csv", (Attribute("g", (np.arange(3 * n) % 2).astype(np.int8), ("a", "b")),), None)
+    fitted, fresh, test = np.split(np.arange(3 * n), 3)
+    split = EvaluationSplit.of(fitted, {"in-sample": fitted[:20], "fresh": fresh}, test, has_held_out=True)
+    why = f"fresh: {most:,} of {n:,} training rows are too few to pass: raise `attacker_rows`"
+    assert starved(split.capped(table, most, 0)) == ((why,) if is_starved else ())
+    assert starved(split) == ()

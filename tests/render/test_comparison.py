@@ -123,6 +123,14 @@ def test_one_table_has_the_figures_of_all() -> None:
     assert rows[1]["task accuracy"] == f"{task.accuracy.after:.3f}"  # type: ignore[attr-defined]
 
 
+def test_the_order_of_columns_does_not_depend_on_the_candidates() -> None:
+    both = two("passed", "failed")
+    foreign = replace(both, candidates=(both.candidates[0], replace(both.candidates[1], seconds=None)))
+    columns = [candidates_table(found, with_seconds=True).columns for found in (both, foreign)]
+    assert columns[0] == columns[1]
+    assert [column.name for column in columns[0]][-4:] == ["bytes", "seconds", "front", "result"]
+
+
 def test_rows_in_other_forms_are_shown_where_they_leak_more() -> None:
     def report(unit: float, binary: float) -> Report:
         leaks = (("raw", 0.6), ("unit", unit), ("binary", binary))

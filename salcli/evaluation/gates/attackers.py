@@ -7,7 +7,15 @@ from math import inf
 from salcli.evaluation.attackers import base_name
 from salcli.evaluation.evidence import Estimate, Evidence, Explained, Magnitude, Share
 from salcli.evaluation.explained import NumericResult
-from salcli.evaluation.gates.judge import LEAST_USABLE, Expected, Judge, Measured, failed, untrained_reason
+from salcli.evaluation.gates.judge import (
+    LEAST_USABLE,
+    Expected,
+    Judge,
+    Measured,
+    failed,
+    unless_starved,
+    untrained_reason,
+)
 from salcli.evaluation.probe_result import ProbeResult, reader
 from salcli.evaluation.report import Gate
 from salcli.evaluation.shares import difference
@@ -97,7 +105,7 @@ def r2_gate(
         for r in judged
     ]
     decided_by = f"{worst.attribute}, {reader(worst.probe, worst.form)}, {worst.adversary}"
-    return replace(judge.gate(name, limit, measured), decided_by=decided_by)
+    return replace(unless_starved(judge.gate(name, limit, measured), expected), decided_by=decided_by)
 
 
 def _probe_gate(
@@ -120,7 +128,7 @@ def _probe_gate(
         gate = failed(name, limit, *(why or ["nothing to judge"]), value=value)
     else:
         n_tests = sum(len(figures(r)) * (2 if r.n_classes == 2 else 1) for r in judged)
-        gate = judge.gate(name, limit, measured, n_tests=n_tests)
+        gate = unless_starved(judge.gate(name, limit, measured, n_tests=n_tests), expected)
     worst = max(judged, key=lambda r: max((each.value for each in figures(r)), default=-inf), default=None)
     if worst is None:
         return gate

@@ -6,7 +6,7 @@ from salcli.evaluation.attackers import WEIGHTED
 from salcli.evaluation.baseline import Baseline, attacker_name
 from salcli.evaluation.evidence import Estimate
 from salcli.evaluation.gates.attackers import rows_of, why_invalid
-from salcli.evaluation.gates.judge import Expected, Judge, Measured, failed
+from salcli.evaluation.gates.judge import Expected, Judge, Measured, failed, unless_starved
 from salcli.evaluation.probe_result import ProbeResult
 from salcli.evaluation.report import Gate
 from salcli.evaluation.text import listed
@@ -55,4 +55,4 @@ def leak_increase_gate(
         measured.append(Measured(evidence, value, worst.n_test, reason, rows_of(worst, expected.unit)))
     if gone := [name for name in baseline.leaks if all(r.attribute != name for r in judged)]:
         return failed(name, limit, f"{baseline.path}: {listed(gone, 3)} is attacked there, and not here")
-    return judge.gate(name, limit, measured)
+    return unless_starved(judge.gate(name, limit, measured), expected)

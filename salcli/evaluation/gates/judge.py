@@ -6,7 +6,7 @@ its limit then fails with probability 1 − confidence at most. Else it is undec
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 
 from salcli.evaluation.evidence import Evidence, rows_needed
@@ -36,6 +36,8 @@ class Expected:
     """Why no gate on numeric attributes can pass."""
     unit: str = "test rows"
     """Of numbers of rows that would decide: those of groups come in groups."""
+    starved: tuple[str, ...] = ()
+    """Attackers that were trained on so few of their rows that gates on attackers are undecided at best."""
 
 
 NOTHING_DUE = Expected()
@@ -126,6 +128,16 @@ def failed(name: str, limit: float, *reasons: str, value: float | None = None) -
     value : the figure, if there is one
     """
     return Gate(name, limit, value, "failed", reasons)
+
+
+def unless_starved(gate: Gate, expected: Expected) -> Gate:
+    """Return a gate on attackers, undecided in place of passed where an attacker had too few of its training rows.
+
+    What it reads although it is weak is read: a gate that fails stays as it is.
+    """
+    if not expected.starved or gate.status == "failed":
+        return gate
+    return replace(gate, status="undecided", reasons=(*gate.reasons, *expected.starved))
 
 
 def untrained_reason(
