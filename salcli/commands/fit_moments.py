@@ -113,7 +113,8 @@ def fit_moments(
             )
         empty = [Attribute(block.name, np.zeros(0, np.int8), block.classes) for block in total]
         with located(path):
-            result = method.fit_sums(sums, GuardedLabels(path, tuple(empty), None), parameters)
+            labels = GuardedLabels(path, tuple(empty), None, task=empty[-1] if len(empty) > len(guarded) else None)
+            result = method.fit_sums(sums, labels, parameters)
     warn_of_doubts(result)
     header = header_of(replace(options, parameters=parameters), result, _attributes(files, guarded), _rows(files))
     header["inputs"] = _inputs(files)
