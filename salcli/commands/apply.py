@@ -119,7 +119,6 @@ def _apply_to_folder(
     progress: Progress,
 ) -> Applied:
     files = {file.path: file for file in open_files(embeddings, read)}
-    done = Streamed(0)
     try:
         first = next(iter(files.values())).source(read)
         artifact.require_width(eraser, first)
@@ -131,18 +130,12 @@ def _apply_to_folder(
             place = ShardFolder(folder, about, names)
             place.check_place(embeddings)
 
-            def erase(source: Source, target: str, progress: Progress, census: KeyCensus) -> int:
-                nonlocal done
-                found = plan.write(source, target, progress, census)
-                done += found
-                return found.n
-
-            n, n_kept = erase_folder(files, place, erase, embeddings, read, progress)
+            done, n_kept = erase_folder(files, place, plan.write, embeddings, read, progress)
     finally:
         for file in files.values():
             file.file.close()
     plan.warn_of_lengths(embeddings, done)
-    return Applied(folder, name, n, plan.d, str(plan.dtype), len(names), n_kept)
+    return Applied(folder, name, place.n_rows, plan.d, str(plan.dtype), len(names), n_kept)
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,9 @@ from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import current_engine, one_blas_thread
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
-from salcli.streaming.passes import LabelledSource, fold, join_labels, read_table
+from salcli.streaming.passes import LabelledSource, join_labels, read_table
 from salcli.streaming.progress import Progress, Silent
+from salcli.streaming.sums import fold
 
 
 @runs_on_cluster

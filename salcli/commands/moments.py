@@ -22,8 +22,9 @@ from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import current_engine, one_blas_thread
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
-from salcli.streaming.passes import LabelledSource, fold_once, join_labels, read_table, rounding_of
+from salcli.streaming.passes import LabelledSource, join_labels, read_table
 from salcli.streaming.progress import Progress, Silent
+from salcli.streaming.sums import fold_once, rounding_of
 
 FEW_ROWS = 10
 """Of a class: from the sums of fewer its rows can nearly be read."""
