@@ -115,8 +115,8 @@ class Attacker(ABC):
 
         Parameters
         ----------
-        x : `[n, d]` scaled rows, or `[n, n]` inner products of the training rows, as `reads` says
-        y : `[n]` classes, at least two; or numbers that are not all the same, as `predicts` says
+        x : `[n, d]` scaled rows, or `[n, n]` inner products of the training rows, by `reads`
+        y : `[n]` classes, at least two; or numbers that are not all the same, by `predicts`
         settings : a value for each of `axes(d)`
         seed : of the random number generator
         """

@@ -150,7 +150,7 @@ class Quadratic(Attacker):
                 yield self._shrunk(scatters, settings).decision(across)
 
     def _shrunk(self, of: ClassScatters, settings: Settings) -> Gaussians:
-        """Return the Gaussians whose covariances are shrunk as `settings` say."""
+        """Return the Gaussians whose covariances are shrunk by `settings`."""
         from scipy.linalg import cholesky, solve_triangular
 
         n, d = of.counts.sum(), of.means.shape[1]

@@ -38,7 +38,7 @@ class TrainingRows:
     """The training rows of an attacker."""
 
     view: View
-    """Returns the rows `[n, d]` as settings say, or inner products `[n, n]`."""
+    """Returns the rows `[n, d]` by settings, or inner products `[n, n]`."""
     y: NDArray[Any]
     d: int
     can_whiten: bool = False
