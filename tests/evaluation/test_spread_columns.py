@@ -63,8 +63,7 @@ def test_columns_of_half_zeros_are_named_and_boosting_joins_the_default_attacker
     options = EvaluateOptions(adversaries=("fresh",), attacker_rows=600, forms=("raw",), learning_curve=False)
     third = np.arange(N) % 3
     split = np.array(["train", "dev", "test"])[third]
-    fitted = salcli.SAL().fit(x[third == 0], guarded=z[third == 0])
-    erased = fitted.transform(x)
+    erased = salcli.SAL().fit(x[third == 0], guarded=z[third == 0]).transform(x)
     found = spread_columns(x, erased)
     assert set(found) == set(range(D, D + 6))
     assert with_thresholds(("linear",), found, options) == ("linear", "boosting")
@@ -72,7 +71,7 @@ def test_columns_of_half_zeros_are_named_and_boosting_joins_the_default_attacker
     assert with_thresholds(("linear",), found, replace(options, probes=("linear",))) == ("linear",)
     rows = save_npy(tmp_path / "x.npy", x)
     labels = write_csv(tmp_path / "z.csv", ("z", "split"), zip(map("ab".__getitem__, z), split, strict=True))
-    fitted.to_artifact(tmp_path / "e.npz")
+    succeed("fit", rows, labels, "-o", tmp_path / "e.npz")
     flags = (
         "--adversary",
         "fresh",

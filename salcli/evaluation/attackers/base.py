@@ -17,6 +17,8 @@ Reads = Literal["vectors", "kernel"]
 Predicts = Literal["classes", "numbers"]
 TIE = 1e-4
 """Scores whose difference is smaller are equal: float32 rounding of erased rows changes scores by less."""
+RANKED = "ranked"
+"""Setting: 1 if columns are replaced by the normal scores of their ranks, else 0."""
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 """C of the support vector machines; rows are scaled to a mean squared norm of d."""
 
