@@ -139,14 +139,14 @@ def test_moments_of_shards_fit_the_same_bytes_as_the_shards(
     expected = data.fit(FitOptions(**common, parameters=parameters))
     center = is_centred or method != "sal"
     paths = data.moments(MomentsOptions(**common, center=center, task=task))
-    asked = FitOptions(method=method, parameters=parameters)
+    options = FitOptions(method=method, parameters=parameters)
     try:
-        fit_moments([str(data.folder / "m*.npz")], str(data.folder / "f.npz"), asked)
+        fit_moments([str(data.folder / "m*.npz")], str(data.folder / "f.npz"), options)
     except FormatError as error:
         if "rounding" not in str(error):
             raise
         paths = data.moments(MomentsOptions(**common, center=center, task=task, exact=True))
-        fit_moments(list(map(str, paths)), str(data.folder / "f.npz"), asked)
+        fit_moments(list(map(str, paths)), str(data.folder / "f.npz"), options)
     found = (data.folder / "f.npz").read_bytes()
     assert found == expected
 
