@@ -239,9 +239,9 @@ def test_a_missed_target_names_the_step_that_misses_it_on_all_cores() -> None:
         target=1.0,
         bounds=("slow", "halved", "unknown", "together"),
     )
-    told = markdown(run_of(missed, *steps))
-    assert "steps alone, on one thread: slow 1 GB/s (**bounds it**: 0.25 of the reference), halved 2.5 GB/s;" in told
-    assert "; steps alone, on all threads: together 2.5 GB/s (**bounds it**: 0.62 of the reference) |" in told
+    text = markdown(run_of(missed, *steps))
+    assert "steps alone, on one thread: slow 1 GB/s (**bounds it**: 0.25 of the reference), halved 2.5 GB/s;" in text
+    assert "; steps alone, on all threads: together 2.5 GB/s (**bounds it**: 0.62 of the reference) |" in text
 
 
 @pytest.mark.slow

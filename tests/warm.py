@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -44,11 +43,12 @@ def run(connection):
         name = ("stdin", "stdout", "stderr")[number]
         how = dict(encoding=getattr(sys, name).encoding, errors=getattr(sys, name).errors, closefd=False)
         setattr(sys, name, open(number, "w" if number else "r", buffering=1 if number == 2 else -1, **how))
-    arguments, folder, variables, before = json.loads(request)
+    script, arguments, folder, variables, before = json.loads(request)
     os.chdir(folder)
     os.environ.update(variables)
-    sys.argv[:] = [salcli.__main__.__file__, *arguments]
-    sys.modules["__main__"] = salcli.__main__  # for the name of the program in messages
+    sys.argv[:] = [script or salcli.__main__.__file__, *arguments]
+    if not script:
+        sys.modules["__main__"] = salcli.__main__  # so that messages name the program as `python -m salcli`
     signal.alarm({SECONDS})
     exec(before, {{}})
     try:
@@ -82,7 +82,7 @@ import json, os, socket, sys
 
 with socket.socket(socket.AF_UNIX) as connection:
     connection.connect({path!r})
-    request = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ), ""])
+    request = json.dumps([sys.argv[0], sys.argv[1:], os.getcwd(), dict(os.environ), ""])
     socket.send_fds(connection, [request.encode()], [0, 1, 2])
     code, _ = json.loads(connection.makefile("rb").read())
 sys.exit(code if code >= 0 else 128 - code)
@@ -115,11 +115,9 @@ class Warm:
         path.chmod(0o755)
         return path
 
-    def run(
-        self, *args: object, cwd: Path, variables: Mapping[str, str] | None = None, before: str = ""
-    ) -> tuple[int, bytes, bytes, int]:
+    def run(self, *args: object, cwd: Path, before: str = "") -> tuple[int, bytes, bytes, int]:
         """Return exit code, stdout, stderr and the most memory in bytes of a command, after the code `before`."""
-        request = json.dumps([[*map(str, args)], str(cwd), dict(variables or {}), before]).encode("utf-8")
+        request = json.dumps([None, [*map(str, args)], str(cwd), {}, before]).encode("utf-8")
         reads, writes = zip(os.pipe(), os.pipe(), strict=True)
         texts = [b"", b""]
 

@@ -25,7 +25,7 @@ LIBRARIES = {"pandas": "DataFrame", "polars": "DataFrame"}
 HEIGHT = 720  # pixels of the page in a notebook
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Report(evaluation.Report):
     """What was measured, on what, and the verdict: the record that `salcli evaluate --json` prints.
 
@@ -36,6 +36,9 @@ class Report(evaluation.Report):
     """What gates expect to have been measured."""
     options: EvaluateOptions = field(default_factory=EvaluateOptions, repr=False, compare=False, metadata=UNWRITTEN)
     """What was measured."""
+
+    def __repr__(self) -> str:
+        return f"Report(verdict={self.verdict!r}, probes={len(self.probes)}, gates={len(self.gates)})"
 
     def gate(self, **limits: Any) -> Self:
         """Return the report with these gates alone, judged on what was measured: `verdict` is pass, fail or undecided.

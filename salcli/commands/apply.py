@@ -20,7 +20,7 @@ from salcli.errors import UsageError, warn
 from salcli.formats import atomic
 from salcli.formats.beside import Beside, resolve
 from salcli.formats.keys import KeyCensus
-from salcli.formats.registry import create, open_beside, open_files, open_source, output_format
+from salcli.formats.registry import create, input_files, open_beside, open_files, open_source, output_format
 from salcli.formats.secret import read_secret
 from salcli.formats.shard_folder import ShardFolder, file_digest
 from salcli.formats.shards import is_several
@@ -233,7 +233,8 @@ def _check_target(eraser: str, embeddings: str, target: str, options: ApplyOptio
         return
     replaced = embeddings if options.in_place else None
     atomic.check_output(target, others, may_replace=replaced)
-    atomic.check_output(target, [embeddings], may_replace=replaced, remedy="name another output, or use `in_place`")
+    files = input_files(embeddings, options.read)
+    atomic.check_output(target, files, may_replace=replaced, remedy="name another output, or use `in_place`")
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def output_names(paths: Sequence[str], before: str, after: str) -> dict[str, str
         name = Path(name).stem if Path(name).suffix in READ_ONLY_SUFFIXES else name
         if before != after:
             plain = name.removesuffix(COMPRESSED_SUFFIX)
-            name = plain.removesuffix(Path(plain).suffix) + registry.named(after).suffixes[0]
+            name = plain.removesuffix(Path(plain).suffix) + next(iter(registry.named(after).suffixes), "")
         if name in found:
             raise UsageError(f"{found[name]} and {path} would both be written to {name}: give the folders one by one")
         found[name] = path

@@ -64,7 +64,7 @@ def test_without_a_task_splince_keeps_none_and_says_so() -> None:
     with pytest.warns(SalcliWarning, match="no main task"):
         parts = salcli.SPLINCE(guards="y").partial_fit(x, table["gender"]).eraser_
     np.testing.assert_allclose(parts(x), found.transform(x), atol=1e-9)
-    with pytest.raises(UsageError, match="keeps a main task, and was given none"):
+    with pytest.raises(UsageError, match="keeps a main task, and there is none"):
         salcli.SPLINCE().fit(x, guarded=table["gender"])
 
 

@@ -29,7 +29,8 @@ def test_the_onnx_file_erases_real_rows_as_apply_does_and_leaves_as_little(
     np.save(tmp_path / "served.npy", served)
     found = {}
     for name in ("applied", "served"):
-        against = ("--against", tmp_path / f"{name}.npy", "--probes", "linear", "--as", "raw", "--json")
+        against = ("--against", tmp_path / f"{name}.npy", "--probes", "linear", "--as", "raw")
+        against += ("--no-learning-curve", "--no-kept", "--json")
         probes = succeed("evaluate", *BIOS, *against).json()["probes"]
         found[name] = {p["adversary"]: p["accuracy"] for p in probes if p["stage"] == "after"}
     for adversary, accuracy in found["applied"].items():

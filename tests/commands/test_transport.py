@@ -68,10 +68,10 @@ def fitted(
 
 
 def read_by(folder: Path, eraser: str, **options: Any) -> Any:
-    asked = EvaluateOptions(
+    arguments = EvaluateOptions(
         probes=("linear", "rbf", "quadratic"), adversaries=("fresh",), learning_curve=False, **options
     )
-    return evaluate(str(folder / "x.npy"), str(folder / "y.csv"), eraser, asked)
+    return evaluate(str(folder / "x.npy"), str(folder / "y.csv"), eraser, arguments)
 
 
 @pytest.mark.slow
@@ -123,6 +123,7 @@ def test_strength_is_swept_and_samples_are_fitted_again(folder: Path) -> None:
         read_by(folder, eraser, sweep=Sweep.parse("k=0:1"))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(FEW)
 def test_threads_and_batches_change_no_byte(folder: Path) -> None:
     found: dict[str, set[bytes]] = {}

@@ -54,6 +54,7 @@ def exactly_known(eraser: TransportEraser, code: int) -> TransportEraser:
     return replace(eraser, posterior=Posterior(np.zeros((d, c)), np.where(np.arange(c) == code, 0.0, -1e4), 0.0))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=12)
 @given(st.integers(2, 6), st.integers(2, 4), st.integers(0, 50), st.booleans())
 def test_with_the_class_known_means_and_covariances_are_those_of_the_barycentre(

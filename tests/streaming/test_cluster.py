@@ -41,7 +41,8 @@ from salcli.streaming.cluster.parcels import Packer, Parcel, unpacked
 from salcli.streaming.cluster.tasks import TreeOf, push, run, total_of
 from salcli.streaming.cluster.versions import compare, versions
 from salcli.streaming.engine import running_on, tree_sum
-from salcli.streaming.passes import LabelledSource, Slice
+from salcli.streaming.passes import LabelledSource
+from salcli.streaming.sums import Slice
 
 distributed = pytest.importorskip("distributed")
 pytestmark = [

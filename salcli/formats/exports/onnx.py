@@ -17,6 +17,8 @@ OPSET, IR_VERSION = 17, 8
 MOST_BYTES = (1 << 31) - (1 << 20)  # of a protobuf message, less what names and shapes take
 FLOAT, DOUBLE = 1, 11
 """Of `TensorProto`."""
+LOST = {np.float64: 1e-9, np.float32: 1e-5}
+"""Erased rows shorter than this share of their former length are rounding errors, which division would blow up."""
 
 
 class Graph:
@@ -42,10 +44,10 @@ class Graph:
         self.nodes.append(helper.make_node(kind, list(inputs), names, **attributes))
         return names[0]
 
-    def unit(self, x: str) -> str:
-        """Return rows `x` divided by their lengths; rows of zeros stay zero."""
+    def unit(self, x: str, least: float) -> str:
+        """Return rows `x` divided by their lengths, or by `least` if that is more; rows of zeros stay zero."""
         length = self("ReduceL2", x, axes=[1], keepdims=1)
-        return self("Div", x, self("Max", length, self.constant("tiny", np.finfo(self.dtype).tiny)))
+        return self("Div", x, self("Max", length, self.constant(f"least{len(self.nodes)}", least)))
 
 
 def write(path: str, found: Map, is_double: bool) -> list[str]:
@@ -106,7 +108,8 @@ def _mapped(graph: Graph, x: str, found: Map) -> str:
     weight, bias = graph.constant("weight", found.weight), graph.constant("bias", found.bias)
     if not found.normalizes:
         return graph("Gemm", x, weight, bias, transB=1)
-    return graph.unit(graph("Gemm", graph.unit(x), weight, bias, transB=1))
+    unit = graph.unit(x, float(np.finfo(graph.dtype).tiny))
+    return graph.unit(graph("Gemm", unit, weight, bias, transB=1), LOST[graph.dtype])
 
 
 def _by_class(graph: Graph, x: str, found: ClassMaps) -> str:
