@@ -64,6 +64,8 @@ class Axis:
     usual: float
     grows: bool = False
     """Whether further values, in the same ratio, are tried where the best is the first or the last."""
+    worth: float = 0.0
+    """Least gain in score for any value but the usual one: what gains less does so by chance."""
 
 
 class Classifier(Protocol):
