@@ -196,6 +196,13 @@ class ReadOptions(Record):
         "table the column id, _id, docid, doc_id, key or word.",
         metavar="PATH",
     )
+    dequantize: str | None = option(
+        None,
+        help="Scale of int8 vectors, which are read as float16: a number, or the name of the tensor or column that has "
+        "one for each row; default: int8 is refused.",
+        metavar="COL|NUMBER",
+        text=True,
+    )
     keys_file: str | None = option(
         None, "--keys", help="Keys of a file that has none: text, one a line, or .npy.", metavar="FILE"
     )

@@ -117,6 +117,8 @@ class Format:
     """Whether a file of it can have a key for each row."""
     holds_several_arrays: bool = False
     """Whether `--dataset` and `--keys-dataset` choose among arrays."""
+    may_hold_int8: bool = False
+    """Whether its matrix may hold int8, with `dequantize`."""
     is_text: bool = False
     """Whether it may be written to stdout."""
 

@@ -22,10 +22,11 @@ FORMATS = [
         "npy",
         (".npy",),
         lambda head: head.startswith(sniff.NPY_MAGIC),
-        lazy("npy", "NpyReader"),
+        lazy("npy_int8", "read_npy"),
         lazy("npy", "NpyWriter.create"),
         title="an npy file",
         has_magic=True,
+        may_hold_int8=True,
         holds_keys=False,
     ),
     Format(
@@ -46,6 +47,7 @@ FORMATS = [
         lazy("hdf5_writer", "Hdf5Writer"),
         title="an HDF5 file",
         has_magic=True,
+        may_hold_int8=True,
         holds_several_arrays=True,
     ),
     Format(
@@ -56,6 +58,7 @@ FORMATS = [
         lazy("parquet_writer", "ParquetWriter"),
         title="a Parquet file",
         has_magic=True,
+        may_hold_int8=True,
         holds_several_arrays=True,
     ),
     Format(
@@ -66,6 +69,7 @@ FORMATS = [
         lazy("arrow_ipc", "ArrowWriter"),
         title="an Arrow file",
         has_magic=True,
+        may_hold_int8=True,
         holds_several_arrays=True,
     ),
     Format(
@@ -76,6 +80,7 @@ FORMATS = [
         lazy("safetensors", "SafetensorsWriter"),
         title="a safetensors file",
         has_magic=True,
+        may_hold_int8=True,
         holds_keys=False,
         holds_several_arrays=True,
     ),
@@ -223,6 +228,9 @@ def _kind(file: ByteFile, forced: Format | None, options: ReadOptions) -> Format
         name, value = ("dataset", options.dataset) if options.dataset else ("keys_dataset", options.keys_dataset)
         several = ", ".join(one.name for one in FORMATS if one.holds_several_arrays)
         raise ParameterError(name, value, f"{file.name} is {kind}; only files of {several} hold several arrays")
+    if options.dequantize is not None and not kind.may_hold_int8:
+        fitting = ", ".join(one.name for one in FORMATS if one.may_hold_int8)
+        raise ParameterError("dequantize", options.dequantize, f"{file.name} is {kind}; int8 is read from {fitting}")
     return kind
 
 
@@ -242,7 +250,7 @@ def open_beside(source: Source, name: str, options: ReadOptions) -> Source:
     """
     main = source.shards[0].reader.innermost
     assert isinstance(main, FileReader)
-    alone = replace(options, dataset=name, keys_dataset=None, keys_file=None, keyed=False)
+    alone = replace(options, dataset=name, keys_dataset=None, keys_file=None, keyed=False, dequantize=None)
     try:
         reader = named(source.format).reader(main.container, alone)
         assert isinstance(reader, Reader)
