@@ -23,7 +23,10 @@ if TYPE_CHECKING:  # help is shown without numpy
 DEFAULT_FIT_SPLIT = "train"
 JUDGES = ("bounds", "point")
 DTYPES = ("float16", "float32", "float64")
-FORMAT_HELP = "npy, npz, h5, parquet, arrow, safetensors, word2vec-text, glove, word2vec-bin, fbin, f16bin or fvecs"
+FORMAT_HELP = (
+    "npy, npz, h5, parquet, arrow, safetensors, word2vec-text, glove, word2vec-bin, fbin, f16bin, fvecs, fasttext "
+    "or gensim"
+)
 CHUNK_BYTES = 8 << 20  # large beside Python's overhead for each chunk, small enough for a few on every thread
 WIDENED_CHUNK_BYTES = 16 << 20
 STREAMED_CHUNK_BYTES = 32 << 20  # of rows that are read in batches, through a small buffer
@@ -215,6 +218,9 @@ class ReadOptions(Record):
     batch_rows: int | None = option(
         None, help="Most rows read at once; default: by format, 1.5…32 MiB.", metavar="N", bounds=(1, None)
     )
+    allow_pickle: bool = option(
+        False, help="Open a .kv file or model that gensim pickled: loading it runs code, so only one you made yourself."
+    )
     allow_nonfinite: bool = option(False, help="Drop rows with NaN or Inf instead of refusing the file.")
     text_dtype: "np.dtype[Any]" = field(default_factory=_float32)
     """What text is parsed to (the parser reads float64 and rounds once, as gensim does)."""
@@ -403,7 +409,9 @@ class ApplyOptions(Record):
         metavar="T",
         choices=DTYPES,
     )
-    output_format: str | None = option(None, help=f"Force the output's format: {FORMAT_HELP}.", metavar="F")
+    output_format: str | None = option(
+        None, help=f"Force the output's format: {FORMAT_HELP} (models are not written).", metavar="F"
+    )
     erase_also: tuple[str, ...] = option(
         (),
         help="Another matrix of the file, of the same rows and width, to erase with the same eraser (repeatable).",

@@ -80,9 +80,8 @@ def find_vectors(path: str, schema: pa.Schema, requested: str | None, *, is_int8
         kind = _type_of(path, schema, requested)
         if number_dtype(kind, is_int8=is_int8) is None:
             hint = " (`dequantize` reads int8)" if number_dtype(kind, is_int8=True) is not None else ""
-            raise FormatError(
-                f"{path}: column {requested!r} is {str(kind)[:80]}, expected one list of {'int8' if is_int8 else 'floats'} a row{hint}"
-            )
+            expected = f"one list of {'int8' if is_int8 else 'floats'} a row{hint}"
+            raise FormatError(f"{path}: column {requested!r} is {str(kind)[:80]}, expected {expected}")
         return requested
     fitting = [each.name for each in schema if number_dtype(each.type, is_int8=is_int8) is not None]
     named = [name for name in VECTOR_NAMES if name in fitting]

@@ -85,6 +85,24 @@ FORMATS = [
         holds_several_arrays=True,
     ),
     Format(
+        "fasttext",
+        (),
+        lambda head: head.startswith(sniff.FASTTEXT_MAGIC),
+        lazy("gensim_models", "FasttextReader"),
+        lazy("gensim_models", "refuse_model"),
+        title="a fastText model",
+        has_magic=True,
+    ),
+    Format(
+        "gensim",
+        (),
+        sniff.is_pickle,
+        lazy("gensim_models", "PickleReader"),
+        lazy("gensim_models", "refuse_model"),
+        title="a model of gensim",
+        has_magic=True,
+    ),
+    Format(
         "word2vec-text",
         (".txt", ".vec"),
         sniff.is_word2vec_text,
@@ -195,7 +213,7 @@ def open_source(path: str, options: ReadOptions | None = None) -> Source:
     """
     options = options or ReadOptions()
     forced = None if options.format is None else _requested_format(options.format, "format")
-    file = ByteFile.open(path)
+    file = ByteFile.open(path, allows_pickle=options.allow_pickle)
     try:
         kind = _kind(file, forced, options)
         opened = kind.reader(file, options)
