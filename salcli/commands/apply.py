@@ -23,6 +23,7 @@ from salcli.formats.kernel_matrix import KernelMatrixWriter, create_kernel_matri
 from salcli.formats.keys import KeyCensus
 from salcli.formats.registry import create, open_beside, open_source, output_format
 from salcli.formats.secret import read_secret
+from salcli.formats.urls import is_url
 from salcli.options import BLOCK_ELEMENTS, ApplyOptions, block_rows
 from salcli.streaming import memory
 from salcli.streaming.engine import current_engine, map_in_threads, one_blas_thread, ordered_map
@@ -195,6 +196,8 @@ def _target(embeddings: str, output: str | None, options: ApplyOptions) -> str:
     if options.in_place:
         if output is not None and not _is_same(output, embeddings):
             raise UsageError("`in_place` overwrites the input: leave `output` out, or leave `in_place` out")
+        if is_url(embeddings):
+            raise UsageError("`in_place` needs a local file: objects at URLs are not replaced; give `output=OUT`")
         if embeddings == atomic.STDOUT:
             raise UsageError("`in_place` needs a file, not stdin")
         return embeddings

@@ -17,6 +17,7 @@ from salcli.errors import FormatError
 from salcli.formats import sniff as signature
 from salcli.formats.compression import GREATEST_GROWTH, OPENERS, PIECE, Stream
 from salcli.formats.encodings import wide_encoding
+from salcli.formats.urls import is_url
 
 MOST_AT_ONCE = 1 << 30  # macOS cannot read 2 GiB at once, Linux reads less than that
 HASHED_PIECE = 2 << 20  # shorter ones are hashed more slowly
@@ -72,6 +73,10 @@ class ByteFile:
             return cls("<stdin>", kept(sys.stdin.buffer, "<stdin>"), came_by_pipe=True)._recognised(
                 may_be_wide, is_refused
             )
+        if is_url(name):
+            from salcli.formats.remote import RemoteFile
+
+            return RemoteFile(name)._recognised(may_be_wide, is_refused)
         handle = _opened(name)
         if not handle.seekable():  # a pipe: store it, so that it can be read again
             with handle:

@@ -14,6 +14,7 @@ from salcli.errors import FormatError, UsageError, first_line, warn
 from salcli.formats.base import FileReader, Output
 from salcli.formats.files import ByteFile
 from salcli.formats.keys import MAX_KEY
+from salcli.formats.urls import is_url
 from salcli.options import ReadOptions
 
 FAULTS: tuple[type[Exception], ...] = (OSError, ValueError, AssertionError, LookupError, TypeError, AttributeError)
@@ -41,6 +42,8 @@ class ModelReader(FileReader):
         FormatError : the file is damaged, or holds no word vectors
         """
         self.path, self.file = file.name, file
+        if is_url(self.path):
+            raise FormatError(f"{self.path}: models are read from local files: download it first")
         self._loaded: Any = None
         self.n, self.d = self._model.vectors.shape
         require_shape(self.path, self.n, self.d)

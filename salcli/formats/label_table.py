@@ -20,6 +20,7 @@ from salcli.formats.csv_records import Batch, csv_batches
 from salcli.formats.files import ByteFile
 from salcli.formats.label_columns import ClassColumn, Lines, RowNumbers, stripped
 from salcli.formats.sniff import is_table, looks_like_vectors
+from salcli.formats.urls import is_url
 from salcli.options import LabelOptions
 
 KEY_NAMES = frozenset({"word", "key", "id", "token"})
@@ -123,7 +124,7 @@ def _of_csv(path: str, options: LabelOptions, advance: Callable[[int], None] | N
 
 def _of_table(path: str, options: LabelOptions, advance: Callable[[int], None] | None) -> tuple[_Columns, _Rows] | None:
     """Read the columns that are needed of a table; None if the file is none."""
-    if not os.path.isfile(path):
+    if not (os.path.isfile(path) or is_url(path)):
         return None
     with closing(ByteFile.open(path, is_refused=False)) as file:
         if not is_table(file.head()):

@@ -10,6 +10,7 @@ from salcli.data.hashes import FileHash
 from salcli.data.source import Source
 from salcli.errors import LabelError
 from salcli.formats.files import ByteFile
+from salcli.formats.urls import is_url
 
 
 @contextmanager
@@ -30,7 +31,7 @@ def hashing(embeddings: dict[Source, str], *labels: str) -> Iterator[list[Future
     LabelError : a file of labels is none
     """
     for path in labels:
-        if not os.path.isfile(path):
+        if not (os.path.isfile(path) or is_url(path)):
             raise LabelError(f"{path}: is no regular file: labels are read more than once, so they cannot be a pipe")
     is_over = threading.Event()
 
