@@ -24,12 +24,13 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 import salcli
+from benchmarks.running import run
 from salcli.erasers.base import Eraser
 from salcli.erasers.linear import LinearEraser
 from salcli.evaluation.attackers import ATTACKERS
 from salcli.evaluation.attackers.base import Scaling
 from salcli.evaluation.attackers.scores import silence_convergence_warnings
-from salcli.evaluation.similarity import similarity_score, spellings
+from salcli.evaluation.word_pairs import similarity_score, spellings
 from salcli.formats.gold_sets import read_similarity
 from salcli.streaming.engine import map_in_threads, one_blas_thread
 
@@ -221,4 +222,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

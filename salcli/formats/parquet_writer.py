@@ -4,7 +4,6 @@ A row group is written column by column, so that its vectors wait until it is co
 """
 
 import os
-from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +12,7 @@ import pyarrow.parquet as pq
 from salcli.data.embeddings import Floats
 from salcli.formats.base import Output
 from salcli.formats.parquet import ParquetReader, n_leaves
-from salcli.formats.spool import LeavingSink, Spool
+from salcli.formats.row_spool import LeavingSink, Spool
 from salcli.formats.table_writer import TableWriter
 
 GROUP_BYTES = 64 << 20
@@ -39,7 +38,7 @@ class ParquetWriter(TableWriter):
         self._spool = Spool(os.path.dirname(output.path), self.group_rows * output.d * output.dtype.itemsize)
         output.opened.callback(self._spool.close)
         sink = LeavingSink(output.open(), self._spool)
-        self._file = pq.ParquetWriter(sink, self.schema, **_settings(self.schema, self.vector, like))
+        self.file = pq.ParquetWriter(sink, self.schema, **_settings(self.schema, self.vector, like))
 
     def kept(self, vectors: Floats) -> Floats:
         """Return a view of a copy of `vectors` in a temporary file."""
@@ -48,19 +47,8 @@ class ParquetWriter(TableWriter):
     def append(self, table: pa.Table) -> None:
         """Write the rows of `table` as a row group."""
         pieces = table.to_batches(max_chunksize=max(1, ENCODED_NUMBERS // self.d))
-        self._file.write_table(pa.Table.from_batches(pieces), row_group_size=self.group_rows)
+        self.file.write_table(pa.Table.from_batches(pieces), row_group_size=self.group_rows)
         self._spool.clear()
-
-    def close(self) -> None:
-        """Write what is still in memory, and the footer."""
-        self.flush()
-        self._file.close()
-
-    def discard(self) -> None:
-        """Close, so that nothing is written when the writer is garbage-collected."""
-        super().discard()
-        with suppress(pa.ArrowException, ValueError, OSError):
-            self._file.close()
 
 
 def _settings(schema: pa.Schema, vector: str, like: ParquetReader | None) -> dict[str, Any]:

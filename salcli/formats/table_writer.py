@@ -1,6 +1,8 @@
 """`TableWriter`: the input's table with another column of vectors, or a new table of keys and vectors."""
 
 from abc import abstractmethod
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +21,9 @@ COPIED_ROWS = 4096  # of the columns beside the vectors that are decoded at once
 
 class TableWriter(Writer):
     """Base of the writers of tables; columns beside the vectors are read from the input as they are needed."""
+
+    file: Any
+    """pyarrow's writer, which is closed with this one."""
 
     def __init__(self, output: Output, like: TableReader | None, group_bytes: int) -> None:
         """Find the schema of `output`.
@@ -108,9 +113,16 @@ class TableWriter(Writer):
             columns = [*keys, column]
         return pa.Table.from_arrays(columns, schema=self.schema)
 
+    def close(self) -> None:
+        """Write what is still in memory, and the footer."""
+        self.flush()
+        self.file.close()
+
     def discard(self) -> None:
-        """Forget the rows that wait."""
+        """Close without the rows that wait, so that nothing is written when the writer is garbage-collected."""
         self._parts = []
+        with suppress(pa.ArrowException, ValueError, OSError):
+            self.file.close()
 
 
 class _Rest:

@@ -24,7 +24,7 @@ from salcli.streaming.passes import LabelledSource, fold, gather_rows
 from salcli.streaming.progress import Progress
 
 MOST_CLASSES = 64  # of several attributes together
-LEAST_ROWS = 0.1  # of a class, a dimension
+LEAST_ROWS, AT_LEAST = 0.1, 10  # of a class: a dimension, and in all
 HELD_OUT, MOST_HELD_OUT = 1 / 3, 2_400  # rows by which shrinkage is chosen
 FEW_ROWS = 50  # a dimension: with fewer, estimation error leaves much to be read
 MATRICES = 5  # of [d, d] a class that are in memory at once
@@ -87,34 +87,37 @@ class TransportMethod:
         """Fit a transport to labelled rows (see `Method.fit`).
 
         The moments of held-out rows are added after shrinkage was chosen on them, so that the map is fitted on all.
+        Classes with too few rows for a covariance have that of all classes, and take no part in the choice.
 
         Raises
         ------
-        LabelError : numbers, more classes than `MOST_CLASSES`, or a class with too few rows
+        LabelError : numbers, more classes than `MOST_CLASSES`, or a class in too few groups
         RankError : rows do not covary with the labels, or do not vary within classes
         NotEnoughMemory : the matrices of all classes do not fit into memory
         """
         rows = replace(rows, labels=_with_one_attribute(rows.labels))
         attribute, d = rows.labels.attributes[0], rows.source.d
         classes = attribute.classes or ()
-        _require_rows(rows, attribute)
+        counts = np.array(list(attribute.counts().values()))
+        few = counts < _least_rows(d)
         needed = 8 * MATRICES * len(classes) * d * d
         memory.require_memory(needed, f"covariances of {len(classes)} classes in {d} dimensions", "merge classes")
-        held, rest = _divided(rows, seed)
+        held, rest = _divided(rows, seed, few)
         x, kept = gather_rows(rows.source, rows.row_of_label[held], progress)
         held = held[kept]
         blas_product()  # loaded on a thread, its library would not be limited to one of its own
         moments = fold(_only(rows, rest), ClassMoments, engine, progress, joining=JOINING)
         codes = attribute.codes(held)
         trials: tuple[Trial, ...] = ()
-        if parameters.shrinkage is None:
-            trials = _trials(moments, x, codes, progress)
-            chosen = best_of(trials).shrinkage
-        else:
+        chosen = Shrinkage(1.0, POOLED)
+        if parameters.shrinkage is not None:
             chosen = Shrinkage(parameters.shrinkage, parameters.towards or POOLED)
+        elif np.sum(~few) > 1:
+            trials = _trials(moments, x, codes, few, progress)
+            chosen = best_of(trials).shrinkage
         moments = moments.add(x, attribute.design(held))
         mean_step = fit_sal(moments.cross)
-        eraser = ClassGaussians.of(moments, x, codes, keep_mean=parameters.keep_mean).transport(chosen)
+        eraser = ClassGaussians.of(moments, x, codes, keep_mean=parameters.keep_mean, few=few).transport(chosen)
         if parameters.noise:
             eraser = noisy(eraser, moments, parameters.noise)
         about = {
@@ -131,18 +134,21 @@ class TransportMethod:
             mean_step.singular_values,
             mean_step.rank,
             header={"transport": about},
-            doubts=_doubts(moments, trials),
+            doubts=_doubts_of_classes(rows.labels, counts, d) + _doubts(moments, trials),
         )
 
 
 METHOD = TransportMethod()
 
 
-def _trials(moments: ClassMoments, x: NDArray[Any], codes: Index, progress: Progress) -> tuple[Trial, ...]:
+def _trials(
+    moments: ClassMoments, x: NDArray[Any], codes: Index, few: NDArray[np.bool_], progress: Progress
+) -> tuple[Trial, ...]:
+    """Return what is read of held-out rows `x` `[n, d]` of other classes than the `few` `[c]`, by shrinkage."""
+    gaussians = ClassGaussians.of(moments, x, codes, few=few)
     order = np.random.default_rng(0).permutation(len(x))
-    x, codes = x[order], codes[order]
-    gaussians = ClassGaussians.of(moments, x, codes)
-    return try_all(gaussians.transport, x, codes, len(moments.counts), progress)
+    order = order[~few[codes[order]]]
+    return try_all(gaussians.transport, x[order], (np.cumsum(~few) - 1)[codes[order]], int(np.sum(~few)), progress)
 
 
 def _with_one_attribute(labels: GuardedLabels) -> GuardedLabels:
@@ -173,34 +179,23 @@ def _with_one_attribute(labels: GuardedLabels) -> GuardedLabels:
     return replace(labels, attributes=(product,))
 
 
-def _require_rows(rows: LabelledSource, attribute: Attribute) -> None:
-    """Check that each class has rows enough for a covariance.
-
-    Raises
-    ------
-    LabelError : it names the class
-    """
-    least = max(10, int(LEAST_ROWS * rows.source.d))
-    name, n = min(attribute.counts().items(), key=lambda each: each[1])
-    if n < least:
-        raise LabelError(
-            f"{rows.labels.path}: column {attribute.name!r}: class {name} has {n} fitted rows, expected at least "
-            f"{least} for covariances in {rows.source.d} dimensions: merge classes, or use method sal"
-        )
+def _least_rows(d: int) -> int:
+    """Return the rows of a class that a covariance in `d` dimensions takes."""
+    return max(AT_LEAST, int(LEAST_ROWS * d))
 
 
-def _divided(rows: LabelledSource, seed: int) -> tuple[Index, Index]:
+def _divided(rows: LabelledSource, seed: int, few: NDArray[np.bool_]) -> tuple[Index, Index]:
     """Return the labels that are held out for the choice of shrinkage, and the others, ascending.
 
     Raises
     ------
-    LabelError : the groups of rows leave one of both without a class
+    LabelError : the groups of rows leave one of both without a class that is none of the `few` `[c]`
     """
     everyone, attribute = np.arange(len(rows)), rows.labels.attributes[0]
     held = held_out(rows.labels, everyone, min(HELD_OUT, MOST_HELD_OUT / len(rows)), seed)
     rest = np.setdiff1d(everyone, held)
     for part in (held, rest):
-        for code in np.setdiff1d(np.arange(len(attribute.classes or ())), attribute.codes(part))[:1]:
+        for code in np.setdiff1d(np.flatnonzero(~few), attribute.codes(part))[:1]:
             raise LabelError(
                 f"{rows.labels.path}: column {attribute.name!r}: class {(attribute.classes or ())[code]} is in too few "
                 "groups, expected some on either side of a third that is held out"
@@ -210,6 +205,25 @@ def _divided(rows: LabelledSource, seed: int) -> tuple[Index, Index]:
 
 def _only(rows: LabelledSource, index: Index) -> LabelledSource:
     return LabelledSource.of(rows.source, rows.labels.restricted_to(index), rows.row_of_label[index])
+
+
+def _doubts_of_classes(labels: GuardedLabels, counts: NDArray[np.int64], d: int) -> tuple[str, ...]:
+    """Return what is said of classes with few of `counts` `[c]` rows."""
+    attribute, least = labels.attributes[0], _least_rows(d)
+    few = np.flatnonzero(counts < least)
+    if not len(few):
+        return ()
+    named = ", ".join(f"{(attribute.classes or ())[code]} ({counts[code]})" for code in few[:3])
+    more = f" and {len(few) - 3} more" if len(few) > 3 else ""
+    does = (
+        "their covariance is taken for that of all classes, so more of them can be read"
+        if len(counts) - len(few) > 1
+        else "class means alone are removed, as method sal does"
+    )
+    return (
+        f"{labels.path}: column {attribute.name!r}: classes with few fitted rows for a covariance in {d} dimensions: "
+        f"{named}{more}, expected at least {least}: {does}; merge classes",
+    )
 
 
 def _doubts(moments: ClassMoments, trials: tuple[Trial, ...]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from salcli.formats.spool import LeavingSink, Spool
+from salcli.formats.row_spool import LeavingSink, Spool
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
