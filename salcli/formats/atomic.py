@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from salcli.errors import OutputError, UsageError, first_line, warn
-from salcli.formats.shards import is_several, matches
 from salcli.formats.urls import check_url, is_url, uploading
 
 STDOUT = "-"
@@ -68,7 +67,7 @@ def check_output(
     Parameters
     ----------
     path : of the output
-    inputs : paths of the command, of folders and globs too; None is passed over
+    inputs : paths of the command, of folders and globs those of their files; None is passed over
     may_replace : an input that the output may replace
     remedy : what to do instead of replacing an input, as the message ends
 
@@ -101,8 +100,9 @@ def _check_file(path: str, inputs: Iterable[str | None], may_replace: str | None
         raise OutputError(f"{path}: the folder {folder} is not writable")
     if not target.exists():
         return
-    files = [source for source in inputs if source is not None and source not in (STDOUT, may_replace)]
-    for source in (file for one in files for file in (matches(one) if is_several(one) else [one])):
+    for source in inputs:
+        if source is None or source in (STDOUT, may_replace):
+            continue
         if os.path.exists(source) and os.path.samefile(source, target):
             raise UsageError(f"{path}: is the input {source} itself: {remedy}")
 

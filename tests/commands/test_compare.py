@@ -338,7 +338,7 @@ def test_hashes_of_another_algorithm_are_not_taken_for_another_file(files: Files
     fit(files.embeddings, files.labels, files.path("sha.npz"), FitOptions(method="leace", hash_algorithm="sha256"))
     with pytest.warns(SalcliWarning) as warned:
         compared(files, erasers[0], files.path("sha.npz"))
-    said = [str(each.message) for each in warned]
-    assert said == [
+    text = [str(each.message) for each in warned]
+    assert text == [
         "leace k=2: whether the embeddings are the file that the eraser was fitted on is not known (SHA-256)"
     ]

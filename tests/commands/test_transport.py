@@ -68,10 +68,10 @@ def fitted(
 
 
 def read_by(folder: Path, eraser: str, **options: Any) -> Any:
-    asked = EvaluateOptions(
+    arguments = EvaluateOptions(
         probes=("linear", "rbf", "quadratic"), adversaries=("fresh",), learning_curve=False, **options
     )
-    return evaluate(str(folder / "x.npy"), str(folder / "y.csv"), eraser, asked)
+    return evaluate(str(folder / "x.npy"), str(folder / "y.csv"), eraser, arguments)
 
 
 @pytest.mark.slow

@@ -15,8 +15,9 @@ from salcli.linalg.class_moments import ClassMoments
 from salcli.linalg.class_sums import Grouping
 from salcli.linalg.moments import CrossMoments, SecondMoments
 from salcli.streaming.engine import LOCAL, tree_sum
-from salcli.streaming.passes import LabelledSource, fold
+from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Silent
+from salcli.streaming.sums import fold
 
 N, D = 90, 4
 GROUPED = Grouping(least_elements=30 * D)

@@ -20,8 +20,9 @@ from salcli.linalg.class_moments import ClassMoments
 from salcli.options import Record, option
 from salcli.streaming import memory
 from salcli.streaming.engine import Engine
-from salcli.streaming.passes import LabelledSource, fold, gather_rows
+from salcli.streaming.passes import LabelledSource, gather_rows
 from salcli.streaming.progress import Progress
+from salcli.streaming.sums import fold
 
 MOST_CLASSES = 64  # of several attributes together
 LEAST_ROWS, AT_LEAST = 0.1, 10  # of a class: a dimension, and in all
