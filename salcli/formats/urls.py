@@ -68,7 +68,7 @@ def check_url(url: str, inputs: tuple[str | None, ...]) -> None:
     UsageError : there is no such store, it is one of the inputs, or on the Hugging Face Hub, where files are committed
     """
     if url.lower().startswith("hf://"):
-        raise UsageError(f"{url}: write a local file, then upload it once: hf upload REPO FILE --repo-type dataset")
+        raise UsageError(f"{url}: write a local file, then upload it once (hf upload)")
     place = located(url)
     if any(is_url(each) and located(str(each)) == place for each in inputs):
         raise UsageError(f"{url}: is the input itself: name another output")
