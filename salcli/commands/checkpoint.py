@@ -24,7 +24,7 @@ from salcli.streaming.passes import LabelledSource
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Sums of shards in a folder (see `Kept`), each in a moments file; one that does not match is made again."""
+    """Sums of shards in a folder (see `Kept`), each in a moments file; one that does not match is computed again."""
 
     folder: str
     algorithm: str
@@ -51,7 +51,7 @@ class Checkpoint:
 
         Raises
         ------
-        OutputError : the folder cannot be made
+        OutputError : the folder cannot be created
         """
         try:
             os.makedirs(folder, exist_ok=True)

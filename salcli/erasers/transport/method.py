@@ -209,7 +209,7 @@ def _only(rows: LabelledSource, index: Index) -> LabelledSource:
 
 
 def _doubts_of_classes(labels: GuardedLabels, counts: NDArray[np.int64], d: int) -> tuple[str, ...]:
-    """Return what is said of classes with few of `counts` `[c]` rows."""
+    """Return the warning of classes with few of `counts` `[c]` rows."""
     attribute, least = labels.attributes[0], _least_rows(d)
     few = np.flatnonzero(counts < least)
     if not len(few):
