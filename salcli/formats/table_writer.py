@@ -16,7 +16,7 @@ from salcli.formats.keys import encoded, is_utf8
 from salcli.formats.table_metadata import changed_schema, without_columns
 
 KEYS, VECTORS = "id", "embedding"
-COPIED_ROWS = 4096  # of the columns beside the vectors that are decoded at once
+COPIED_ROWS = 1024  # of the columns beside the vectors that are decoded at once
 
 
 class TableWriter(Writer):
