@@ -457,7 +457,7 @@ def _parse_shares(text: str) -> tuple[float, ...]:
         raise ValueError("expected three shares such as 0.49,0.21,0.30, or none") from None
 
 
-BY_WORDS = ("top", "by", "limit", "bands", "groups")
+BY_WORDS = ("top", "by", "limit", "bands", "unlabelled", "groups")
 """Options of `label` that choose among words along a direction."""
 BY_COUNTS = ("seed_labels", "starts", "sample")
 """Options of `label` that assign every row by class counts."""
@@ -526,6 +526,13 @@ class LabelCommandOptions(Record):
         parse=_parse_counts,
         bounds=(1, None),
     )
+    unlabelled: int = option(
+        0,
+        help="Words behind those at each end that are written with a score and without a class, which transport can "
+        "use; needs `with_scores`.",
+        metavar="N",
+        bounds=(0, None),
+    )
     groups: str | None = option(
         None,
         help="Groups of words (author, document), each of which lies in one part of the split: a CSV of words and "
@@ -556,6 +563,8 @@ class LabelCommandOptions(Record):
             raise ParameterError("split", self.split, why)
         if self.bands and not self.split:
             raise UsageError("`bands` are parts of the split column: leave `split=none` out")
+        if self.unlabelled and not self.with_scores:
+            raise UsageError("`unlabelled` words have a score and nothing else: give `with_scores` too")
         if self.groups is not None and not self.split:
             raise UsageError("`groups` lie in one part of the split column: leave `split=none` out")
         taken = ("word", "key", "id", "token", "split", "score", "margin", "")

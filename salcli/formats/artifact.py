@@ -187,6 +187,10 @@ def _is_record(value: Any) -> bool:
     return isinstance(value, dict)
 
 
+def _agrees(values: dict[str, Any], checks: dict[str, Check]) -> bool:
+    return all(name in values and check(values[name]) for name, check in checks.items())
+
+
 def _is_list(of: Check) -> Check:
     return lambda value: isinstance(value, list) and all(map(of, value))
 
@@ -245,6 +249,13 @@ ROWS: dict[str, Check] = {
 }
 GROUPS: dict[str, Check] = {"group_column": _is_text}
 """Of the record of fitted rows, where groups of rows lie in one part."""
+STEP: dict[str, Check] = {
+    "shrinkage": _is_number,
+    **dict.fromkeys(("n_classes", "n_held_out"), _is_count),
+    "towards": _is_text,
+    "tried": _is_list(lambda trial: isinstance(trial, dict) and all(map(_is_number_or_text, trial.values()))),
+}
+"""Of one transport."""
 FOUND: dict[str, dict[str, Check]] = {
     "kept_task": {"name": _is_text, "classes": _is_list(_is_text), "rank": _is_count},
     "unit": {"n_rounds": _is_count, "gaps": _is_list(_is_number), "is_equal": _is_flag},
@@ -261,12 +272,9 @@ FOUND: dict[str, dict[str, Check]] = {
         "chance": _is_list(_is_number),
         "is_at_chance": _is_flag,
     },
-    "transport": {
-        **dict.fromkeys(("shrinkage", "noise"), _is_number),
-        **dict.fromkeys(("n_classes", "n_held_out"), _is_count),
-        "towards": _is_text,
-        "tried": _is_list(lambda trial: isinstance(trial, dict) and all(map(_is_number_or_text, trial.values()))),
-    },
+    "transport": {**STEP, "noise": _is_number},
+    "transports": {"steps": _is_list(lambda step: _is_record(step) and _agrees(step, {**STEP, "attribute": _is_text}))},
+    "scored": {"column": _is_text, "n_unlabelled": _is_count, "effective_rows": _is_list(_is_number)},
     "projection": dict.fromkeys(("norm", "condition", "angle", "shrinkage"), _is_number),
 }
 """Records that some methods add to the header."""

@@ -110,7 +110,15 @@ class ClassGaussians:
     """`[d]` mean of every class after the mean step."""
 
     @classmethod
-    def of(cls, moments: ClassMoments, x: NDArray[Any], codes: NDArray[np.int64], *, keep_mean: bool = False) -> Self:
+    def of(
+        cls,
+        moments: ClassMoments,
+        x: NDArray[Any],
+        codes: NDArray[np.int64],
+        *,
+        keep_mean: bool = False,
+        covariances: Array | None = None,
+    ) -> Self:
         """Return the Gaussians of some moments, and the posterior with its gate.
 
         Parameters
@@ -119,6 +127,7 @@ class ClassGaussians:
         x : `[n, d]` labelled rows, by which the gate is set
         codes : `[n]` class of each
         keep_mean : see `fit_sal`
+        covariances : `[c, d, d]` of the classes; default: those of the moments
 
         Raises
         ------
@@ -128,13 +137,15 @@ class ClassGaussians:
         posterior = replace(posterior, certain=certain_lead(posterior, x.astype(np.float64), codes))
         v, middle = mean_step.left, moments.cross.mean_x
         rest = np.linalg.qr(v, mode="complete")[0][:, v.shape[1] :]
-        covariances = np.empty((len(moments.counts), *(2 * rest.shape[1:])))
-        for inner, scatter, n in zip(covariances, moments.scatters, moments.counts, strict=True):
-            np.matmul(rest.T @ scatter, rest / max(n, 1), out=inner)
+        inner = np.empty((len(moments.counts), *(2 * rest.shape[1:])))
+        scatters = moments.scatters if covariances is None else covariances
+        counts = moments.counts if covariances is None else np.ones(len(scatters))
+        for part, scatter, n in zip(inner, scatters, counts, strict=True):
+            np.matmul(rest.T @ scatter, rest / max(n, 1), out=part)
         if rest.shape[1]:
-            covariances /= float(np.trace(covariances, axis1=1, axis2=2).mean() / rest.shape[1]) or 1.0
+            inner /= float(np.trace(inner, axis1=1, axis2=2).mean() / rest.shape[1]) or 1.0
         centre = middle - v @ (v.T @ (middle - mean_step.mean))
-        return cls(mean_step, posterior, rest, covariances, moments.counts / moments.n, centre)
+        return cls(mean_step, posterior, rest, inner, moments.counts / moments.n, centre)
 
     def transport(self, shrinkage: Shrinkage) -> TransportEraser:
         """Return the transport of the classes to their barycentre, covariances shrunk by `shrinkage`.
