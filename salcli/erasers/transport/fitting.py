@@ -100,12 +100,14 @@ def fit_one(
     needed = 8 * MATRICES * n_classes * d * d
     memory.require_memory(needed, f"covariances of {n_classes} classes in {d} dimensions", "merge classes")
     held, rest = _divided(rows, seed)
+    held = np.random.default_rng(0).permutation(held)
     x, kept = gather_rows(rows.source, rows.row_of_label[held], progress)
     held = held[kept]
     features = None if before is None else Moved(before)
     x = x if features is None else features(x)
     blas_product()  # loaded on a thread, its library would not be limited to one of its own
     moments = fold(_only(rows, rest), ClassMoments, engine, progress, features, joining=JOINING)
+    memory.release_freed_memory()  # of the pass
     origin, codes = moments.cross.mean_x, attribute.codes(held)
 
     def covariances(index: Index) -> tuple[Array | None, Array]:
@@ -115,9 +117,9 @@ def fit_one(
 
     trials: tuple[Trial, ...] = ()
     if shrinkage is None:
-        order = np.random.default_rng(0).permutation(len(x))
-        gaussians = ClassGaussians.of(moments, x[order], codes[order], covariances=covariances(rest)[0])
-        trials = try_all(gaussians.transport, x[order], codes[order], n_classes, progress)
+        gaussians = ClassGaussians.of(moments, x, codes, covariances=covariances(rest)[0])
+        trials = try_all(gaussians.transport, x, codes, n_classes, progress)
+        del gaussians  # matrices of [d, d]
         shrinkage = best_of(trials).shrinkage
     moments = moments.add(x, attribute.design(held))
     of_scores, n_effective = covariances(np.union1d(held, rest))
