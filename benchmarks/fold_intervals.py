@@ -22,7 +22,7 @@ from salcli.data.labels import Attribute, GuardedLabels
 from salcli.data.splits import FRESH, IN_SAMPLE, POOLED, EvaluationSplit
 from salcli.evaluation.answers import pooled
 from salcli.evaluation.attack import attack
-from salcli.evaluation.report import ProbeResult
+from salcli.evaluation.probe_result import ProbeResult
 from salcli.evaluation.stages import Stages
 from salcli.options import EvaluateOptions
 from salcli.streaming.engine import one_blas_thread

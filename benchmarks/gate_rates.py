@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from salcli.evaluation.attackers.scores import areas, balanced_accuracy, errors, majority_rate, wilson
-from salcli.evaluation.gates import Asked, Judge, leak_gate
-from salcli.evaluation.report import ProbeResult
+from salcli.evaluation.gates import Expected, Judge, leak_gate
+from salcli.evaluation.probe_result import ProbeResult
 
 SIZES = (250, 1_000, 4_000)
 
@@ -62,7 +62,7 @@ def rates(leak: float, n_rows: int, n_attackers: int, limit: float, n_runs: int)
     true = np.arange(n_rows) % 2
     apart = sqrt(2) * ndtri((1 + leak) / 2)
     names = [f"attacker {i}" for i in range(n_attackers)]
-    asked = Asked(tuple(("label", "fresh", name) for name in names))
+    asked = Expected(tuple(("label", "fresh", name) for name in names))
     for _ in range(n_runs):
         common = rng.standard_normal(n_rows)
         scores = [

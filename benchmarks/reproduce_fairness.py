@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.reproduce_words import shown
+from benchmarks.running import run
 from salcli.erasers.base import Eraser
 from salcli.erasers.sal import fit_sal
 from salcli.evaluation.attackers.base import Scaling
@@ -246,4 +247,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

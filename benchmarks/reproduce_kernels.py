@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from sklearn.svm import SVC, LinearSVC
 
 from benchmarks.reproduce_words import arguments, as_folder, halved, salcli, shown
-from salcli.data.splits import stratified_parts
+from benchmarks.running import run
+from salcli.data.sampling import stratified_parts
 from salcli.erasers.kernel import FeatureEraser
 from salcli.erasers.sal import fit_sal
-from salcli.evaluation.similarity import similarity_score, spellings
+from salcli.evaluation.word_pairs import similarity_score, spellings
 from salcli.formats.gold_sets import read_similarity
 from salcli.linalg.kernels import Kernel, NystromMap
 from salcli.linalg.moments import CrossMoments
@@ -128,4 +129,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

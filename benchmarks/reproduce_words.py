@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.running import run
 from salcli.erasers.sal import fit_sal
 from salcli.formats.registry import open_source
 from salcli.linalg.moments import CrossMoments
@@ -198,4 +199,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -28,13 +28,14 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 import salcli
+from benchmarks.running import run
 from salcli.commands.fit import fit as fit_file
 from salcli.erasers.base import Eraser, find_method
 from salcli.erasers.linear import LinearEraser
 from salcli.evaluation.attackers import ATTACKERS
 from salcli.evaluation.attackers.base import Scaling
 from salcli.evaluation.attackers.scores import silence_convergence_warnings
-from salcli.evaluation.similarity import similarity_score, spellings
+from salcli.evaluation.word_pairs import similarity_score, spellings
 from salcli.formats.gold_sets import read_similarity
 from salcli.options import FitOptions, LabelOptions
 from salcli.streaming.engine import map_in_threads, one_blas_thread
@@ -262,4 +263,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

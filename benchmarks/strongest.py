@@ -26,14 +26,16 @@ import numpy as np
 
 from benchmarks.own_attackers import MIXED, Block, Found, attackers
 from benchmarks.reproduce_words import TOP, salcli
+from benchmarks.running import run
 from salcli.commands.fit import fit
 from salcli.data.join import settle_index
 from salcli.data.labels import as_index
 from salcli.erasers.artifact import read_artifact
-from salcli.evaluation.attack import attack, chosen_probes
+from salcli.evaluation.attack import attack
 from salcli.evaluation.duplicates import without_copies
 from salcli.evaluation.plan import split_rows
-from salcli.evaluation.report import ProbeResult
+from salcli.evaluation.probe_result import ProbeResult
+from salcli.evaluation.requested import chosen_probes
 from salcli.evaluation.stages import Erasure, stage_rows
 from salcli.formats.registry import open_source
 from salcli.options import EvaluateOptions, FitOptions, LabelOptions, ReadOptions
@@ -176,4 +178,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 import salcli
+from benchmarks.running import run
 from salcli.commands.label import label
 from salcli.commands.label_counts import Assigned
 from salcli.errors import SalcliWarning
@@ -114,4 +115,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

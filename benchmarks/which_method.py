@@ -21,6 +21,7 @@ from time import perf_counter
 
 import numpy as np
 
+from benchmarks.running import run
 from salcli.commands.compare import compare
 from salcli.commands.fit import fit
 from salcli.erasers.artifact import read_artifact
@@ -133,4 +134,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

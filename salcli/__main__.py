@@ -1,5 +1,6 @@
 """The command `salcli`, also `python -m salcli`."""
 
+import os
 import signal
 
 
@@ -8,6 +9,8 @@ def main() -> None:
     is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if is_default:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # Of pyarrow, which reads it when it is imported. Its other allocators keep several times what is in use.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     from salcli.cli.app import main as run
 
     if is_default:

@@ -72,6 +72,9 @@ class RowRangeError(RangeError):
         super().__init__(f"row {row}, {why}")
         self.row, self.why = row, why
 
+    def __reduce__(self) -> tuple[type["RowRangeError"], tuple[int, str]]:
+        return type(self), (self.row, self.why)  # pickled by other processes
+
 
 class NotEnoughMemory(SalcliError):  # noqa: N818 (as in MemoryError, the name says what is wrong)
     """Work that does not fit into the memory of this machine: how much it takes, how much there is."""
@@ -85,6 +88,12 @@ class GateError(SalcliError):
 
 class OutputError(SalcliError):
     """The output could not be written; an earlier file in its place is unchanged."""
+
+    exit_code = 4
+
+
+class ClusterError(SalcliError):
+    """No cluster to work on: its scheduler or workers do not answer, or have another version."""
 
     exit_code = 4
 

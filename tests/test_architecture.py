@@ -42,6 +42,9 @@ ONLY_IN = {
     "blake3": {"data"},
     "sklearn": {"evaluation", "api"},
     "threadpoolctl": {"streaming"},
+    "distributed": {"streaming"},
+    "dask": {"streaming"},
+    "cloudpickle": {"streaming"},
     "matplotlib": {"render"},
     "onnx": {"formats"},
 }
@@ -49,6 +52,7 @@ OF_TABLES = {"arrow_columns", "arrow_table", "arrow_ipc", "parquet", "parquet_wr
 OF_TABLES |= {"table_labels", "table_metadata", "table_writer"}
 """Modules that are imported when a table is read or written, and not before."""
 LAZY = {"blake3", "scipy", "sklearn", "pyarrow", "gensim", "orjson", "threadpoolctl", "matplotlib", "onnx"}
+LAZY |= {"distributed", "dask", "cloudpickle"}
 
 
 def package_of(path: Path) -> str:

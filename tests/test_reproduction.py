@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -70,6 +71,25 @@ def test_kernels_are_reproduced_from_a_folder(
     assert {row[1] for row in rows[6:]} == {"8", "16"}
 
 
+@pytest.mark.parametrize(
+    ("script", "arguments", "says"),
+    [
+        (reproduce_words, [SAMPLE / "bios-sample.csv"], "bios-sample.csv: line 1"),
+        (reproduce_kernels, [SAMPLE / "bios-sample.csv"], "bios-sample.csv: line 1"),
+        (reproduce_fairness, [SAMPLE], "vectors.npy"),
+    ],
+)
+def test_scripts_refuse_what_is_no_data_in_one_line(
+    script: ModuleType, arguments: list[Path], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["script", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        script.run(script.main)
+    assert str(ended.value).startswith("error: ")
+    assert says in str(ended.value)
+    assert "\n" not in str(ended.value)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_fairness_is_reproduced(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -83,6 +103,10 @@ def test_fairness_is_reproduced(
         writer.writerow(["dialect", "sentiment", "split"])
         names = (("sae", "aae")[g] for g in dialect)
         writer.writerows(zip(names, sentiment, ["train", "train", "test"] * 267, strict=False))
+    bios = (SAMPLE / "bios-sample.csv").read_text("utf-8").splitlines(keepends=True)
+    (tmp_path / "bios-sample.csv").write_text("".join(bios[:601]), "utf-8")
+    np.save(tmp_path / "bios-sample.npy", np.load(SAMPLE / "bios-sample.npy")[:600, :20])
+    monkeypatch.setattr(reproduce_fairness, "SAMPLE", tmp_path)
     monkeypatch.setattr(reproduce_fairness, "LANDMARKS", 32)
     printed = tables(reproduce_fairness.main, capsys, monkeypatch, tmp_path, "--draws", 1)
     titles = ("Agreement", "Few labels", "Perturbed inputs", "Kernels", "Professions")

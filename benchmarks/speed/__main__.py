@@ -25,6 +25,7 @@ from pathlib import Path
 from benchmarks.speed import (
     applying,
     bounds,
+    cluster,
     commands,
     files,
     fitting,
@@ -32,6 +33,7 @@ from benchmarks.speed import (
     ours,
     peers,
     scaling,
+    sharded,
     startup,
     table,
     words,
@@ -49,8 +51,10 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Row]]] = {
     "apply": applying.rows,
     "words": words.rows,
     "scaling": scaling.rows,
+    "shards": sharded.rows,
     "kernels": commands.rows,
     "methods": methods.rows,
+    "cluster": cluster.rows,
     "bounds": bounds.rows,
     "peers": peers.rows,  # last: it loads libraries that keep threads of their own
 }

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 import salcli
 from benchmarks.speed import files
 from salcli.commands import apply as command
-from salcli.commands.apply import stream_through
+from salcli.commands.erased_rows import stream_through
 from salcli.data.join import LabelledRows
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.data.source import Chunk

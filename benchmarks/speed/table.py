@@ -15,6 +15,8 @@ TITLES = {
     "peers": "Other ways to an eraser",
     "kernels": "`kfit` and `evaluate`",
     "methods": "Methods of several passes, and transport",
+    "shards": "Many files against one",
+    "cluster": "A local cluster of two processes",
     "scaling": "How the pass of `fit` grows",
     "bounds": "What the machine allows, one step alone, on one thread if not on all",
 }

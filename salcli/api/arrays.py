@@ -25,6 +25,11 @@ def is_tensor(x: Any) -> bool:
     return type(x).__module__.partition(".")[0] == "torch" and hasattr(x, "detach")
 
 
+def is_bfloat16(x: Any) -> bool:
+    """Return whether `x` is a tensor of a type that numpy has not, with 8 significant bits."""
+    return is_tensor(x) and bool(x.dtype == sys.modules["torch"].bfloat16)
+
+
 def to_numpy(x: Any) -> tuple[Any, Callable[[NDArray[Any]], Any]]:
     """Return rows `x` as scikit-learn takes them, and a function that returns an array as x's kind.
 
@@ -35,7 +40,7 @@ def to_numpy(x: Any) -> tuple[Any, Callable[[NDArray[Any]], Any]]:
         return x, lambda result: result
     torch: Any = sys.modules["torch"]
     found = x.detach()
-    if found.dtype == torch.bfloat16:  # numpy has no such type
+    if is_bfloat16(found):
         found = found.float()
     kind = x.dtype if x.is_floating_point() else None
     return found.cpu().numpy(), lambda result: torch.from_numpy(result).to(device=x.device, dtype=kind)

@@ -1,6 +1,6 @@
 """`ErasingTransformer`: what all estimators share; each is a method of the command line as a transformer.
 
-An estimator adds nothing to its method: it is fitted by the route of `salcli fit`, and holds what an artifact holds.
+An estimator adds nothing to its method: it is fitted by the route of `salcli fit`, and has what an artifact has.
 """
 
 from collections.abc import Collection
@@ -13,10 +13,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from salcli.api.arrays import erase, float_types, to_numpy
+from salcli.api.arrays import erase, float_types, is_bfloat16, to_numpy
 from salcli.api.constructor import COLUMNS, GUARDED, Y, described, initializer, parameters_of
 from salcli.api.labels import label_table
-from salcli.commands.fit import describe_inputs, fit_rows
+from salcli.commands.fit import fit_rows
+from salcli.commands.header import describe_inputs
 from salcli.data.labels import GuardedLabels
 from salcli.data.source import ArrayReader, Source
 from salcli.erasers.artifact import Artifact, read_artifact, write_artifact
@@ -30,7 +31,7 @@ from salcli.streaming.engine import one_blas_thread
 from salcli.streaming.progress import Silent
 
 NO_GUARDED = (
-    "{0} erases a guarded attribute, and was given none: fit(X, y, guarded=labels). In a pipeline y is the main task, "
+    "{0} erases a guarded attribute, and there is none: fit(X, y, guarded=labels). In a pipeline y is the main task, "
     "so it is erased only where {0}(guards='y') says so. To pass labels through a pipeline, enable metadata routing "
     "(sklearn.set_config(enable_metadata_routing=True)), use {0}().set_fit_request(guarded=True), and give the "
     "pipeline's fit guarded=labels"
@@ -124,6 +125,8 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         header["inputs"] = self._inputs(table, describe_inputs(source, table)["embeddings"])
         self._keep_sums(found, table, options)
         self._set(Fitted(found.eraser, found.singular_values, header))
+        if is_bfloat16(X):
+            warn("erased rows that are rounded to bfloat16 may have the attribute again: transform rows of float32")
         if x.dtype.itemsize < 8 and found.eraser.keeps_space and not found.eraser.needs_secret:
             finer = erased_dtype(found.eraser, found.singular_values, source)
             if finer.itemsize > x.dtype.itemsize:
@@ -140,7 +143,7 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         `[n, d']`, an array of the dtype of X if that is float16, float32 or float64, else of float64; a tensor for a
-        tensor; a frame where `set_output` asks for one
+        tensor; a frame where `set_output` requests one
 
         Raises
         ------
@@ -221,7 +224,7 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def artifact_(self) -> Artifact:
-        """What was fitted, as an artifact holds it."""
+        """What was fitted, as an artifact has it."""
         found = self._solved()
         return Artifact(found.eraser, found.singular_values, found.header)
 
@@ -271,7 +274,7 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         name = type(self).__name__
         if self.guards == Y:
             if guarded is not None:
-                raise UsageError(f"{name}(guards='y') erases y, and was given `guarded` too: give one of both")
+                raise UsageError(f"{name}(guards='y') erases y, and `guarded` is there too: pass one of both")
             if y is None:
                 raise LabelError(NO_Y.format(name))
             return y

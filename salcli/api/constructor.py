@@ -16,7 +16,7 @@ OWN: dict[str, tuple[Any, str]] = {
     "seed": (0, "Of every random choice."),
 }
 """Parameters of every estimator beside those of its method: default and help."""
-NOISE_KEY = {"noise_key": (None, "File of the secret of `noise`, made if it is absent.")}
+NOISE_KEY = {"noise_key": (None, "File of the secret of `noise`, created if it is absent.")}
 COLUMNS = ("task", "score")
 """Parameters that name columns of a label file."""
 PLACE, HEAD = "    Examples\n    --------\n", "    Parameters\n    ----------\n"
@@ -27,11 +27,11 @@ def parameters_of(method: type) -> dict[str, tuple[Any, str]]:
 
     Parameters
     ----------
-    method : the type of the method's parameters; columns of a label file are none of an estimator, which is given the
+    method : the type of the method's parameters; columns of a label file are none of an estimator, which receives the
         labels themselves
     """
     of_method = options_of(method).items()
-    known = {name: (default, given.help) for name, (given, default) in of_method if name not in COLUMNS}
+    known = {name: (default, option.help) for name, (option, default) in of_method if name not in COLUMNS}
     return known | OWN | (NOISE_KEY if "noise" in known else {})
 
 
@@ -49,8 +49,8 @@ def initializer(defaults: Mapping[str, Any]) -> Callable[..., None]:
     signature = inspect.Signature([this, *names])
 
     def initialize(self: Any, *arguments: Any, **parameters: Any) -> None:
-        given = signature.bind(self, *arguments, **parameters).arguments
-        self.__dict__.update({**defaults, **{name: value for name, value in given.items() if name != "self"}})
+        bound = signature.bind(self, *arguments, **parameters).arguments
+        self.__dict__.update({**defaults, **{name: value for name, value in bound.items() if name != "self"}})
 
     initialize.__name__ = "__init__"
     initialize.__doc__ = "Keep the parameters."

@@ -90,11 +90,12 @@ class SPLINCE(OneToOneFeatureMixin, TakesParts):  # type: ignore[misc]
         X : `[n, d]` rows: array, frame or tensor
         y : `[n]` classes of the main task; with guards="y", the guarded labels
         guarded : the guarded labels
-        task : `[n]` classes of the main task instead of y, None where there is none
+        task : `[n]` classes of the main task instead of y, None where there is none; with guards="y" and without it,
+            nothing is kept but what `LEACE` keeps, with a warning
 
         Raises
         ------
-        UsageError : there is no main task, or there are no labels to erase
+        UsageError : there is no main task and guards="guarded", or there are no labels to erase
         """
         return self._fit(X, self._guarded(y, guarded), *self._task(y, task))
 
@@ -106,9 +107,11 @@ class SPLINCE(OneToOneFeatureMixin, TakesParts):  # type: ignore[misc]
     def _task(self, y: Any, task: Any) -> tuple[Any, str]:
         if task is not None:
             return task, "task"
-        if self.guards == GUARDED and y is not None:
+        if self.guards != GUARDED:
+            return None, ""
+        if y is not None:
             return y, "y"
-        raise UsageError("SPLINCE keeps a main task, and was given none: fit(X, y, guarded=labels), or `task=classes`")
+        raise UsageError("SPLINCE keeps a main task, and there is none: fit(X, y, guarded=labels), or `task=classes`")
 
 
 class INLP(OneToOneFeatureMixin, ErasingTransformer):  # type: ignore[misc]

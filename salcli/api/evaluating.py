@@ -12,7 +12,7 @@ from salcli.api.arrays import to_numpy
 from salcli.api.base import ErasingTransformer
 from salcli.api.labels import classes_of, columns_of, label_table
 from salcli.api.report import Report, read_limits, report_of
-from salcli.commands.evaluate import Subject, judged, measured, write_reports
+from salcli.commands.subject import Subject, measured
 from salcli.data.digests import labels_digest
 from salcli.data.embeddings import Embeddings
 from salcli.data.hashes import HASH_ALGORITHMS, FileHash
@@ -20,10 +20,12 @@ from salcli.data.labels import GuardedLabels
 from salcli.data.source import ArrayReader, Source
 from salcli.erasers.artifact import Artifact
 from salcli.errors import AlignmentError, ParameterError, ShapeError, warn
-from salcli.evaluation.attack import require_attackers
+from salcli.evaluation.judged import judged
 from salcli.evaluation.provenance import run_of
 from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile
+from salcli.evaluation.requested import require_attackers
 from salcli.options import EvaluateOptions, options_of
+from salcli.render.files import write_reports
 from salcli.streaming.engine import one_blas_thread
 from salcli.streaming.progress import Silent
 
@@ -108,11 +110,11 @@ def evaluate(
         about = ErasedFile(AFTER, _hash_of(against), against.n, against.d)
     subject = Subject(source, labels, artifact, against, None, about, is_of_files=False)
     with one_blas_thread():
-        found, asked = measured(subject, inputs, wanted, Silent())
-        found = judged(found, asked, wanted)
+        found, expected = measured(subject, inputs, wanted, Silent())
+        found = judged(found, expected, wanted)
     for note in found.notes:
         warn(note)
-    report = report_of(replace(found, run=run_of(wanted, artifact, "")), asked, wanted)
+    report = report_of(replace(found, run=run_of(wanted, artifact, "")), expected, wanted)
     write_reports(report, wanted, Silent())
     return report
 
@@ -174,12 +176,12 @@ def _labels(labels: GuardedLabels, split: Any, groups: Any) -> GuardedLabels:
     return labels
 
 
-def _options(given: dict[str, Any], labels: GuardedLabels, against: str | None) -> EvaluateOptions:
+def _options(chosen: dict[str, Any], labels: GuardedLabels, against: str | None) -> EvaluateOptions:
     known = [each.name for each in fields(EvaluateOptions) if each.name not in OF_FILES]
-    for name, value in given.items():
+    for name, value in chosen.items():
         if name not in known:
             raise ParameterError(name, value, f"no option of evaluate; expected some of {', '.join(known)}")
-    values = {name: _read(name, value) for name, value in read_limits(given).items()}
+    values = {name: _read(name, value) for name, value in read_limits(chosen).items()}
     return EvaluateOptions(**values, against=against, task=None if labels.task is None else labels.task.name)
 
 

@@ -68,6 +68,8 @@ def fit(
     found = find_method(method)
     if task is not None and not hasattr(found.Parameters(), "task"):
         raise UsageError(f"`task`: method {method} keeps no main task")
+    if task is None and hasattr(found.Parameters(), "task"):
+        raise UsageError(f"method {method} keeps a main task: give its classes by `task`")
     names = {each.name for each in fields(found.Parameters)}
     if unknown := sorted(set(parameters) - names):
         raise UsageError(f"method {method} has no `{unknown[0]}`, expected some of {', '.join(sorted(names))}")

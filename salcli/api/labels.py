@@ -22,7 +22,7 @@ def label_table(
     task: Any = None,
     task_name: str = "task",
 ) -> GuardedLabels:
-    """Return labels as a label CSV would hold them, joined by position.
+    """Return labels as a label CSV would have them, joined by position.
 
     Parameters
     ----------

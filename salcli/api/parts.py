@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from salcli.api.base import ErasingTransformer, Fitted
 from salcli.api.sums import Sums
-from salcli.commands.fit import describe_fit
+from salcli.commands.header import describe_fit
 from salcli.data.labels import GuardedLabels
 from salcli.data.source import ArrayReader, Source
 from salcli.erasers.base import Eraser, Fit, SummedMethod, warn_of_doubts

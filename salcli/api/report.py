@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, fields, replace
 from html import escape
 from typing import Any, Self
 
-from salcli.commands.evaluate import judged
 from salcli.errors import ParameterError, UsageError
 from salcli.evaluation import report as evaluation
-from salcli.evaluation.attack import require_attackers
-from salcli.evaluation.gates import Asked
+from salcli.evaluation.gates import Expected
+from salcli.evaluation.json_fields import UNWRITTEN, to_json
+from salcli.evaluation.judged import judged
 from salcli.evaluation.neighbors import NEIGHBORS
-from salcli.evaluation.report import UNWRITTEN, to_json
+from salcli.evaluation.requested import require_attackers
 from salcli.options import EvaluateOptions, Limit
 from salcli.render.html import html
 
@@ -25,17 +25,20 @@ LIBRARIES = {"pandas": "DataFrame", "polars": "DataFrame"}
 HEIGHT = 720  # pixels of the page in a notebook
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Report(evaluation.Report):
     """What was measured, on what, and the verdict: the record that `salcli evaluate --json` prints.
 
     In a notebook it is shown as the page that `salcli evaluate --report report.html` writes.
     """
 
-    asked: Asked = field(default_factory=Asked, repr=False, compare=False, metadata=UNWRITTEN)
+    expected: Expected = field(default_factory=Expected, repr=False, compare=False, metadata=UNWRITTEN)
     """What gates expect to have been measured."""
     options: EvaluateOptions = field(default_factory=EvaluateOptions, repr=False, compare=False, metadata=UNWRITTEN)
     """What was measured."""
+
+    def __repr__(self) -> str:
+        return f"Report(verdict={self.verdict!r}, probes={len(self.probes)}, gates={len(self.gates)})"
 
     def gate(self, **limits: Any) -> Self:
         """Return the report with these gates alone, judged on what was measured: `verdict` is pass, fail or undecided.
@@ -63,9 +66,9 @@ class Report(evaluation.Report):
         options.require_inputs(has_labels=True, has_eraser=isinstance(self.eraser, evaluation.EraserSummary))
         if options.min_neighbors_kept is not None and self.of(NEIGHBORS) is None:
             raise UsageError("`min_neighbors_kept`: neighbours were not measured; give evaluate such a limit, as 0")
-        numbers = () if options.max_r2 else tuple(dict.fromkeys(name for name, _, _ in self.asked.of_numbers))
+        numbers = () if options.max_r2 else tuple(dict.fromkeys(name for name, _, _ in self.expected.of_numbers))
         plain = replace(self, options=options, allows_undecided=options.allow_undecided)
-        found = judged(plain, replace(self.asked, unjudged=numbers), options)
+        found = judged(plain, replace(self.expected, unjudged=numbers), options)
         assert isinstance(found, type(self))
         return found
 
@@ -97,17 +100,17 @@ class Report(evaluation.Report):
         )
 
 
-def report_of(found: evaluation.Report, asked: Asked, options: EvaluateOptions) -> Report:
+def report_of(found: evaluation.Report, expected: Expected, options: EvaluateOptions) -> Report:
     """Return a report that can be judged again.
 
     Parameters
     ----------
     found : all that was measured
-    asked : what its gates expect to have been measured
+    expected : what its gates expect to have been measured
     options : what was measured
     """
     values = {each.name: getattr(found, each.name) for each in fields(found) if each.init}
-    return Report(**values, asked=asked, options=options)
+    return Report(**values, expected=expected, options=options)
 
 
 def read_limits(options: dict[str, Any]) -> dict[str, Any]:

@@ -13,11 +13,13 @@ from salcli.api.arrays import to_numpy
 from salcli.api.constructor import Y
 from salcli.api.labels import label_table
 from salcli.data.labels import GuardedLabels
-from salcli.data.splits import FRESH, EvaluationSplit, stratified_sample
+from salcli.data.sampling import stratified_sample
+from salcli.data.splits import FRESH, EvaluationSplit
 from salcli.errors import ParameterError, UsageError, warn
-from salcli.evaluation.attack import attack, require_attackers
+from salcli.evaluation.attack import attack
 from salcli.evaluation.attack_numbers import attack_numbers, chosen_regressors
 from salcli.evaluation.attackers import ATTACKERS
+from salcli.evaluation.requested import require_attackers
 from salcli.evaluation.stages import Stages
 from salcli.options import RAW, EvaluateOptions
 from salcli.streaming.engine import one_blas_thread

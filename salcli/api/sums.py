@@ -1,17 +1,15 @@
 """`Sums`: the statistics of rows that came in parts, with the labels of all of them; what `partial_fit` adds up."""
 
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.data.blocks import Block
+from salcli.data.blocks import Block, widening
 from salcli.data.labels import Attribute, GuardedLabels, smallest_code
 from salcli.data.source import Source
 from salcli.erasers.base import Eraser, Fit, SummedMethod
-from salcli.linalg.relabelled import LabelMap, relabelled
 from salcli.streaming.engine import current_engine
 from salcli.streaming.passes import LabelledSource, fold
 from salcli.streaming.progress import Silent
@@ -38,13 +36,13 @@ class Sums:
         blocks = tuple(map(Block.of, labels.attributes))
         if not len(fitted):
             return cls(None, blocks, (table,), is_centred)
-        rows = LabelledSource.of(source, labels.standardized(is_centred=is_centred), fitted)
+        rows = LabelledSource.of(source, labels, fitted)
         found = fold(rows, method.Statistics, current_engine(), Silent(), is_centred=is_centred)
         return cls(found, blocks, (table,), is_centred)
 
     @classmethod
     def of_fit(cls, fit: Fit[Eraser], table: GuardedLabels, method: SummedMethod, parameters: Any) -> Self:
-        """Return the sums that a `fit` to the labels `table` was made of (see `of`)."""
+        """Return the sums that a `fit` to the labels `table` was computed from (see `of`)."""
         labels = method.summed(table.restricted_to(np.flatnonzero(table.is_labelled)))
         blocks = tuple(map(Block.of, labels.attributes))
         return cls(fit.statistics, blocks, (table,), method.centres(parameters))
@@ -66,25 +64,8 @@ class Sums:
 
     def _in(self, blocks: tuple[Block, ...]) -> Any:
         """Return the statistics with the columns of the Z of `blocks`, which have all classes of these sums."""
-        if blocks == self.blocks:
-            return self.statistics
-        firsts = (0, *accumulate(block.width for block in blocks))
-        columns, scales, shifts, variances = list[int](), list[float](), list[float](), list[float]()
-        for old, new, first in zip(self.blocks, blocks, firsts, strict=False):
-            if old.classes is None or new.classes is None:
-                columns.append(first)
-                scales.append(old.unit / new.unit)
-                shifts.append((old.mean - new.mean) / new.unit if self.is_centred else 0.0)
-                variances.append(1.0 if old.spread else 0.0)
-            else:
-                place = {name: first + i for i, name in enumerate(new.classes)}
-                columns += [place[name] for name in old.classes]
-                scales += [1.0] * old.width
-                shifts += [0.0] * old.width
-                variances += [0.0] * old.width
-        numbers = np.array([scales, shifts, variances])
-        wider = LabelMap(np.array(columns, np.int64), numbers[0], numbers[1], numbers[2], firsts[-1])
-        return relabelled(self.statistics, wider)
+        labels = widening(self.blocks, blocks, is_centred=self.is_centred)
+        return self.statistics if labels is None else self.statistics.relabelled(labels)
 
     def table(self) -> GuardedLabels:
         """Return the labels of all rows."""

@@ -130,7 +130,7 @@ def _is_shown(error: Exception, command: str) -> bool:
     Parameters
     ----------
     error : of any kind
-    command : as it was called, where the error does not know
+    command : as it was called, for errors without it
     """
     from salcli.cli import console
 

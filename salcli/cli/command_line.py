@@ -1,15 +1,16 @@
-"""The command line that was given, as a report records it."""
+"""The command line, as a report records it."""
 
 import shlex
 from typing import Any
 
-from salcli.evaluation.provenance import OF_FILES, file_name
+from salcli.evaluation.provenance import OF_FILES
+from salcli.formats.files import file_name
 
 WITHOUT_EFFECT = ("json", "quiet", "batch_rows", "reports", "report_format")
 
 
 def command_line(context: Any) -> str:
-    """Return the command with the options that were given: files without folders, and without what changes no figure.
+    """Return the command with the options that were set: files without folders, and without what changes no figure.
 
     Parameters
     ----------

@@ -20,6 +20,7 @@ from salcli.options import (
     FitOptions,
     InspectOptions,
     LabelCommandOptions,
+    MomentsOptions,
     options_of,
 )
 
@@ -42,8 +43,10 @@ def _output(help: str, metavar: str = "FILE") -> Any:
     return typer.Option("-o", "--output", metavar=metavar, help=help, show_default=False, callback=_dash_for_stdout)
 
 
-Embeddings = Annotated[str, typer.Argument(metavar="EMBEDDINGS", help="Embedding file; `-`: text vectors on stdin.")]
-Labels = Annotated[str, typer.Argument(metavar="LABELS", help="Label CSV.")]
+OF_EMBEDDINGS = "Embedding file, or a folder or quoted glob of shards; `-`: text vectors on stdin."
+OF_LABELS = "Label CSV (or table), or a folder or quoted glob of one a shard."
+Embeddings = Annotated[str, typer.Argument(metavar="EMBEDDINGS", help=OF_EMBEDDINGS)]
+Labels = Annotated[str, typer.Argument(metavar="LABELS", help=OF_LABELS)]
 Eraser = Annotated[str, typer.Argument(metavar="ERASER", help="Artifact that `fit` or `kfit` wrote.")]
 Output = Annotated[str, _output("Written whole or not at all.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
@@ -70,21 +73,64 @@ def label(
 
 
 def fit(
-    embeddings: Embeddings,
-    labels: Labels,
     output: Output,
     options: FitOptions,
+    embeddings: Annotated[
+        str | None, typer.Argument(metavar="EMBEDDINGS", help=OF_EMBEDDINGS, show_default=False)
+    ] = None,
+    labels: Annotated[str | None, typer.Argument(metavar="LABELS", help=OF_LABELS, show_default=False)] = None,
+    moments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--moments",
+            metavar="GLOB",
+            help="Instead of EMBEDDINGS and LABELS, what `salcli moments` wrote for each shard (repeatable).",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Learn an eraser from embeddings and a label CSV."""
     from salcli.cli import console
     from salcli.commands import fit as command
+    from salcli.commands import fit_moments
 
-    fitted = command.fit(embeddings, labels, output, options, console.ConsoleProgress(is_quiet=quiet))
+    progress = console.ConsoleProgress(is_quiet=quiet)
+    if moments:
+        if embeddings is not None:
+            raise UsageError(
+                f"--moments stands instead of EMBEDDINGS and LABELS, but {embeddings} is given (quote a glob)"
+            )
+        fitted = fit_moments.fit_moments(moments, output, options, progress)
+    elif embeddings is None or labels is None:
+        raise UsageError(f"Missing argument '{'EMBEDDINGS' if embeddings is None else 'LABELS'}' (or --moments GLOB)")
+    else:
+        fitted = command.fit(embeddings, labels, output, options, progress)
     console.show_fit(
         output, fitted.header, fitted.singular_values.tolist(), fitted.n_bytes, is_json=json, is_quiet=quiet
     )
+
+
+def moments(
+    embeddings: Annotated[
+        str, typer.Argument(metavar="EMBEDDINGS", help="Embedding file, one of several; `-`: text vectors on stdin.")
+    ],
+    labels: Annotated[str, typer.Argument(metavar="LABELS", help="Its label CSV (or table), or by key one of all.")],
+    output: Output,
+    options: MomentsOptions,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Add up the rows of one shard of many, from which fit makes the eraser of all."""
+    from salcli.cli import console
+    from salcli.commands import moments as command
+
+    header = command.moments(embeddings, labels, output, options, console.ConsoleProgress(is_quiet=quiet))
+    if json:
+        console.print_json({**header, "schema": "salcli.moments/1", "output": output})
+    elif not quiet:
+        console.print_fields({"moments": output, **console.moments_fields(header)})
 
 
 def kfit(
@@ -96,7 +142,7 @@ def kfit(
     quiet: Quiet = False,
 ) -> None:
     """Learn an eraser in a kernel's feature space (kSAL), for what linear removal leaves."""
-    fit(embeddings, labels, output, options, json, quiet)
+    fit(output, options, embeddings, labels, None, json, quiet)
 
 
 def methods(json: Json = False) -> None:
@@ -126,7 +172,11 @@ def apply(
     options: ApplyOptions,
     output: Annotated[
         str | None,
-        _output("Written whole or not at all; `-`: text on stdout. Its suffix chooses the format.", "OUT"),
+        _output(
+            "Written whole or not at all; `-`: text on stdout. Its suffix chooses the format. Of a folder or glob, a "
+            "folder of the same names, which the same command completes, unless OUT has the suffix of a file.",
+            "OUT",
+        ),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -144,11 +194,14 @@ def apply(
         "d": written.d,
         "dtype": written.dtype,
     }
+    shards = {} if written.n_shards is None else {"shards": written.n_shards, "kept": written.n_kept}
     if json:
-        console.print_json({"schema": "salcli.apply/1", **fields})
+        console.print_json({"schema": "salcli.apply/1", **fields, **shards})
     elif not quiet and written.output != STDOUT:
         rows = f"{written.n:,} of {written.d} dimensions, {written.dtype}, {written.format}"
-        console.print_fields({"wrote": written.output, "rows": rows})
+        kept = f", {written.n_kept:,} of them kept from an earlier run" if written.n_kept else ""
+        of_folder = {} if written.n_shards is None else {"shards": f"{written.n_shards:,}{kept}"}
+        console.print_fields({"wrote": written.output, "rows": rows, **of_folder})
 
 
 def evaluate(
@@ -206,7 +259,7 @@ def _show_evaluation(report: "Report | Comparison", *, is_json: bool) -> None:
     from salcli.cli import console
 
     if is_json:
-        from salcli.evaluation.report import to_json
+        from salcli.evaluation.json_fields import to_json
 
         console.print_json(to_json(report))
     else:
@@ -224,7 +277,7 @@ def export(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write an eraser as a matrix for ONNX, PyTorch, numpy, or into a sentence-transformers model."""
+    """Write an eraser for ONNX, or as a matrix for PyTorch, numpy, or into a sentence-transformers model."""
     from salcli.cli import console
     from salcli.commands import export as command
 
@@ -232,7 +285,7 @@ def export(
     if json:
         console.print_json({"schema": "salcli.export/1", **found.to_dict()})
     elif not quiet:
-        map_ = f"{found.target}, {found.d} x {found.d}, {found.to_dict()['dtype']}"
+        map_ = f"{found.target}, {found.d_out} x {found.d}, {found.to_dict()['dtype']}"
         console.print_fields({"wrote": ", ".join(found.files), "map": map_})
 
 
@@ -241,7 +294,7 @@ def inspect(
     options: InspectOptions,
     json: Json = False,
 ) -> None:
-    """Say what is in an embedding file, its join with labels, or an artifact."""
+    """Show what is in an embedding file, its join with labels, or an artifact."""
     from salcli.cli import console
     from salcli.commands import inspect as command
 
@@ -284,6 +337,7 @@ COMMANDS = (
     Command(label, LabelCommandOptions),
     Command(fit, FitOptions),
     Command(kfit, FitOptions, {"method": "ksal"}),
+    Command(moments, MomentsOptions),
     Command(methods),
     Command(apply, ApplyOptions),
     Command(evaluate, EvaluateOptions),

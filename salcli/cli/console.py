@@ -242,8 +242,27 @@ def _counts(attribute: dict[str, Any]) -> str:
     return ", ".join(pairs[:12]) + (f" and {len(pairs) - 12:,} more" if len(pairs) > 12 else "")
 
 
+def moments_fields(header: dict[str, Any]) -> dict[str, str]:
+    """Return names and values of the `header` of moments."""
+    shard, rows = header["inputs"]["embeddings"], header["rows"]
+    exact = ", exact" if header["is_exact"] else ""
+    centred = "centred" if header["is_centred"] else "not centred"
+    fields = {
+        "for": f"method {header['method']}, {centred}{exact}",
+        "shard": f"{shard['name']}, {rows['n_shard']:,} rows of {header['d']} dimensions, {header['dtype']}",
+        "added up": f"{rows['n_fitted']:,} rows, rounding at most {header['rounding']:.2g}",
+    }
+    task = [] if header["task"] is None else [header["task"]]
+    for attribute in (*header["attributes"], *task):
+        fields[f"{'task' if attribute in task else 'attribute'} {attribute['name']}"] = _counts(attribute)
+    return fields
+
+
 def print_inspection(found: dict[str, Any]) -> None:
-    """Print the record `found` of an inspected embedding file or artifact."""
+    """Print the record `found` of an inspected embedding file, artifact or moments file."""
+    if found["format"] == "salcli moments":
+        print_fields({"file": found["path"], **moments_fields(found)})
+        return
     if "singular_values" in found:
         header = {**found, "rows": found["fit"]["rows"]}
         header["attributes"] = [
@@ -255,6 +274,7 @@ def print_inspection(found: dict[str, Any]) -> None:
     fields: dict[str, Any] = {
         "file": found["path"],
         "format": found["format"],
+        **({"shards": f"{len(found['shards']):,}"} if "shards" in found else {}),
         "rows": f"{found['n']:,} of {found['d']} dimensions, {found['dtype']}",
         "keys": "none" if not found["has_keys"] else f"yes, {found['duplicate_keys']:,} repeated",
         "zero rows": f"{found['zero_rows']:,}",

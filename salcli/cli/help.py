@@ -6,14 +6,14 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperOption
 
-from salcli.options import LabelOptions, ReadOptions, options_of
+from salcli.options import ClusterOptions, LabelOptions, ReadOptions, options_of
 
 Group = tuple[str, tuple[str, ...]]
 HELP_FLAGS = {"help_option_names": ["-h", "--help"]}
 
-MAIN, LABELS, READING, GENERAL = "Options", "Labels", "Reading the embeddings", "General"
+MAIN, LABELS, READING, CLUSTER, GENERAL = "Options", "Labels", "Reading the embeddings", "On a cluster", "General"
 _FIT = (
-    (MAIN, ("output", "attributes", "method", "holdout", "sample")),
+    (MAIN, ("output", "moments", "attributes", "method", "holdout", "sample")),
     (
         "Options of the method",
         (
@@ -31,6 +31,7 @@ GROUPS: dict[str, tuple[Group, ...]] = {
     ),
     "fit": _FIT,
     "kfit": _FIT,
+    "moments": ((MAIN, ("output", "attributes", "method", "exact", "center", "task", "holdout")),),
     "apply": (
         (MAIN, ("output", "in_place", "strength", "dtype", "output_format", "reduces", "writes_kernel")),
         ("What stands beside the matrix", ("erase_also", "drop", "only")),
@@ -55,9 +56,9 @@ GROUPS: dict[str, tuple[Group, ...]] = {
     "inspect": ((MAIN, ("labels", "similarity", "head", "projection")),),
 }
 """Names of parameters by command and group; those that are in none stand by their record, or in the last group."""
-RECORDS = {LABELS: LabelOptions, READING: ReadOptions}
+RECORDS = {LABELS: LabelOptions, READING: ReadOptions, CLUSTER: ClusterOptions}
 OF_LABELS = ("fit_split", "holdout")
-"""Options of commands that say which labelled rows are used."""
+"""Options by which labelled rows are chosen."""
 OF_GATES = ("max_", "min_")
 """How the names of gates begin."""
 OF_JUDGES = ("judge", "confidence", "allow_undecided")
@@ -74,6 +75,10 @@ EXAMPLES = {
     "kfit": (
         "salcli kfit vectors.npy labels.csv -o eraser.npz",
         "salcli kfit vectors.npy labels.csv --attribute gender --holdout 0.3 -o e.npz",
+    ),
+    "moments": (
+        "salcli moments part-7.npy labels-7.csv -o m-7.npz",
+        "salcli fit --moments 'm-*.npz' -o eraser.npz",
     ),
     "methods": ("salcli methods", "salcli fit --method leace --help"),
     "apply": (

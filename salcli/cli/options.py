@@ -21,27 +21,36 @@ from salcli.options import (
     FitOptions,
     InspectOptions,
     LabelCommandOptions,
+    MomentsOptions,
     Option,
     options_of,
 )
 
-RECORDS = (FitOptions, ApplyOptions, EvaluateOptions, InspectOptions, LabelCommandOptions, CompareOptions)
-ARGUMENTS = {"output": "-o", "eraser": "--eraser"}
+RECORDS = (
+    FitOptions,
+    ApplyOptions,
+    EvaluateOptions,
+    InspectOptions,
+    LabelCommandOptions,
+    CompareOptions,
+    MomentsOptions,
+)
+ARGUMENTS = {"output": "-o", "eraser": "--eraser", "moments": "--moments"}
 """Flags of arguments that are in no record."""
 NAMED = re.compile(r"(?<![\w`])`([a-z]\w*)(?:=([^`]*))?`(?![\w`])")  # not a backquote inside a file's name
 T = TypeVar("T")
 
 
-def in_utf8(given: Any) -> Any:
+def in_utf8(value: Any) -> Any:
     """Return command-line text, or a list of it, decoded as UTF-8 like files, in any locale.
 
     Parameters
     ----------
-    given : text, a list, or another value, which is returned as it is
+    value : text, a list, or another value, which is returned as it is
     """
-    if isinstance(given, list):
-        return [in_utf8(one) for one in given]
-    return os.fsencode(given).decode("utf-8", "surrogateescape") if isinstance(given, str) else given
+    if isinstance(value, list):
+        return [in_utf8(one) for one in value]
+    return os.fsencode(value).decode("utf-8", "surrogateescape") if isinstance(value, str) else value
 
 
 Nested = Mapping[str, type]
@@ -111,22 +120,22 @@ def build(record: type[T], values: Mapping[str, Any], nested: Nested) -> T:
     Parameters
     ----------
     record : type of the options
-    values : by field name, as typer returns them; None: not given
+    values : by field name, as typer returns them; None: not set
     nested : see `Nested`
 
     Raises
     ------
     UsageError : values that their options do not allow, or that contradict each other
     """
-    own, given = options_of(record), dict[str, Any]()
+    own, found = options_of(record), dict[str, Any]()
     for name, hint in _hints(record, nested).items():
         if name in own:
             option, default = own[name]
-            given[name] = default if values[name] is None else option.read(name, values[name])
+            found[name] = default if values[name] is None else option.read(name, values[name])
         elif is_dataclass(hint):
             left_out = dict.fromkeys(_left_out(record)[name])
-            given[name] = build(cast(type, hint), {**values, **left_out}, nested)
-    return record(**given)
+            found[name] = build(cast(type, hint), {**values, **left_out}, nested)
+    return record(**found)
 
 
 def expanded(command: Callable[..., None], record: type, defaults: Mapping[str, Any], nested: Nested) -> Any:
@@ -151,9 +160,9 @@ def expanded(command: Callable[..., None], record: type, defaults: Mapping[str, 
     if twice := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"{record.__name__} and the records in it have several fields called {', '.join(twice)}")
 
-    def run(**given: Any) -> None:
-        values = {each.name: given.pop(each.name) for each in added}
-        command(**given, options=build(record, values, nested))
+    def run(**arguments: Any) -> None:
+        values = {each.name: arguments.pop(each.name) for each in added}
+        command(**arguments, options=build(record, values, nested))
 
     required = [each for each in signature if each.default is each.empty and each.name != "options"]
     optional = [each for each in signature if each.default is not each.empty]

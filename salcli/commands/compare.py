@@ -9,8 +9,9 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from salcli.commands.evaluate import Subject, assess, without_folders, write_reports
+from salcli.commands.evaluate import without_folders
 from salcli.commands.fit import fit
+from salcli.commands.subject import Subject, assess
 from salcli.data.hashes import HASH_ALGORITHMS, FileHash
 from salcli.data.join import settle_index
 from salcli.data.labels import GuardedLabels, Index
@@ -19,20 +20,23 @@ from salcli.data.splits import EvaluationSplit, SplitRule
 from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.erasers.base import find_method
 from salcli.errors import AlignmentError, UsageError, located, warn
-from salcli.evaluation.attack import ALL, chosen_probes, require_attackers
 from salcli.evaluation.attack_numbers import chosen_regressors
 from salcli.evaluation.attackers import REGRESSORS, names_of
 from salcli.evaluation.baseline import Baseline
 from salcli.evaluation.before import Before, read_before
 from salcli.evaluation.comparison import Candidate, Comparison
 from salcli.evaluation.plan import rule_of, shared_split
-from salcli.evaluation.provenance import file_name, run_of
+from salcli.evaluation.provenance import run_of
 from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile
+from salcli.evaluation.requested import ALL, chosen_probes, require_attackers
 from salcli.evaluation.stages import Erasure, opened_against
 from salcli.formats import atomic
+from salcli.formats.files import file_name
 from salcli.formats.gold_sets import column_of
 from salcli.formats.registry import open_source
 from salcli.options import WHITE_BOX, CompareOptions, EvaluateOptions, FitOptions
+from salcli.render.files import write_reports
+from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import one_blas_thread
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
@@ -55,6 +59,7 @@ class _Entry:
     against: Source | None = None
 
 
+@runs_on_cluster
 def compare(
     embeddings: str,
     labels: str,
@@ -149,7 +154,7 @@ def compare(
 
 
 def _require_invertible(entries: Iterable[_Entry], source: Source, options: EvaluateOptions) -> None:
-    """Check, before anything is trained, that a white-box attacker, if one is wanted, can be made of each candidate.
+    """Check, before anything is trained, that each candidate can be inverted for a white-box attacker, if there is one.
 
     Raises
     ------

@@ -1,33 +1,30 @@
 """`fit`: embeddings and labels → moments → eraser → artifact."""
 
 from contextlib import closing
-from dataclasses import asdict, replace
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-import salcli
-from salcli.data.digests import labels_digest, rows_digest
-from salcli.data.hashes import FileHash
+from salcli.commands.checkpoint import Checkpoint
+from salcli.commands.header import describe_fit, describe_inputs, recorded
+from salcli.commands.moments import Design, summed_method
 from salcli.data.join import settle_index
-from salcli.data.labels import GuardedLabels, Selection
+from salcli.data.labels import GuardedLabels, as_index
 from salcli.data.source import Source
-from salcli.data.splits import SplitRule
 from salcli.erasers.artifact import Artifact, write_artifact
-from salcli.erasers.base import Eraser, Fit, Method, find_method, warn_of_doubts
+from salcli.erasers.base import Eraser, Fit, Method, find_method, task_of, warn_of_doubts
 from salcli.errors import UsageError, located
 from salcli.formats import atomic
-from salcli.formats.label_table import file_name
 from salcli.formats.registry import open_source
 from salcli.options import FitOptions
-from salcli.streaming.engine import current_engine, map_in_threads, one_blas_thread
+from salcli.streaming.cluster.client import runs_on_cluster
+from salcli.streaming.engine import current_engine, one_blas_thread
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
-from salcli.streaming.passes import LabelledSource, join_labels, read_table
+from salcli.streaming.passes import LabelledSource, fold, join_labels, read_table
 from salcli.streaming.progress import Progress, Silent
 
 
+@runs_on_cluster
 def fit(
     embeddings: str,
     labels: str,
@@ -51,7 +48,8 @@ def fit(
     Raises
     ------
     ParameterError : there is no such method
-    UsageError : the output is stdout, or the method keeps a main task and none is named
+    UsageError : the output is stdout, the method keeps a main task and none is named, or it needs more than sums and
+        there is a checkpoint
     FormatError : an input is damaged
     LabelError : no eraser can be fitted to the labels
     AlignmentError : labels and rows do not match
@@ -61,6 +59,8 @@ def fit(
     if output == atomic.STDOUT:
         raise UsageError("`output=-`: an eraser is binary and goes into a file: give its name")
     parameters = _parameters(find_method(options.method), options)
+    if options.checkpoint is not None:
+        summed_method(find_method(options.method), parameters)
     atomic.check_output(output, [embeddings, labels, options.read.keys_file])
     keep_freed_memory()
     algorithm = options.hash_algorithm
@@ -75,7 +75,7 @@ def fit(
         result, header = fit_rows(source, table, replace(options, parameters=parameters), progress)
         header["inputs"] = describe_inputs(source, table)
         header["inputs"]["labels"]["sha256"] = hashes.pop().result().digest
-        header["inputs"]["embeddings"] |= _recorded(hashes.pop().result() if hashes else None)
+        header["inputs"]["embeddings"] |= recorded(hashes.pop().result() if hashes else None)
     artifact = Artifact(result.eraser, result.singular_values, header)
     write_artifact(output, artifact)
     return artifact
@@ -108,12 +108,21 @@ def fit_rows(
     chosen.require_variety()
     chosen.warn_of_single_rows()
     rows, engine = LabelledSource.of(source, chosen, join.rows_of(fitted)), current_engine()
+    method, parameters = find_method(options.method), options.parameters
     with located(source.path):
-        result = find_method(options.method).fit(
-            rows, options.parameters, task=chosen.task, seed=options.seed, engine=engine, progress=progress
-        )
+        if options.checkpoint is None:
+            result = method.fit(rows, parameters, task=chosen.task, seed=options.seed, engine=engine, progress=progress)
+        else:
+            summed = summed_method(method, parameters)
+            rows, is_centred = replace(rows, labels=summed.summed(chosen)), summed.centres(parameters)
+            design = Design(method.name, is_centred, False, rule)
+            folder, algorithm = options.checkpoint, options.hash_algorithm
+            kept = Checkpoint.of(folder, algorithm, design, rows, table, as_index(fitted))
+            sums = fold(rows, summed.Statistics, engine, progress, is_centred=is_centred, kept=kept)
+            result = summed.fit_sums(sums, rows.labels, parameters)
     warn_of_doubts(result)
-    return result, describe_fit(options, table, fitted, result, rule)
+    shards = [shard.reader.n for shard in source.shards]
+    return result, describe_fit(options, table, fitted, result, rule, shards)
 
 
 def _parameters(method: Method, options: FitOptions) -> Any:
@@ -122,102 +131,3 @@ def _parameters(method: Method, options: FitOptions) -> Any:
         return options.parameters
     parameters = method.Parameters()
     return replace(parameters, task=options.labels.task) if hasattr(parameters, "task") else parameters
-
-
-def task_of(parameters: Any) -> str | None:
-    """Return the column of the main task that a method's `parameters` name; None for methods that keep none.
-
-    Raises
-    ------
-    UsageError : the method keeps one, and none is named
-    """
-    task: str | None = getattr(parameters, "task", None)
-    if task is None and hasattr(parameters, "task"):
-        raise UsageError("the method keeps a main task: name its column by `task=COL`")
-    return task
-
-
-def describe_fit(
-    options: FitOptions,
-    labels: GuardedLabels,
-    fitted: Selection,
-    fit: Fit[Eraser],
-    rule: SplitRule,
-) -> dict[str, Any]:
-    """Return the header of the artifact: method, rows and versions as plain values, without keys and times.
-
-    The record of the files is added later.
-
-    Parameters
-    ----------
-    options : of the command, with the parameters of the method
-    labels : all labels of the CSV
-    fitted : `[n]` positions of those that were fitted
-    fit : the result
-    rule : by which the fitted rows were chosen
-    """
-    chosen = labels.restricted_to(fitted)
-    digest_of = [partial(rows_digest, labels, fitted)]
-    digest_of += [partial(labels_digest, labels, attribute, fitted) for attribute in labels.attributes]
-    of_rows, *of_labels = map_in_threads(lambda digest: digest(), digest_of)  # each takes as long as reading the labels
-    return {
-        "method": options.method,
-        "parameters": asdict(options.parameters),
-        "eraser": fit.eraser.kind,
-        "is_orthogonal": fit.eraser.is_orthogonal,
-        "attributes": [
-            {
-                "name": whole.name,
-                "classes": None if part.classes is None else list(part.classes),
-                "counts": None if part.classes is None else list(part.counts().values()),
-                "sha256": digest,
-            }
-            for whole, part, digest in zip(labels.attributes, chosen.attributes, of_labels, strict=True)
-        ],
-        "is_centred": fit.is_centred,
-        "d": fit.eraser.d,
-        "k": fit.eraser.k,
-        "k_rule": fit.k_rule,
-        "rank": fit.rank,
-        "rows": {
-            "rule": rule.to_dict(),
-            "joined_by": "row" if labels.keys is None else "key",
-            "key_column": labels.key_column,
-            "split_column": labels.split_column,
-            **({} if labels.groups is None else {"group_column": labels.groups.name}),
-            "n_fitted": len(fitted),
-            "sha256": of_rows,
-        },
-        "versions": versions(),
-        **fit.header,
-    }
-
-
-def describe_inputs(source: Source, labels: GuardedLabels) -> dict[str, dict[str, Any]]:
-    """Return the record of the files in the header of the artifact, without their hashes.
-
-    Parameters
-    ----------
-    source : the embeddings
-    labels : all labels of the CSV
-    """
-    embeddings = {
-        "name": file_name(source.path),
-        "format": source.format,
-        "n": source.n,
-        "d": source.d,
-        "dtype": str(source.dtype),
-    }
-    return {"embeddings": embeddings, "labels": {"name": file_name(labels.path), "n": len(labels)}}
-
-
-def _recorded(hashed: FileHash | None) -> dict[str, Any]:
-    """Return the fields of a hash in the record of a file."""
-    if hashed is None:
-        return {"hash": None}
-    return {"hash": asdict(hashed)} | ({} if hashed.sha256 is None else {"sha256": hashed.sha256})
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that made a file, by package."""
-    return {"salcli": salcli.__version__, "numpy": np.__version__}

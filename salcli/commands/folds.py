@@ -12,13 +12,14 @@ from salcli.data.folds import fold_splits, reciprocity
 from salcli.data.groups import RowGroups
 from salcli.data.labels import GuardedLabels, Index
 from salcli.data.source import ArrayReader, Source
-from salcli.data.splits import BAND, FRESH, IN_SAMPLE, TEST, EvaluationSplit
+from salcli.data.split_parts import BAND, TEST
+from salcli.data.splits import FRESH, IN_SAMPLE, EvaluationSplit
 from salcli.erasers.artifact import Artifact
 from salcli.erasers.base import Eraser
 from salcli.erasers.kernel_scale import dissimilarity_doubt
 from salcli.errors import LabelError, RankError
 from salcli.evaluation.answers import pooled, pooled_numbers
-from salcli.evaluation.attack import attack, chosen_probes
+from salcli.evaluation.attack import attack
 from salcli.evaluation.attack_numbers import attack_numbers, chosen_regressors
 from salcli.evaluation.attackers import base_name
 from salcli.evaluation.base import BeforeAfter, Labelled
@@ -30,7 +31,9 @@ from salcli.evaluation.main_task import TaskAnswers
 from salcli.evaluation.measures import MEASURES
 from salcli.evaluation.plan import hint_at_band
 from salcli.evaluation.power import Detectable, blind_spots, detectable
-from salcli.evaluation.report import Folds, ProbeResult
+from salcli.evaluation.probe_result import ProbeResult
+from salcli.evaluation.report import Folds
+from salcli.evaluation.requested import chosen_probes
 from salcli.evaluation.stages import Erasure, Stages, stage_rows
 from salcli.evaluation.task import TASK
 from salcli.options import EvaluateOptions
@@ -40,7 +43,7 @@ from salcli.streaming.progress import Progress, Silent
 
 OF_THE_METHOD = (
     "`folds={}`: figures of attackers{} are of the method, fitted anew in each turn to about half of the other rows, "
-    "not of the eraser that was given"
+    "not of the eraser in the artifact"
 )
 SPLIT_UNUSED = "column {!r} is not used: `folds` divides all labelled rows but bands, which take no turn"
 
@@ -212,8 +215,10 @@ def _pooled(
     attributes = {attribute.name: attribute for attribute in attacked(labels, options)}
     by_name: dict[tuple[str, ...], dict[int, ProbeResult]] = {}
     for turn, results in enumerate(found.results):
-        for of in results:
-            by_name.setdefault((of.attribute, of.adversary, of.form, of.probe, of.stage), {})[turn] = of
+        for result in results:
+            by_name.setdefault((result.attribute, result.adversary, result.form, result.probe, result.stage), {})[
+                turn
+            ] = result
     for (name, adversary, _, probe, _), turns in by_name.items():
         if probe != base_name(probe) and len(turns) < len(found.results):
             continue  # in some turns only, classes are so unequal that a weighted twin takes part
@@ -225,8 +230,10 @@ def _pooled(
 def _pooled_numbers(found: _Found, labels: GuardedLabels, effects: Mapping[str, float]) -> Iterator[NumericResult]:
     """Yield the results of attackers of numbers that all turns have."""
     by_name: dict[tuple[str, ...], list[NumericResult]] = {}
-    for of in itertools.chain.from_iterable(found.numeric):
-        by_name.setdefault((of.attribute, of.adversary, of.form, of.probe, of.stage), []).append(of)
+    for result in itertools.chain.from_iterable(found.numeric):
+        by_name.setdefault((result.attribute, result.adversary, result.form, result.probe, result.stage), []).append(
+            result
+        )
     for (_, adversary, *_), turns in by_name.items():
         if len(turns) == len(found.numeric):
             yield pooled_numbers(turns, labels, effect=effects[adversary])
@@ -239,7 +246,7 @@ def _copies(found: Sequence[Mapping[str, Copies]]) -> Mapping[str, Copies]:
         every = [copies[name] for copies in found if name in copies]
         if every:
             named = dict.fromkeys(key for copies in every for key in copies.named)
-            n, n_near = (sum(getattr(copies, of) for copies in every) for of in ("n", "n_near"))
+            n, n_near = (sum(getattr(copies, name) for copies in every) for name in ("n", "n_near"))
             joined[name] = Copies(n, sum(copies.of for copies in every), n_near, tuple(named)[:NAMED])
     return joined
 

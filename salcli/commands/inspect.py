@@ -15,7 +15,7 @@ from salcli.data.labels import GuardedLabels, as_index
 from salcli.data.source import Chunk, Source
 from salcli.errors import RangeError, SalcliWarning, UsageError, warn
 from salcli.formats.keys import KeyCensus, is_utf8
-from salcli.formats.npz_archive import is_artifact
+from salcli.formats.npz_archive import is_artifact, is_moments
 from salcli.formats.registry import named, open_source
 from salcli.options import InspectOptions, LabelOptions, ReadOptions
 from salcli.streaming.engine import ordered_map
@@ -44,9 +44,12 @@ def inspect(path: str, options: InspectOptions) -> dict[str, Any]:
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = (
-            _inspect_artifact(path, options) if path != "-" and is_artifact(path) else _inspect_source(path, options)
-        )
+        if path != "-" and is_moments(path):
+            found = _inspect_moments(path, options)
+        elif path != "-" and is_artifact(path):
+            found = _inspect_artifact(path, options)
+        else:
+            found = _inspect_source(path, options)
     for warning in caught:
         warnings.warn(warning.message, warning.category, stacklevel=2)
     return {
@@ -96,6 +99,16 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
         "n_bytes": artifact.n_bytes,
         "fit": {name: header[name] for name in ("rows", "inputs", "versions")},
     }
+
+
+def _inspect_moments(path: str, options: InspectOptions) -> dict[str, Any]:
+    from salcli.formats.moments import FORMAT, read_header, read_sums
+
+    if options != InspectOptions():
+        raise UsageError(f"{path} holds moments, which have no rows: no option applies to it")
+    header = read_header(path)
+    read_sums(path, header)  # which checks them
+    return {"path": path, "format": FORMAT, **{name: header[name] for name in header if name != "schema"}}
 
 
 def write_projection(path: str, eraser: "LinearEraser", block_rows: int = PROJECTION_ROWS) -> None:
@@ -151,6 +164,8 @@ def _inspect_source(path: str, options: InspectOptions) -> dict[str, Any]:
         "zero_rows": look.n_zero,
         "head": look.head,
     }
+    if len(source.shards) > 1:
+        found["shards"] = {shard.reader.path: shard.reader.n for shard in source.shards}
     if about is not None:
         found["labels"] = about
     if similarity is not None:
@@ -250,14 +265,14 @@ def _describe_labels(source: Source, labels: GuardedLabels, n_head: int) -> dict
 
 
 def _spellings(gold: "SimilaritySet") -> set[str]:
-    from salcli.evaluation.similarity import spellings
+    from salcli.evaluation.word_pairs import spellings
 
     return spellings(gold.pairs)
 
 
 def _score(gold: "SimilaritySet", look: _Look) -> dict[str, Any]:
-    from salcli.evaluation.report import to_json
-    from salcli.evaluation.similarity import similarity_score
+    from salcli.evaluation.json_fields import to_json
+    from salcli.evaluation.word_pairs import similarity_score
 
     found: dict[str, Any] = to_json(similarity_score(gold.name, gold.pairs, gold.scores, look.vectors))
     return found

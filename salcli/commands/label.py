@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from salcli.commands.label_counts import Assigned, label_by_counts
 from salcli.data.groups import RowGroups, grouped_parts, require_filled
 from salcli.data.labels import Attribute, GuardedLabels, Index
+from salcli.data.sampling import stratified_parts
 from salcli.data.source import Chunk, Source
-from salcli.data.splits import PARTS, part_names, stratified_parts
+from salcli.data.split_parts import PARTS, part_names
 from salcli.errors import AlignmentError, LabelError, ParameterError, RankError, warn
 from salcli.formats import atomic
 from salcli.formats.gold_sets import column_of
@@ -83,7 +84,7 @@ def label(
     Raises
     ------
     AlignmentError : the input has no keys, a seed word no row, or no labelled word a group
-    RankError : the seed words give no direction
+    RankError : the seed words define no direction
     LabelError : there are too few words or groups, or counts or seed labels that do not fit the rows
     OutputError : the output cannot be written
     """
@@ -103,9 +104,11 @@ def _label_by_words(embeddings: str, output: str, options: LabelCommandOptions) 
         keys, scores = _scores(source, direction, options)
     needed = 2 * (options.top + sum(options.bands) + options.unlabelled)
     if len(keys) < needed:
-        asked = f"`top={options.top}`" + (f" and `bands={','.join(map(str, options.bands))}`" if options.bands else "")
-        asked += f" and `unlabelled={options.unlabelled}`" if options.unlabelled else ""
-        raise LabelError(f"{embeddings}: {len(keys):,} words to choose from, {asked} needs {needed}")
+        requested = f"`top={options.top}`" + (
+            f" and `bands={','.join(map(str, options.bands))}`" if options.bands else ""
+        )
+        requested += f" and `unlabelled={options.unlabelled}`" if options.unlabelled else ""
+        raise LabelError(f"{embeddings}: {len(keys):,} words to choose from, {requested} needs {needed}")
     order = np.lexsort((np.arange(len(scores)), -scores))
     chosen = np.concatenate([order[: options.top], order[-options.top :]])
     names = options.pairs[0]
@@ -170,7 +173,7 @@ def _direction(source: Source, options: LabelCommandOptions) -> NDArray[np.float
         )
     for word, vector in found.items():
         if not vector.any():
-            raise RankError(f"{source.path}: the seed word {word!r} has a vector of zeros, which gives no direction")
+            raise RankError(f"{source.path}: the seed word {word!r} has a vector of zeros, which defines no direction")
     firsts, seconds = (np.stack([found[pair[side]] for pair in options.pairs]) for side in (0, 1))
     try:
         return seed_direction(firsts, seconds)
@@ -210,16 +213,16 @@ def _bands(order: NDArray[np.int64], options: LabelCommandOptions) -> dict[str, 
     return found
 
 
-def _groups(source: Source, given: str, options: LabelCommandOptions) -> KeyGroups:
+def _groups(source: Source, name: str, options: LabelCommandOptions) -> KeyGroups:
     """Return the groups, whose column can stand beside the others.
 
     Raises
     ------
     ParameterError : it has the name of another one
     """
-    groups = read_key_groups(given, source, options.read)
+    groups = read_key_groups(name, source, options.read)
     if groups.name.lower() in ("word", "key", "id", "token", "split", "score", options.name.lower()):
-        raise ParameterError("groups", given, f"the column {groups.name!r} has the name of another one that is written")
+        raise ParameterError("groups", name, f"the column {groups.name!r} has the name of another one that is written")
     return groups
 
 

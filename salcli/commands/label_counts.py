@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from salcli.data.join import settle_index
 from salcli.data.labels import as_index
+from salcli.data.sampling import apportioned, stratified_parts
 from salcli.data.source import Chunk, Source
-from salcli.data.splits import PARTS, apportioned, part_names, stratified_parts
+from salcli.data.split_parts import PARTS, part_names
 from salcli.errors import LabelError, located, warn
 from salcli.evaluation.attackers.scores import wilson
 from salcli.formats import atomic
@@ -26,18 +27,18 @@ from salcli.streaming.passes import gather_rows, join_labels, read_table
 from salcli.streaming.progress import Progress
 
 SAMPLE_BYTES = 256 << 20
-"""Most memory of the rows that directions are found on, where their number is not given."""
+"""Most memory of the rows that directions are found on, where their number is not set."""
 HELD_OUT = 0.25
 """Share of the seed labels that are compared with what a trial assigns."""
 LEAST_HELD_OUT = 5
-"""Held-out seed labels for each class, below which nothing is said of them."""
+"""Held-out seed labels for each class, below which no accuracy is reported."""
 SAME = 1e-6
 """Relative difference of sums of singular values below which starts have found the same."""
 
 
 @dataclass(frozen=True)
 class SeedCheck:
-    """How a trial that did not know some of the seed labels assigned their rows."""
+    """How a trial without some of the seed labels assigned their rows."""
 
     n_known: int
     n_held_out: int
@@ -206,7 +207,7 @@ def _known(
     known = np.full(len(rows), FREE)
     if (path := options.seed_labels) is None:
         warn(
-            "without `seed_labels` the names of the classes may be exchanged, and what tells rows apart most may be "
+            "without `seed_labels` the names of the classes may be exchanged, and what separates rows most may be "
             "another attribute than the one that is meant"
         )
         return known
@@ -266,23 +267,23 @@ def _checked(
     at = np.flatnonzero(known != FREE)
     if not len(at):
         return None
-    held = np.sort(at[stratified_parts(known[at], [HELD_OUT], options.seed)[0]])
-    if len(held) < LEAST_HELD_OUT * len(shares):
+    held_out = np.sort(at[stratified_parts(known[at], [HELD_OUT], options.seed)[0]])
+    if len(held_out) < LEAST_HELD_OUT * len(shares):
         least = math.ceil(LEAST_HELD_OUT * len(shares) / HELD_OUT)
         warn(f"{options.seed_labels}: {len(at)} seed labels are too few to check the assignment by; {least} would do")
         return None
     trial = known.copy()
-    trial[held] = FREE
+    trial[held_out] = FREE
     codes = _best(x, trial, shares, options, progress)[0].codes
-    right = int(np.sum(codes[held] == known[held]))
-    chance = float(shares @ np.bincount(known[held], minlength=len(shares)) / len(held))
-    share = right / len(held)
-    check = SeedCheck(len(at) - len(held), len(held), share, chance, wilson(right, len(held))[0] > chance)
+    right = int(np.sum(codes[held_out] == known[held_out]))
+    chance = float(shares @ np.bincount(known[held_out], minlength=len(shares)) / len(held_out))
+    share = right / len(held_out)
+    check = SeedCheck(len(at) - len(held_out), len(held_out), share, chance, wilson(right, len(held_out))[0] > chance)
     if not check.is_above_chance:
         warn(
-            f"{options.seed_labels}: of {len(held)} seed labels that were held out, {share:.1%} are assigned right, no "
-            f"better than chance ({chance:.1%}): rows differ most by something else than {options.name!r}, and the "
-            "labels are not to be trusted"
+            f"{options.seed_labels}: of {len(held_out)} seed labels that were held out, {share:.1%} are assigned "
+            f"right, no better than chance ({chance:.1%}): rows differ most by something else than {options.name!r}, "
+            "and the labels are not to be trusted"
         )
     return check
 
@@ -328,11 +329,11 @@ def _scores(source: Source, rows: Codes, best: Alignment, progress: Progress) ->
         return batch.rows, scores_of(batch.vectors, best.mean, best.direction)
 
     with progress.stage("score", source.n_all) as advance:
-        for of, found in ordered_map(score, source.chunks()):
-            at = np.minimum(np.searchsorted(rows, of), len(rows) - 1)
-            is_labelled = rows[at] == of  # others repeat a key
+        for numbers, found in ordered_map(score, source.chunks()):
+            at = np.minimum(np.searchsorted(rows, numbers), len(rows) - 1)
+            is_labelled = rows[at] == numbers  # others repeat a key
             scores[at[is_labelled]] = found[is_labelled]
-            advance(len(of))
+            advance(len(numbers))
     return scores
 
 

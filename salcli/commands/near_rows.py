@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.data.source import Chunk, Source
-from salcli.data.splits import SplitRule, in_bands
+from salcli.data.split_parts import in_bands
+from salcli.data.splits import SplitRule
 from salcli.errors import LabelError, UsageError
 from salcli.linalg.seeds import direction_scores, seed_direction
 from salcli.streaming.engine import ordered_map

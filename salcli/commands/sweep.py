@@ -8,18 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import GuardedLabels, Index
+from salcli.data.sampling import stratified_sample
 from salcli.data.source import Source
-from salcli.data.splits import EvaluationSplit, stratified_sample
+from salcli.data.splits import EvaluationSplit
 from salcli.erasers.artifact import Artifact
 from salcli.erasers.base import Eraser
 from salcli.errors import LabelError, RankError, UsageError
-from salcli.evaluation.attack import UNCONVERGED, attack, chosen_probes
+from salcli.evaluation.attack import UNCONVERGED, attack
 from salcli.evaluation.attack_numbers import attack_numbers, chosen_regressors
 from salcli.evaluation.attackers import REGRESSORS, names_of
 from salcli.evaluation.base import BeforeAfter, Labelled
 from salcli.evaluation.measures import recorded, run_swept
 from salcli.evaluation.not_retrained import trained_before
-from salcli.evaluation.report import Measurement, ProbeResult, RepeatedFigure, Repeats, SweepStep
+from salcli.evaluation.probe_result import ProbeResult
+from salcli.evaluation.report import Measurement, RepeatedFigure, Repeats, SweepStep
+from salcli.evaluation.requested import chosen_probes
 from salcli.evaluation.stages import Erasure, Stages, stage_rows
 from salcli.evaluation.task import TASK
 from salcli.options import EvaluateOptions
@@ -184,8 +187,8 @@ def repeated_figures(found: Sequence[Measurement]) -> tuple[RepeatedFigure, ...]
     runs = [dict(_figures(each)) for each in found]
     values = {name: [run[name] for run in runs] for name in runs[0] if all(name in run for run in runs)}
     return tuple(
-        RepeatedFigure(name, float(np.mean(of)), float(np.std(of, ddof=1)) if len(of) > 1 else None, tuple(of))
-        for name, of in values.items()
+        RepeatedFigure(name, float(np.mean(each)), float(np.std(each, ddof=1)) if len(each) > 1 else None, tuple(each))
+        for name, each in values.items()
     )
 
 
@@ -289,7 +292,7 @@ def fit_again(
 
 
 def _parameters_of(artifact: Artifact, *, k: int | None) -> Any:
-    """Return the parameters of an artifact's method, with another k if one is given.
+    """Return the parameters of an artifact's method, with another k if one is requested.
 
     Raises
     ------

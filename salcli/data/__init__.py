@@ -1,1 +1,1 @@
-"""Records of arrays, validated when they are made, then read-only."""
+"""Records of arrays, validated when they are created, then read-only."""

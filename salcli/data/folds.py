@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from salcli.data.groups import RowGroups, hashed_shares, require_filled
 from salcli.data.labels import GuardedLabels, Index
-from salcli.data.splits import FRESH, IN_SAMPLE, POOLED, WHITE_BOX, EvaluationSplit, stratified_sample, trainers_of
+from salcli.data.sampling import stratified_sample
+from salcli.data.splits import FRESH, IN_SAMPLE, POOLED, WHITE_BOX, EvaluationSplit, trainers_of
 from salcli.errors import LabelError
 
 
@@ -112,4 +113,6 @@ def reciprocity(n: int) -> dict[str, float]:
     ----------
     n : parts
     """
-    return {name: 1 + sum(n - each in of for each in of) / len(of) for name, of in _offsets(n).items()}
+    return {
+        name: 1 + sum(n - each in offsets for each in offsets) / len(offsets) for name, offsets in _offsets(n).items()
+    }

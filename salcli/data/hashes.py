@@ -1,6 +1,7 @@
 """`FileHash`: the hash of a file, and the algorithms that compute it."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -31,6 +32,15 @@ def hasher(algorithm: str) -> Hasher:
     from blake3 import blake3  # other commands start without it
 
     return blake3()
+
+
+def digest_of(digests: Sequence[str], algorithm: str) -> str:
+    """Return the hash of several files: that of their `digests`, one a line; of one file its own."""
+    if len(digests) == 1:
+        return digests[0]
+    found = hasher(algorithm)
+    found.update("".join(f"{digest}\n" for digest in digests).encode("ascii"))
+    return found.hexdigest()
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,9 @@ class Join:
         return cls(numbers, n_rows)
 
     @classmethod
-    def by_key(cls, labels: GuardedLabels, key_batches: Iterable[tuple[str, ...]], path: str) -> Self:
+    def by_key(
+        cls, labels: GuardedLabels, key_batches: Iterable[tuple[str, ...]], path: str, *, may_miss_all: bool = False
+    ) -> Self:
         """Return the join in which label i belongs to the first row whose key equals its key exactly.
 
         Labels without a row are warned of.
@@ -80,6 +82,7 @@ class Join:
         labels : with `keys`
         key_batches : all keys of the embedding file, in its order
         path : of the embedding file, for messages
+        may_miss_all : warn only where not one label has a row
 
         Raises
         ------
@@ -100,7 +103,7 @@ class Join:
         if len(misses):
             named = ", ".join(repr(labels.keys[i]) for i in misses[:3])
             text = f"{len(misses):,} of {len(labels):,} labels not in the embedding {path}: {named}"
-            if len(misses) == len(labels):
+            if len(misses) == len(labels) and not may_miss_all:
                 raise AlignmentError(text)
             warn(text + (" …" if len(misses) > 3 else ""))
         return join
@@ -166,6 +169,11 @@ class LabelledRows:
         """Return the labels of `n_rows` rows from `start`, or None where some of them are not chosen."""
         first, last = self._span(start, start + n_rows)
         return self.index[first:last] if last - first == n_rows else None
+
+    def between(self, start: int, stop: int) -> Self:
+        """Return those of the chosen rows that lie from `start` to `stop` (exclusive), with the label of each."""
+        first, last = self._span(start, stop)
+        return type(self)(self.rows[first:last], self.index[first:last])
 
     def _span(self, start: int, stop: int) -> tuple[int, int]:
         """Return the positions at which chosen rows from `start` to `stop` (exclusive) begin and end."""

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.errors import LabelError, warn
+from salcli.data.blocks import Block
 
 Index = NDArray[np.int64]
 Selection = Index | range
@@ -136,36 +136,6 @@ class Attribute:
         z[np.arange(len(values)), values] = 1
         return z
 
-    def require_variety(self, path: str) -> None:
-        """Check that an attribute of the file at `path` varies.
-
-        Raises
-        ------
-        LabelError : fewer than two classes, or a number that never changes
-        """
-        column = self._named(path)
-        if self.classes is None:
-            if self.n_labelled == 0 or np.min(values := self.values[self.is_labelled]) == np.max(values):
-                raise LabelError(f"{column} has one value on {self.n_labelled} rows; nothing to remove")
-            return
-        if len(self.classes) < 2:
-            named = f"one class ({self.classes[0]})" if self.classes else "no class"
-            raise LabelError(f"{column} has {named} on {self.n_labelled} rows; two are needed, nothing to remove")
-        if len(self._single()) == len(self.classes):
-            raise LabelError(f"{column} has {len(self.classes)} classes on as many rows: every label is unique")
-
-    def warn_of_single_rows(self, path: str) -> None:
-        """Warn of classes with one row; `path` names the file in the message."""
-        if single := self._single():
-            more = f" and {len(single) - 3} more" if len(single) > 3 else ""
-            warn(f"{self._named(path)}: a class with a single row: {', '.join(single[:3])}{more}")
-
-    def _named(self, path: str) -> str:
-        return f"{path}: {'numeric ' if self.classes is None else ''}column {self.name!r}"
-
-    def _single(self) -> list[str]:
-        return [] if self.classes is None else [name for name, count in self.counts().items() if count == 1]
-
 
 @dataclass(frozen=True, eq=False)
 class GuardedLabels:
@@ -189,6 +159,8 @@ class GuardedLabels:
     """`[m]` row numbers from a first column without a name; `settle_index` decides whether they join."""
     groups: Attribute | None = None
     """Names of groups of rows, `m` values, each of which lies in one part of a split (see `salcli.data.groups`)."""
+    parts: tuple[tuple[str, int], ...] = ()
+    """Of all labels of several files: each file and its number of labels, in order."""
 
     def __len__(self) -> int:
         return len(self.attributes[0].values)
@@ -238,15 +210,21 @@ class GuardedLabels:
             None if self.groups is None else self.groups.restricted_to(index),
         )
 
+    def values_at(self, index: Selection) -> "GuardedLabels":
+        """Return the attributes' values at `index` `[n]`, with all classes, and nothing else."""
+        at = as_subscript(index)
+        values = (Attribute(each.name, each.values[at], each.classes) for each in self.attributes)
+        return GuardedLabels(self.path, tuple(values), None)
+
     def require_variety(self) -> None:
-        """Check that all attributes vary (see `Attribute.require_variety`)."""
+        """Check that all attributes vary (see `Block.require_variety`)."""
         for attribute in self.attributes:
-            attribute.require_variety(self.path)
+            Block.of(attribute).require_variety(self.path)
 
     def warn_of_single_rows(self) -> None:
         """Warn of classes with one row."""
         for attribute in self.attributes:
-            attribute.warn_of_single_rows(self.path)
+            Block.of(attribute).warn_of_single_rows(self.path)
 
     def standardized(self, *, is_centred: bool) -> Self:
         """Return the labels with numeric attributes in standard deviations (see `Attribute.standardized`)."""

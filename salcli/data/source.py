@@ -3,6 +3,8 @@
 A format implements a `Reader`: one file, or one array in it. `salcli.streaming` has a glossary.
 """
 
+import copy
+import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections import OrderedDict
@@ -14,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.embeddings import Embeddings, Floats, Rows
-from salcli.data.hashes import hasher
+from salcli.data.hashes import digest_of, hasher
 from salcli.errors import FormatError, warn
 from salcli.linalg.decompositions import all_finite
 
@@ -191,9 +193,23 @@ class Shard:
     dropped: Rows | None = None
     """Rows of the source with NaN or Inf that are left out, ascending; None: such a row is an error."""
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
+    digests: dict[str, str] = field(default_factory=dict)
+    """Of its file, by algorithm, as far as they are known."""
+    hashing: threading.Lock = field(default_factory=threading.Lock)
+    """While its file is hashed, which several threads need."""
 
     def __reduce__(self) -> Any:
         return _restored, (self.token, self.reader, self.first, self.dropped)
+
+    def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Return the hash of its file (see `Reader.digest`), which is computed once."""
+        with self.hashing:
+            if algorithm not in self.digests:
+                found = self.reader.digest(algorithm, is_wanted)
+                if is_wanted is not None and not is_wanted():
+                    return found  # of a part of the file
+                self.digests[algorithm] = found
+            return self.digests[algorithm]
 
     def chunks(self) -> Iterator["Chunk"]:
         """Yield the chunks in file order."""
@@ -233,14 +249,21 @@ class Shard:
 
 _shards: "OrderedDict[str, Shard]" = OrderedDict()
 """The shards that were unpickled last in this process, by their token."""
+_restoring = threading.Lock()
 
 
 def _restored(token: str, reader: Reader, first: int, dropped: Rows | None) -> Shard:
-    shard = _shards.setdefault(token, Shard(reader, first, dropped, token))
-    _shards.move_to_end(token)
-    while len(_shards) > RESTORED_SHARDS:
-        _shards.popitem(last=False)
-    return shard
+    with _restoring:
+        shard = _shards.setdefault(token, Shard(reader, first, dropped, token))
+        _shards.move_to_end(token)
+        while len(_shards) > RESTORED_SHARDS:
+            _shards.popitem(last=False)
+        return shard
+
+
+def restored_shard(token: str) -> Shard | None:
+    """Return the shard of this `token` that was unpickled in this process; None: it is not among the last."""
+    return _shards.get(token)
 
 
 @dataclass(frozen=True)
@@ -315,7 +338,7 @@ class Source:
         """
         first, starts = readers[0], np.cumsum([0, *(reader.n for reader in readers)]).tolist()
         for reader in readers[1:]:
-            _require_alike(first, reader)
+            require_alike(first, reader)
         self.path, self.format, self.d, self.dtype = path or first.path, first.format, first.d, first.dtype
         self.has_keys, self.partition = first.has_keys, first.partition
         self.n_all: int = starts[-1]
@@ -343,6 +366,16 @@ class Source:
     def fills_buffers(self) -> bool:
         """Whether batches are read straight into one buffer, whatever the size of a chunk."""
         return all(shard.reader.fills_buffers for shard in self.shards)
+
+    def of_shard(self, shard: Shard) -> "Source":
+        """Return the source with the rows of one of its shards alone, which keep their numbers."""
+        if len(self.shards) == 1:
+            return self
+        only, reader = copy.copy(self), shard.reader
+        only.path, only.partition, only.shards = reader.path, reader.partition, (shard,)
+        only.dropped = shard.dropped if shard.dropped is not None else np.zeros(0, np.int64)
+        only.n_all, only.n = reader.n, reader.n - len(only.dropped)
+        return only
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the chunks in order; iterate on one thread, read on any."""
@@ -375,12 +408,7 @@ class Source:
 
         Of several files it is the hash of the list of their digests, one a line.
         """
-        digests = [shard.reader.digest(algorithm, is_wanted) for shard in self.shards]
-        if len(digests) == 1:
-            return digests[0]
-        found = hasher(algorithm)
-        found.update("".join(f"{digest}\n" for digest in digests).encode("ascii"))
-        return found.hexdigest()
+        return digest_of([shard.digest(algorithm, is_wanted) for shard in self.shards], algorithm)
 
     def close(self) -> None:
         """Close all files."""
@@ -394,7 +422,13 @@ class Source:
         self.close()
 
 
-def _require_alike(first: Reader, other: Reader) -> None:
+def require_alike(first: Reader, other: Reader) -> None:
+    """Check that a shard has the width, the dtype and keys, or none, as the first has them.
+
+    Raises
+    ------
+    FormatError : it has not; names it
+    """
     for what in ("d", "dtype", "has_keys"):
         found, expected = getattr(other, what), getattr(first, what)
         if found != expected:

@@ -1,22 +1,17 @@
 """The rows that an eraser is fitted on (`SplitRule`), and those that train and test attackers (`EvaluationSplit`)."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from salcli.data.groups import group_shares, hashed_shares, require_filled, require_whole
+from salcli.data.groups import require_filled, require_whole
 from salcli.data.labels import Attribute, GuardedLabels, Index, Selection, as_index
+from salcli.data.sampling import capped, seeded_shares, stratified_sample
+from salcli.data.split_parts import BAND, DEV, DEV_NAMES, TEST, marked
 from salcli.errors import LabelError, ParameterError, UsageError, did_you_mean, warn
 
-TRAIN, TEST, DEV = "train", "test", "dev"
-PARTS = (TRAIN, DEV, TEST)
-BAND = re.compile(r"band[1-9]\d*")
-"""Names of parts that are near the labelled rows: nothing is trained on them."""
-DEV_NAMES = (DEV, "val", "valid", "validation")
 IN_SAMPLE, FRESH, POOLED, WHITE_BOX = "in-sample", "fresh", "pooled", "white-box"
 TEST_ROWS = 10  # most test rows, in units of the most training rows: enough for an interval of a fraction of a per cent
 
@@ -44,7 +39,7 @@ class SplitRule:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """Return the rule of `fields`, as an artifact's header holds them (the inverse of `to_dict`)."""
+        """Return the rule of `fields`, as an artifact's header has them (the inverse of `to_dict`)."""
         return cls(**fields)
 
     def to_dict(self) -> dict[str, Any]:
@@ -63,7 +58,7 @@ class SplitRule:
         ------
         LabelError : no row is left
         """
-        return self._sampled(labels, self._not_held_out(labels, matched))
+        return self._sampled(labels, self.not_held_out(labels, matched))
 
     def _sampled(self, labels: GuardedLabels, chosen: Selection) -> Selection:
         if not len(chosen):
@@ -96,7 +91,7 @@ class SplitRule:
         ------
         LabelError : no row is left to fit
         """
-        kept = as_index(self._not_held_out(labels, matched))
+        kept = as_index(self.not_held_out(labels, matched))
         whole = kept if complete is None else np.intersect1d(kept, complete, assume_unique=True)
         fitted = as_index(self._sampled(labels, whole))
         if self.fit_split is not None:
@@ -120,7 +115,8 @@ class SplitRule:
         found = (name for name in names if BAND.fullmatch(name) and name != self.fit_split)
         return sorted(found, key=lambda name: (len(name), name))
 
-    def _not_held_out(self, labels: GuardedLabels, matched: Selection) -> Selection:
+    def not_held_out(self, labels: GuardedLabels, matched: Selection) -> Selection:
+        """Return those of the matched labels that may be fitted, before any sample (see `fitted`); perhaps none."""
         if self.fit_split is not None and labels.splits is not None:
             parts = {**dict.fromkeys(DEV_NAMES, DEV), TEST: TEST, self.fit_split: self.fit_split}
             require_whole(labels, as_index(matched), parts)
@@ -237,8 +233,8 @@ class EvaluationSplit:
         return replace(
             self,
             fitted=index,
-            trainers=self.trainers | {name: capped(labels, of, most_rows, seed) for name, of in trainers.items()},
-            n_available=self.n_available | {name: len(of) for name, of in trainers.items()},
+            trainers=self.trainers | {name: capped(labels, rows, most_rows, seed) for name, rows in trainers.items()},
+            n_available=self.n_available | {name: len(rows) for name, rows in trainers.items()},
         )
 
     def is_capped(self, name: str) -> bool:
@@ -285,19 +281,6 @@ def trainers_of(fitted: Index, fresh: Index) -> dict[str, Index]:
     return {IN_SAMPLE: fitted, FRESH: fresh, POOLED: np.union1d(fitted, fresh), WHITE_BOX: fresh}
 
 
-def capped(labels: GuardedLabels, index: Index, most: int, seed: int) -> Index:
-    """Return a stratified sample of the labels at `index` if they are more than `most`, else `index`.
-
-    Parameters
-    ----------
-    labels : of the CSV
-    index : `[n]` positions among them
-    most : rows
-    seed : of the sample
-    """
-    return index if len(index) <= most else stratified_sample(labels, index, most, seed)
-
-
 def _of_each(labels: GuardedLabels, index: Index, most: int, seed: int) -> Index:
     """Return at most so many labels of each attribute, all of the same ones if every attribute has all of them."""
     samples = [capped(labels, index[a.is_labelled[index]], most, seed) for a in labels.attributes]
@@ -318,128 +301,6 @@ def _without(index: Index, others: Index, labels: GuardedLabels) -> Index:
     is_kept[index] = True
     is_kept[others] = False
     return np.flatnonzero(is_kept)
-
-
-def marked(labels: GuardedLabels, index: Index, *names: str) -> Index:
-    """Return those of the `labels` at `index` `[n]` whose split has one of these `names`."""
-    found, codes = labels.split_codes
-    is_wanted = np.array([name in names for name in found], np.bool_)
-    return np.asarray(index[is_wanted[codes[index]]], dtype=np.int64) if len(found) else index[:0]
-
-
-def in_bands(labels: GuardedLabels) -> NDArray[np.bool_]:
-    """Return which of the `labels` are in a part that is a band: `[m]`."""
-    names, codes = labels.split_codes
-    is_band = np.array([BAND.fullmatch(name) is not None for name in names], np.bool_)
-    return is_band[codes] if len(names) else np.zeros(len(labels), np.bool_)
-
-
-def split_counts(labels: GuardedLabels, index: Index) -> dict[str, int]:
-    """Return how many of the `labels` at `index` `[n]` have each name in the split column, by name."""
-    names, codes = labels.split_codes
-    counts = np.bincount(codes[index], minlength=len(names)).tolist()
-    return {name: n for name, n in sorted(zip(names, counts, strict=True)) if n}
-
-
-def seeded_shares(labels: GuardedLabels, index: Index, seed: int, purpose: str = "holdout") -> NDArray[np.float64]:
-    """Return a hash in [0, 1) of each label's key or row number: the same on every machine, in any row order.
-
-    Where labels have groups, all rows of a group have one share (see `group_shares`).
-
-    Parameters
-    ----------
-    labels : of the CSV
-    index : `[n]` positions among them
-    seed : of the hash
-    purpose : hashes of different purposes are independent
-
-    Returns
-    -------
-    `[n]` shares
-    """
-    if labels.groups is not None:
-        return group_shares(labels, index, seed, purpose)
-    return hashed_shares(map(labels.identity, index.tolist()), seed, purpose)
-
-
-def stratified_sample(labels: GuardedLabels, index: Index, size: int, seed: int) -> Index:
-    """Return a sample of the labels at `index` that has every stratum in proportion (largest remainder).
-
-    Which ones does not depend on the order of the label CSV.
-
-    Parameters
-    ----------
-    labels : of the CSV
-    index : `[n]` positions among them
-    size : labels to draw, at most n
-    seed : of the sample
-
-    Returns
-    -------
-    `[size]`, in the order of `index`
-    """
-    order = np.arange(len(index))
-    if labels.keys is not None:
-        keys = [labels.keys[i] for i in index.tolist()]
-        order = np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
-    (drawn,) = stratified_parts(labels.strata(index[order]), [size / len(index)], seed, sizes=[size])
-    return index[np.sort(order[drawn])]
-
-
-def stratified_parts(
-    strata: Index, shares: Sequence[float], seed: int, *, sizes: Sequence[int] | None = None
-) -> list[Index]:
-    """Return positions 0…n-1 divided at random into parts of these shares, each stratum in proportion.
-
-    Parameters
-    ----------
-    strata : `[n]` stratum of each position
-    shares : of each part, sum at most 1
-    seed : of the shuffle
-    sizes : the exact size of each part; default: the shares of n, by largest remainder
-
-    Returns
-    -------
-    one array of positions for each part; the positions left over belong to none
-    """
-    rng = np.random.default_rng(seed)
-    n = len(strata)
-    totals = _apportion(np.asarray(shares) * n, round(sum(shares) * n)) if sizes is None else np.asarray(sizes)
-    members = [rng.permutation(np.flatnonzero(strata == s)) for s in range(int(strata.max(initial=-1)) + 1)]
-    taken = np.zeros(len(members), dtype=np.int64)
-    parts = []
-    for total in totals:
-        left = np.array([len(m) for m in members]) - taken
-        quota = _apportion(np.array([len(m) for m in members]) * (total / n), int(total), limit=left)
-        chosen = [m[t : t + q] for m, t, q in zip(members, taken, quota, strict=True)]
-        parts.append(np.concatenate([*chosen, np.zeros(0, np.int64)]))
-        taken += quota
-    return parts
-
-
-def part_names(parts: Sequence[Index], n: int) -> list[str]:
-    """Return the part of each of `n` positions: train, dev, test, or "" for those in none of the three `parts`."""
-    names = [""] * n
-    for name, part in zip(PARTS, parts, strict=False):
-        for position in part.tolist():
-            names[position] = name
-    return names
-
-
-def apportioned(shares: Sequence[float], n: int) -> Index:
-    """Return `n` rows divided in proportion to `shares`, as whole numbers: the largest remainders are rounded up."""
-    return _apportion(np.asarray(shares, np.float64) * (n / sum(shares)), n)
-
-
-def _apportion(quotas: NDArray[np.float64], total: int, limit: Index | None = None) -> Index:
-    """Return quotas as whole numbers that add up to `total` (largest remainder first), none above its limit."""
-    limit = np.full(len(quotas), np.iinfo(np.int64).max) if limit is None else limit
-    whole = np.minimum(np.floor(quotas).astype(np.int64), limit)
-    while (missing := total - int(whole.sum())) > 0:
-        open_ = np.flatnonzero(whole < limit)
-        order = open_[np.argsort(-(quotas - whole)[open_], kind="stable")]
-        whole[order[:missing]] += 1
-    return whole
 
 
 def _named(splits: Sequence[str]) -> str:

@@ -59,7 +59,7 @@ class Artifact:
 
     @property
     def parameters(self) -> Any:
-        """The method's parameters, as `fit` was given them.
+        """The method's parameters, as `fit` received them.
 
         Raises
         ------
@@ -109,35 +109,35 @@ class Artifact:
         has_task = self.task is None or (labels.task is not None and labels.task.name == self.task)
         return has_task and [a["name"] for a in self.header["attributes"]] == [a.name for a in labels.attributes]
 
-    def label_options(self, given: LabelOptions, path: str) -> LabelOptions:
+    def label_options(self, chosen: LabelOptions, path: str) -> LabelOptions:
         """Return options that read labels as the fit did, except for those that the user set.
 
         Parameters
         ----------
-        given : the user's options
+        chosen : the user's options
         path : of the artifact, for messages
         """
         rows, attributes = self.header["rows"], self.header["attributes"]
-        is_chosen = bool(given.attributes or given.numeric)
+        is_chosen = bool(chosen.attributes or chosen.numeric)
         return LabelOptions(
-            given.attributes if is_chosen else tuple(a["name"] for a in attributes if a["classes"] is not None),
-            given.numeric if is_chosen else tuple(a["name"] for a in attributes if a["classes"] is None),
-            given.key if given.key is not None else None if given.by_row else rows["key_column"],
-            given.by_row or (given.key is None and rows["joined_by"] == "row"),
-            given.split_column or (None if given.no_split else rows["split_column"]),
-            given.no_split or (given.split_column is None and rows["split_column"] is None),
-            given.groups if given.groups is not None else rows.get("group_column"),
-            given.task,
+            chosen.attributes if is_chosen else tuple(a["name"] for a in attributes if a["classes"] is not None),
+            chosen.numeric if is_chosen else tuple(a["name"] for a in attributes if a["classes"] is None),
+            chosen.key if chosen.key is not None else None if chosen.by_row else rows["key_column"],
+            chosen.by_row or (chosen.key is None and rows["joined_by"] == "row"),
+            chosen.split_column or (None if chosen.no_split else rows["split_column"]),
+            chosen.no_split or (chosen.split_column is None and rows["split_column"] is None),
+            chosen.groups if chosen.groups is not None else rows.get("group_column"),
+            chosen.task,
             path,
             frozenset(
                 option
                 for option, value in (
-                    ("attributes", given.attributes),
-                    ("numeric", given.numeric),
-                    ("key", given.key),
-                    ("split_column", given.split_column),
-                    ("groups", given.groups),
-                    ("task", given.task),
+                    ("attributes", chosen.attributes),
+                    ("numeric", chosen.numeric),
+                    ("key", chosen.key),
+                    ("split_column", chosen.split_column),
+                    ("groups", chosen.groups),
+                    ("task", chosen.task),
                 )
                 if value not in (None, ())
             ),
@@ -196,11 +196,11 @@ def _require_consistent(
 ) -> None:
     for name, value in (("d", eraser.d), ("k", eraser.k)):
         if header[name] != value:
-            raise FormatError(f"{path}: damaged artifact: its header says {name} = {header[name]}, its arrays {value}")
+            raise FormatError(f"{path}: damaged artifact: its header has {name} = {header[name]}, its arrays {value}")
     if not np.all(singular_values >= 0) or np.any(np.diff(singular_values) > 0):
         raise FormatError(f"{path}: damaged artifact: singular values must be positive and descending")
     if not header["k"] <= header["rank"] <= len(singular_values):
         raise FormatError(
-            f"{path}: damaged artifact: its header says rank = {header['rank']}, "
+            f"{path}: damaged artifact: its header has rank = {header['rank']}, "
             f"of {len(singular_values)} singular values, and k = {header['k']}"
         )

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels
-from salcli.errors import ParameterError, RankError, UsageError, warn
+from salcli.errors import ParameterError, UsageError, warn
 from salcli.linalg.moments import Statistics
-from salcli.options import Record, option
 from salcli.streaming.engine import Engine
 from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Progress
@@ -28,7 +27,7 @@ class Eraser(Protocol):
     kind: ClassVar[str]
     """Its name in artifacts (see `ERASERS`)."""
     names: ClassVar[tuple[str, ...]]
-    """The arrays that an artifact holds of it."""
+    """The arrays of it in an artifact."""
     keeps_space: ClassVar[bool] = True
     """Whether rows stay in their own space: with strength 0 they do not change."""
     needs_secret: ClassVar[bool] = False
@@ -36,7 +35,7 @@ class Eraser(Protocol):
     normalizes: ClassVar[bool] = False
     """Whether rows are divided by their lengths, with any strength."""
     least_dtype: ClassVar[type[np.floating[Any]]] = np.float16
-    """The narrowest dtype that holds its rows well."""
+    """The narrowest dtype for its rows."""
 
     @property
     def d(self) -> int:
@@ -78,11 +77,11 @@ class Eraser(Protocol):
         """
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what an artifact holds, by the names in `names`."""
+        """Return its arrays for an artifact, by the names in `names`."""
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> Self:
-        """Return the eraser that an artifact holds, after checking it (the inverse of `arrays`).
+        """Return the eraser of an artifact, after checking it (the inverse of `arrays`).
 
         Parameters
         ----------
@@ -203,6 +202,19 @@ class Fit(Generic[E]):
     """The sums that it was fitted to, where they are all that the method needs (see `SummedMethod`)."""
 
 
+def task_of(parameters: Any) -> str | None:
+    """Return the column of the main task that a method's `parameters` name; None for methods that keep none.
+
+    Raises
+    ------
+    UsageError : the method keeps one, and none is named
+    """
+    task: str | None = getattr(parameters, "task", None)
+    if task is None and hasattr(parameters, "task"):
+        raise UsageError("the method keeps a main task: name its column by `task=COL`")
+    return task
+
+
 def warn_of_doubts(fit: Fit[Eraser]) -> None:
     """Warn of the doubts of `fit`, and of an eraser that removes all directions."""
     for doubt in fit.doubts:
@@ -276,7 +288,7 @@ T = TypeVar("T")
 
 
 class Registry(MutableMapping[str, T]):
-    """Members by name; those given as `module:attribute` are imported when they are first used."""
+    """Members by name; those written as `module:attribute` are imported when they are first used."""
 
     def __init__(self, members: dict[str, str]) -> None:
         self._members: dict[str, Any] = dict(members)
@@ -338,81 +350,3 @@ ERASERS: Registry[type[Eraser]] = Registry(
         "noisy transport": "salcli.erasers.transport.noise:NoisyTransportEraser",
     }
 )
-
-
-@dataclass(frozen=True)
-class SpectralParameters(Record):
-    """How many directions of a spectrum are removed."""
-
-    k: int | None = option(None, "-k", metavar="N", help="Directions to remove; default: all of the rank.")
-    alpha: float | None = option(None, metavar="A", help="Instead of `k`: the least k with σ₁/σₖ₊₁ > A, at least 1.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.k is not None and self.alpha is not None:
-            raise ParameterError("alpha", self.alpha, "k chooses the number of directions too: give one of both")
-        if self.alpha is not None and not 1 <= self.alpha < float("inf"):
-            raise ParameterError("alpha", self.alpha, "expected a finite number of at least 1")
-        if isinstance(self.k, int) and self.k < 1:
-            raise ParameterError("k", self.k, "at least one direction must be removed")
-
-
-@dataclass(frozen=True)
-class ProjectionParameters(SpectralParameters):
-    """Which directions an orthogonal projection removes, and what it sets their coordinates to."""
-
-    center: bool = option(True, off="--no-center", help="Centre X and Z first; the paper does not.")
-    keep_mean: bool = option(
-        False,
-        off="--no-keep-mean",
-        help="Set removed coordinates to their mean instead of 0, for models that are not retrained. The attribute "
-        "can then be read from rows that are divided by their length afterwards.",
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.keep_mean and not self.center:
-            raise UsageError("`keep_mean` keeps the mean that centring subtracts: it cannot go with `center=False`")
-
-
-def choose_k(singular_values: Array, rank: int, k: int | None, alpha: float | None) -> tuple[int, dict[str, Any]]:
-    """Return how many directions to remove: k itself, the least with σ₁/σₖ₊₁ > alpha, or all of the rank.
-
-    Parameters
-    ----------
-    singular_values : `[m]`, descending
-    rank : how many of them are more than rounding
-    k : directions, 1 ≤ k ≤ rank
-    alpha : instead of k, a finite number ≥ 1
-
-    Returns
-    -------
-    k, and how it was chosen (`Fit.k_rule`)
-
-    Raises
-    ------
-    RankError : k above the rank; the message states the rank and the spectrum
-    ParameterError : k < 1, alpha < 1, or both are given
-    """
-    SpectralParameters(k, alpha)
-    if k is not None and k > rank:
-        raise RankError(
-            f"k = {k}, but the cross-covariance has rank {rank}: only {rank} "
-            f"direction{'s carry' if rank > 1 else ' carries'} the labels (singular values {_shown(singular_values)}): "
-            f"leave `k` out to remove {'all of them' if rank > 1 else 'it'}"
-        )
-    rule: dict[str, Any] = {"rank": True} if k is None else {"given": k}
-    chosen = rank if k is None else k
-    if alpha is not None:
-        chosen, rule = _by_threshold(singular_values, rank, alpha), {"alpha": alpha}
-    return chosen, rule
-
-
-def _by_threshold(singular_values: Array, rank: int, alpha: float) -> int:
-    kept = singular_values[1:rank]  # beyond the rank σ counts as 0, and σ₁/0 is above every alpha
-    above = np.flatnonzero(singular_values[0] > alpha * kept)
-    return int(above[0]) + 1 if len(above) else rank
-
-
-def _shown(singular_values: Array) -> str:
-    return ", ".join(f"{s:.3g}" for s in singular_values[:6]) + (" …" if len(singular_values) > 6 else "")

@@ -3,9 +3,11 @@
 In each round a linear classifier of the guarded classes is trained on rows without the directions found so far, and its
 normals are added to them. The directions are an orthonormal basis, so that the eraser is an exact orthogonal projection
 on the intersection of all nullspaces. The rounds end when the accuracy on held-out rows of the fit is at chance: a
-fixed number of rounds takes the main task to chance as well.
+fixed number of rounds takes the main task to chance as well. Some are removed in any case: of a
+first round at chance, all.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -80,11 +82,13 @@ class INLPMethod:
 
         Raises
         ------
-        LabelError : an attribute is numeric, or a class has too few rows to hold any out
-        RankError : the accuracy is at chance before anything is removed
+        LabelError : an attribute is numeric, or few rows are all of one group
+        RankError : rows do not vary
         RangeError : values whose squares float64 cannot hold
         """
-        sample = ProbeRows.of(rows, parameters.training_rows, seed, progress, method=self.name, is_unit=parameters.unit)
+        sample = ProbeRows.of(
+            rows, parameters.training_rows, seed, progress, method=self.name, is_unit=parameters.unit, may_fold=True
+        )
         moments = fold(rows, CrossMoments, engine, progress, UnitMap(rows.source.d) if parameters.unit else None)
         moments.require_finite()
         basis, rounds = _rounds(sample, parameters.rounds, progress, is_unit=parameters.unit)
@@ -96,10 +100,10 @@ class INLPMethod:
             "chance": [score.chance for score in rounds[0]],
             "is_at_chance": is_at_chance,
             "n_train": len(sample.train),
-            "n_held_out": len(sample.held_out),
+            "n_held_out": 0 if sample.folds is not None else len(sample.held_out),
         }
         rule = {"rounds": n_rounds}
-        doubts = _doubts(rounds, is_at_chance)
+        doubts = _doubts(sample, rounds)
         if parameters.unit:
             return fit_unit(
                 partial(fold, rows, CrossMoments, engine),
@@ -123,24 +127,20 @@ def _rounds(
 
     Raises
     ------
-    RankError : all scores of the first round are at chance
+    RankError : classifiers have no normals, as rows do not vary
     """
     d = sample.train.shape[1]
     basis, rounds = np.zeros((d, 0)), list[tuple[ProbeScore, ...]]()
     with progress.stage("inlp", most, "rounds") as advance:
         for _ in range(most + 1):
             rounds.append(sample.scores(basis, is_unit=is_unit))
-            found = [score.planes.normals for score in rounds[-1] if not score.is_at_chance]
+            found = [score for score in rounds[-1] if not score.is_at_chance] or rounds[-1][: 0 if basis.size else None]
             if len(rounds) > most or not found or basis.shape[1] == d:
                 break
-            basis = extended(basis, np.hstack(found))
+            basis = extended(basis, np.hstack([score.planes.normals for score in found]))
+            if not basis.shape[1]:
+                raise RankError("rows do not vary, and linear classifiers have no normals: there is nothing to remove")
             advance(1)
-    if not basis.shape[1]:
-        named = ", ".join(f"{r.name} {r.accuracy:.3f} (chance {r.chance:.3f})" for r in rounds[0])
-        raise RankError(
-            f"the balanced accuracy of a linear classifier on {len(sample.held_out):,} held-out rows of the fit is at "
-            f"chance: {named}; there is nothing to remove"
-        )
     return basis, rounds
 
 
@@ -191,16 +191,28 @@ def _strengths(moments: CrossMoments, basis: Array) -> Array:
     return np.sort(np.linalg.norm(moments.cross_covariance().T @ basis, axis=0))[::-1]
 
 
-def _doubts(rounds: list[tuple[ProbeScore, ...]], is_at_chance: bool) -> tuple[str, ...]:
-    doubts = list[str]()
-    if not is_at_chance:
-        named = ", ".join(
-            f"{r.name} {r.accuracy:.3f} (chance {r.chance:.3f})" for r in rounds[-1] if not r.is_at_chance
-        )
+def _doubts(sample: ProbeRows, rounds: list[tuple[ProbeScore, ...]]) -> tuple[str, ...]:
+    doubts, on = list[str](), "held-out rows of the fit"
+    if sample.folds is not None:
+        on = "rows that it was not trained on"
         doubts.append(
-            f"after {len(rounds) - 1} rounds the balanced accuracy of a linear classifier on held-out rows of the fit "
-            f"is still above chance: {named}; more `rounds` remove more"
+            f"{len(sample.train):,} fitted rows are too few to hold any out: each is scored by a linear classifier of "
+            "other fitted rows, so `rounds` may end too early"
+        )
+    if all(score.is_at_chance for score in rounds[0]):
+        doubts.append(
+            f"before anything is removed, the balanced accuracy of a linear classifier on {on} is at chance: "
+            f"{_named(rounds[0])}; the normals of the first round are removed all the same"
+        )
+    if left := [score for score in rounds[-1] if not score.is_at_chance]:
+        doubts.append(
+            f"after {len(rounds) - 1} rounds the balanced accuracy of a linear classifier on {on} is still above "
+            f"chance: {_named(left)}; more `rounds` remove more"
         )
     if n := sum(not score.planes.converged for scores in rounds for score in scores):
         doubts.append(f"{n} of {sum(map(len, rounds))} classifiers of inlp did not converge")
     return tuple(doubts)
+
+
+def _named(scores: Iterable[ProbeScore]) -> str:
+    return ", ".join(f"{score.name} {score.accuracy:.3f} (chance {score.chance:.3f})" for score in scores)

@@ -79,12 +79,12 @@ class KernelEraser(Eraser):
         return self.to_features()(x, strength=strength, dtype=dtype, out=out)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what an artifact holds."""
+        """Return its arrays for an artifact."""
         return {"landmarks": self.landmarks, "dual": self.dual, "offset": self.offset}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> Self:
-        """Return the eraser that an artifact holds (see `Eraser.from_arrays`).
+        """Return the eraser of an artifact (see `Eraser.from_arrays`).
 
         Raises
         ------
@@ -281,14 +281,14 @@ class FeatureEraser(Eraser):
         return self.linear.residue(self.features(x), dtype)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what an artifact holds."""
+        """Return its arrays for an artifact."""
         features, linear = self.features, self.linear
         mapped = {"landmarks": features.landmarks, "whitener": features.whitener}
         return {**mapped, "feature_mean": linear.mean, "left": linear.left, "right": linear.right}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> Self:
-        """Return the eraser that an artifact holds (see `Eraser.from_arrays`).
+        """Return the eraser of an artifact (see `Eraser.from_arrays`).
 
         Raises
         ------
@@ -337,13 +337,13 @@ def require_landmarks(header: dict[str, Any], landmarks: NDArray[Any]) -> None:
 
     Raises
     ------
-    ShapeError : they are no floats, or not as many as the header says
+    ShapeError : they are no floats, or not as many as in the header
     """
     if landmarks.dtype not in FLOATS:
         raise ShapeError(f"landmarks is {landmarks.dtype}, expected floats of 16, 32 or 64 bits")
     n = header.get("landmarks", {}).get("n")
     if n != len(landmarks):
-        raise ShapeError(f"its header says landmarks = {n}, its arrays {len(landmarks)}")
+        raise ShapeError(f"its header has landmarks = {n}, its arrays {len(landmarks)}")
 
 
 def require_whitened(features: NystromMap) -> None:

@@ -12,18 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, as_index
-from salcli.data.splits import stratified_sample
-from salcli.erasers.base import Fit, ProjectionParameters, choose_k
+from salcli.data.sampling import stratified_sample
+from salcli.erasers.base import Fit
 from salcli.erasers.kernel import FeatureEraser, KernelEraser
 from salcli.erasers.kernel_scale import explained_by, fitting_gamma, sampled, scale_doubts
 from salcli.erasers.sal import fit_sal
+from salcli.erasers.spectrum import ProjectionParameters, choose_k
 from salcli.errors import ParameterError, RankError, warn
 from salcli.linalg.decompositions import column_rank
 from salcli.linalg.kernels import EPS, PARAMETERS, Kernel, NystromMap, block_rows, blocks
 from salcli.linalg.moments import CrossMoments
 from salcli.options import option
 from salcli.streaming import memory
-from salcli.streaming.engine import Engine, map_in_threads
+from salcli.streaming.engine import LOCAL, Engine, map_in_threads
 from salcli.streaming.passes import LabelledSource, fold, gather_rows
 from salcli.streaming.progress import Progress
 
@@ -112,13 +113,13 @@ class KSALParameters(ProjectionParameters):
         ParameterError : there is none of that name, or it has no such parameter
         """
         values = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
-        given = {name: value for name, value in values.items() if value is not None}
-        for name, value in given.items():
+        named = {name: value for name, value in values.items() if value is not None}
+        for name, value in named.items():
             if name not in PARAMETERS.get(self.kernel, values):
                 raise ParameterError(name, value, f"the {self.kernel} kernel has no such parameter")
         if self.gamma == SCALE:
-            del given["gamma"]
-        return Kernel(self.kernel, **given)  # type: ignore[arg-type]
+            del named["gamma"]
+        return Kernel(self.kernel, **named)  # type: ignore[arg-type]
 
 
 class KSALMethod:
@@ -145,9 +146,8 @@ class KSALMethod:
         RankError : the features do not vary with the labels, or k is above the rank
         NotEnoughMemory : the kernel matrix of the landmarks, or the exact fit, does not fit into memory
         """
-        rows = rows.standardized(is_centred=parameters.center)
         if parameters.landmarks == ALL_LANDMARKS:
-            return _fit_exactly(rows, parameters, seed, engine, progress)
+            return _fit_exactly(rows.standardized(is_centred=parameters.center), parameters, seed, progress)
         return _fit_nystroem(rows, parameters, seed, engine, progress)
 
 
@@ -173,7 +173,8 @@ def _fit_nystroem(
         fit = fit_sal(
             moments, parameters.k, alpha=parameters.alpha, is_centred=parameters.center, keep_mean=parameters.keep_mean
         )
-    _warn_of_lost(rows, fit.rank, rows.labels.design(index), is_centred=parameters.center)
+    labels = rows.labels.standardized(is_centred=parameters.center)
+    _warn_of_lost(rows, fit.rank, labels.design(index), is_centred=parameters.center)
     rule = "stratified" if m < len(rows) else "every fitted row"
     header = {"landmarks": {"n": len(landmarks), "rule": rule, "n_features": features.width}}
     header = {"kernel": features.kernel.to_dict(), "parameters": asdict(parameters), **header}
@@ -181,9 +182,7 @@ def _fit_nystroem(
     return Fit(eraser, fit.singular_values, fit.rank, fit.k_rule, fit.is_centred, header, doubts)
 
 
-def _fit_exactly(
-    rows: LabelledSource, parameters: KSALParameters, seed: int, engine: Engine, progress: Progress
-) -> Fit[KernelEraser]:
+def _fit_exactly(rows: LabelledSource, parameters: KSALParameters, seed: int, progress: Progress) -> Fit[KernelEraser]:
     """Fit kSAL on all rows by their inner products.
 
     Raises
@@ -191,7 +190,7 @@ def _fit_exactly(
     NotEnoughMemory : it would not fit into memory
     """
     source, n = rows.source, len(rows)
-    needed = exact_bytes(n, source.d, source.dtype.itemsize, rows.labels.n_columns, engine.n_workers)
+    needed = exact_bytes(n, source.d, source.dtype.itemsize, rows.labels.n_columns, LOCAL.n_workers)
     memory.require_memory(
         needed, f"exact kSAL on {n:,} rows of {source.d} dimensions", "use `landmarks=M` or `sample=N`"
     )

@@ -1,7 +1,7 @@
 """LEACE: the least-squares concept erasure of Belrose et al. 2023 (Theorem 4.3), from streamed second moments.
 
 x' = x − W⁻¹ P W (x − μ) with W = Σ_xx^(−1/2) and P the orthogonal projection on the column space of W Σ_xz. Of all
-affine maps after which x' and z are uncorrelated it changes x least, in every norm that an inner product gives.
+affine maps after which x' and z are uncorrelated it changes x least, in every norm that comes from an inner product.
 """
 
 from dataclasses import dataclass, replace
@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels
-from salcli.erasers.base import Fit, SpectralParameters, choose_k
+from salcli.erasers.base import Fit
 from salcli.erasers.linear import LinearEraser
+from salcli.erasers.spectrum import SpectralParameters, choose_k
 from salcli.erasers.unit import fit_unit, require_unit, unit_option, unit_rounds_option
 from salcli.erasers.whitening import Whitening, require_rank
 from salcli.linalg.moments import SecondMoments
@@ -52,13 +53,13 @@ class LEACEMethod:
         progress: Progress,
     ) -> Fit[LinearEraser]:
         """Fit LEACE to labelled rows (see `Method.fit`, and `fit_leace` for what is raised)."""
-        moments_of = partial(fold, rows.standardized(is_centred=True), SecondMoments, engine)
+        moments_of = partial(fold, rows, SecondMoments, engine)
         if parameters.unit:
             return fit_unit(moments_of, fit_leace, _covariance, rows.source.d, parameters.unit_rounds, progress)
         return self.fit_sums(moments_of(progress), rows.labels, parameters)
 
     def needs_sums_only(self, parameters: LEACEParameters) -> bool:
-        """Return whether `parameters` ask for no class means that are equal after division, fit after fit."""
+        """Return whether `parameters` need no class means that are equal after division, fit after fit."""
         return not parameters.unit
 
     def centres(self, parameters: LEACEParameters) -> bool:  # noqa: ARG002 (the protocol has it)

@@ -233,12 +233,12 @@ class LinearEraser(Eraser):
         return completing_reflections(self.left)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what an artifact holds."""
+        """Return its arrays for an artifact."""
         return {"mean": self.mean, "left": self.left, "right": self.right}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> Self:
-        """Return the eraser that an artifact holds (see `Eraser.from_arrays`).
+        """Return the eraser of an artifact (see `Eraser.from_arrays`).
 
         Raises
         ------

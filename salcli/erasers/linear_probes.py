@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels, Index
-from salcli.data.splits import seeded_shares, stratified_sample
+from salcli.data.sampling import seeded_shares, stratified_sample
 from salcli.errors import LabelError
 from salcli.linalg.squared_hinge import Floats, Hyperplanes, Targets, fit_squared_hinge, gram_of
 from salcli.linalg.unit import normalize
@@ -22,8 +22,10 @@ HELD_OUT = 0.25
 """Share of the rows in memory that classifiers are scored on and not trained on."""
 LEAST_HELD_OUT = 5
 """Held-out rows for each class, below which hardly any accuracy would be above chance."""
+FOLDS = 5
+"""Parts of rows that are too few to hold any out: classifiers of four parts score the fifth."""
 TRAINING_BYTES = 32 << 20
-"""Most memory of the training rows, as float32, where their number is not given."""
+"""Most memory of the training rows, as float32, where their number is not set."""
 UNIT_ROWS = 1 << 12
 Z = 1.645
 """Standard errors above chance at which a score counts as above it: the one-sided 95 % point."""
@@ -43,6 +45,8 @@ class ProbeRows:
     attributes: tuple[Attribute, ...]
     gram: Array
     """`[d, d]` about (1/n) Σ x xᵀ of the training rows."""
+    folds: NDArray[np.int64] | None = None
+    """`[n]` parts of few rows, by which all are scored, out of fold; `held_out` are then the training rows."""
 
     @classmethod
     def of(
@@ -54,6 +58,7 @@ class ProbeRows:
         *,
         method: str,
         is_unit: bool = False,
+        may_fold: bool = False,
     ) -> Self:
         """Return a stratified sample of labelled rows, or all of them.
 
@@ -65,6 +70,7 @@ class ProbeRows:
         progress : shows the reading of rows
         method : its name, for messages
         is_unit : divide rows by their lengths, and do not centre them
+        may_fold : score all rows out of fold where they are too few to hold any out
 
         Raises
         ------
@@ -80,23 +86,25 @@ class ProbeRows:
         everyone: Index = np.arange(len(rows))
         total = min(len(rows), math.ceil(most / (1 - HELD_OUT)))
         chosen = everyone if total == len(rows) else stratified_sample(rows.labels, everyone, total, seed)
-        held = held_out(rows.labels, chosen, HELD_OUT, seed + 1)
-        parts = (np.setdiff1d(chosen, held), held)
-        for attribute in attributes:
-            n_classes, n_held = len(np.unique(attribute.values[parts[0]])), len(held)
-            if n_held < LEAST_HELD_OUT * n_classes or len(np.unique(attribute.values[held])) < 2:
+        scored = held_out(rows.labels, chosen, HELD_OUT, seed + 1)
+        parts, folds = (np.setdiff1d(chosen, scored), scored), None
+        if few := [each for each in attributes if _holds_few(each, *parts)]:
+            folds = _folds(rows.labels, chosen, seed + 1)
+            if not may_fold or len(np.unique(folds)) < 2:
+                n_classes = len(np.unique(few[0].values[parts[0]]))
                 raise LabelError(
-                    f"{path}: column {attribute.name!r}: {method} holds {n_held:,} of {len(chosen):,} rows out of the "
-                    f"fit to see whether a linear classifier is at chance: expected at least {LEAST_HELD_OUT} for each "
-                    f"of {n_classes} classes"
+                    f"{path}: column {few[0].name!r}: {method} holds {len(scored):,} of {len(chosen):,} rows out of "
+                    "the fit to see whether a linear classifier is at chance: expected at least "
+                    f"{LEAST_HELD_OUT} for each of {n_classes} classes"
                 )
+            parts = (chosen, chosen)
         found = [gather_rows(rows.source, rows.row_of_label[part], progress) for part in parts]
         (train, kept), (others, kept_out) = found
         codes, codes_out = (
             tuple(a.codes(part[at]) for a in attributes) for part, at in zip(parts, (kept, kept_out), strict=True)
         )
         train, others = _scaled(train, others, is_unit=is_unit)
-        return cls(train, others, codes, codes_out, attributes, gram_of(train))
+        return cls(train, others, codes, codes_out, attributes, gram_of(train), None if folds is None else folds[kept])
 
     def scores(self, removed: Array, *, is_unit: bool = False) -> "tuple[ProbeScore, ...]":
         """Train a linear classifier of each attribute on rows without some directions, and score it.
@@ -111,11 +119,26 @@ class ProbeRows:
 
     def _score(self, i: int, removed: Array, factors: Sequence[Floats | None]) -> "ProbeScore":
         attribute, codes = self.attributes[i], self.held_out_codes[i]
-        targets = Targets.of(self.train_codes[i], len(attribute.classes or ()))
-        planes = fit_squared_hinge(
-            self.train, targets, self.gram, removed=removed, factors=factors[0], spread=map_in_threads
+        planes = self._trained(i, removed, factors[0], slice(None))
+        if self.folds is None:
+            return ProbeScore.of(attribute.name, planes, planes.predict(self.held_out, factors[1]), codes)
+        predicted = np.empty_like(codes)
+        for fold in np.unique(self.folds):
+            is_in = self.folds == fold
+            others = self._trained(i, removed, factors[0], ~is_in)
+            predicted[is_in] = others.predict(self.train[is_in], None if factors[0] is None else factors[0][is_in])
+        return ProbeScore.of(attribute.name, planes, predicted, codes)
+
+    def _trained(self, i: int, removed: Array, factors: Floats | None, rows: Any) -> Hyperplanes:
+        """Return the classifiers of attribute `i`, trained on some of the training rows (see `_score`)."""
+        return fit_squared_hinge(
+            self.train[rows],
+            Targets.of(self.train_codes[i][rows], len(self.attributes[i].classes or ())),
+            self.gram,
+            removed=removed,
+            factors=None if factors is None else factors[rows],
+            spread=map_in_threads,
         )
-        return ProbeScore.of(attribute.name, planes, planes.predict(self.held_out, factors[1]), codes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +178,22 @@ def held_out(labels: GuardedLabels, index: Index, share: float, seed: int) -> In
     return stratified_sample(labels, index, max(1, round(share * len(index))), seed)
 
 
+def _holds_few(attribute: Attribute, train: Index, held: Index) -> bool:
+    """Return whether held-out rows are too few for the accuracy on an attribute's classes to mean something."""
+    n_classes = len(np.unique(attribute.values[train]))
+    return len(held) < LEAST_HELD_OUT * n_classes or len(np.unique(attribute.values[held])) < 2
+
+
+def _folds(labels: GuardedLabels, index: Index, seed: int) -> NDArray[np.int64]:
+    """Return the part `[n]`, one of `FOLDS`, of the `labels` at `index` `[n]`: stratified by class, or whole groups."""
+    shares = seeded_shares(labels, index, seed, "folds")
+    if labels.groups is not None:
+        return (shares * FOLDS).astype(np.int64)
+    found = np.empty(len(index), np.int64)
+    found[np.lexsort((shares, labels.strata(index)))] = np.arange(len(index)) % FOLDS
+    return found
+
+
 def _scaled(train: NDArray[Any], others: NDArray[Any], *, is_unit: bool) -> tuple[Floats, Floats]:
     """Return both as float32, centred and scaled alike: by mean and spread of the training rows, or to unit rows.
 
@@ -165,8 +204,10 @@ def _scaled(train: NDArray[Any], others: NDArray[Any], *, is_unit: bool) -> tupl
     kind: Any = np.float32 if train.dtype.itemsize <= 4 else np.float64
     found: list[NDArray[Any]] = [x.astype(kind, copy=False) for x in (train, others)]
     mean = found[0].mean(axis=0, dtype=np.float64).astype(kind)
+    is_constant = np.ptp(found[0], axis=0) == 0
     for x in found:
         x -= mean
+        x[:, is_constant] = 0  # exactly, so that normals are 0 there
     largest = max(found[0].max(), -found[0].min(), np.finfo(kind).tiny)
     for x in found:
         x /= largest

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.erasers.auto_k import AUTO, Trial, parse_k, try_k
-from salcli.erasers.base import Fit, ProjectionParameters, choose_k
+from salcli.erasers.base import Fit
 from salcli.erasers.linear import LinearEraser
+from salcli.erasers.spectrum import ProjectionParameters, choose_k
 from salcli.erasers.unit import fit_unit, require_unit, unit_option, unit_rounds_option
 from salcli.errors import ParameterError, RankError
 from salcli.linalg.decompositions import numerical_rank, thin_svd
@@ -67,7 +68,6 @@ class SALMethod:
         progress: Progress,
     ) -> Fit[LinearEraser]:
         """Fit SAL to labelled rows (see `Method.fit`, and `fit_sal` for what is raised)."""
-        rows = rows.standardized(is_centred=parameters.center)
         moments_of = partial(fold, rows, CrossMoments, engine)
         if parameters.unit:
             return fit_unit(
@@ -79,7 +79,7 @@ class SALMethod:
         return fit if trial is None else trial.recorded(fit)
 
     def needs_sums_only(self, parameters: SALParameters) -> bool:
-        """Return whether `parameters` ask neither for a k by held-out rows nor for class means equal after division."""
+        """Return whether `parameters` need neither a k by held-out rows nor class means equal after division."""
         return parameters.k != AUTO and not parameters.unit
 
     def centres(self, parameters: SALParameters) -> bool:
@@ -156,4 +156,5 @@ def fit_sal(
     chosen, rule = choose_k(s, rank, k, alpha)
     mean = moments.mean_x if keep_mean else np.zeros_like(moments.mean_x)
     directions = u[:, :chosen]
+    directions[~omega.any(axis=1)] = 0  # exactly, or erased rows have the removed coordinate in constant columns
     return Fit(LinearEraser(mean, directions, directions), s, rank, rule, is_centred)

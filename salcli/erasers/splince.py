@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels, smallest_code
-from salcli.erasers.base import Fit, SpectralParameters, choose_k
+from salcli.erasers.base import Fit
 from salcli.erasers.linear import LinearEraser
+from salcli.erasers.spectrum import SpectralParameters, choose_k
 from salcli.erasers.unit import fit_unit, require_unit, unit_option, unit_rounds_option
 from salcli.erasers.whitening import Whitening, require_rank
-from salcli.errors import LabelError, RankError, UsageError
+from salcli.errors import LabelError, RankError
 from salcli.linalg.decompositions import thin_svd
 from salcli.linalg.moments import SecondMoments
 from salcli.options import option
@@ -35,6 +36,7 @@ LEAST_SINE = 0.05  # of the angle between task and guarded directions; at this v
 NOTHING_KEPT = (
     "the embeddings do not covary with the task {!r}: there is nothing to keep, and the eraser is that of leace"
 )
+NO_TASK = "there is no main task to keep, and the eraser is that of leace: give `task`"
 
 
 @dataclass(frozen=True)
@@ -86,14 +88,13 @@ class SPLINCEMethod:
     ) -> Fit[LinearEraser]:
         """Fit SPLINCE to labelled rows (see `Method.fit`, and `fit_splince` for what is raised).
 
+        Without a task nothing is kept but what leace keeps, which is a doubt.
+
         Raises
         ------
-        UsageError : there is no task
         LabelError : the task has one class
         """
-        if task is None:
-            raise UsageError("method splince keeps a main task: name its column by `task=COL`")
-        rows = with_task(rows.standardized(is_centred=True), task)
+        rows = rows if task is None else with_task(rows, task)
         n_guarded = _n_guarded(rows.labels)
         moments_of = partial(fold, rows, SecondMoments, engine)
         if not parameters.unit:
@@ -110,7 +111,7 @@ class SPLINCEMethod:
         return fit
 
     def needs_sums_only(self, parameters: SPLINCEParameters) -> bool:
-        """Return whether `parameters` ask for no class means that are equal after division, fit after fit."""
+        """Return whether `parameters` need no class means that are equal after division, fit after fit."""
         return not parameters.unit
 
     def centres(self, parameters: SPLINCEParameters) -> bool:  # noqa: ARG002 (the protocol has it)
@@ -118,16 +119,16 @@ class SPLINCEMethod:
         return True
 
     def summed(self, labels: GuardedLabels) -> GuardedLabels:
-        """Return the labels with the classes of the task as the last attribute (see `SummedMethod.summed`)."""
-        assert labels.task is not None
-        return labels_with_task(labels, labels.task)
+        """Return the labels, and the classes of a task as the last attribute (see `SummedMethod.summed`)."""
+        return labels if labels.task is None else labels_with_task(labels, labels.task)
 
     def fit_sums(
         self, statistics: SecondMoments, labels: GuardedLabels, parameters: SPLINCEParameters
     ) -> Fit[LinearEraser]:
         """Fit SPLINCE to moments (see `SummedMethod.fit_sums`, and `fit_splince` for what is raised)."""
-        task = labels.attributes[-1]
-        _require_task(labels, task)
+        task = labels.task
+        if task is not None:
+            _require_task(labels, task)
         fit = fit_splince(
             statistics,
             _n_guarded(labels),
@@ -136,6 +137,9 @@ class SPLINCEMethod:
             shrinkage=parameters.shrinkage,
             keep_mean=parameters.keep_mean,
         )
+        if task is None:
+            del fit.header["kept_task"]
+            return replace(fit, doubts=(NO_TASK,), statistics=statistics)
         kept = {**fit.header["kept_task"], "name": task.name, "classes": [name for name in task.classes or () if name]}
         doubts = (NOTHING_KEPT.format(task.name),) if kept["rank"] == 0 else ()
         header = {**fit.header, "kept_task": kept}
@@ -143,8 +147,8 @@ class SPLINCEMethod:
 
 
 def _n_guarded(labels: GuardedLabels) -> int:
-    """Return the number of columns of Z that are guarded: all but those of the last attribute, the task."""
-    return labels.n_columns - len(labels.attributes[-1].classes or ())
+    """Return the number of columns of Z that are guarded: all but those of the last attribute, if it is the task."""
+    return labels.n_columns - (0 if labels.task is None else len(labels.attributes[-1].classes or ()))
 
 
 METHOD = SPLINCEMethod()
@@ -172,7 +176,7 @@ def labels_with_task(labels: GuardedLabels, task: Attribute) -> GuardedLabels:
         codes = values.astype(smallest_code(len(classes) + 1))
         codes[~is_labelled] = len(classes)
         values, classes = codes, (*classes, "")
-    return replace(labels, attributes=(*labels.attributes, Attribute(task.name, values, classes)))
+    return replace(labels, attributes=(*labels.attributes, Attribute(task.name, values, classes)), task=task)
 
 
 def _require_task(labels: GuardedLabels, task: Attribute) -> None:

@@ -96,7 +96,7 @@ def require_unit(parameters: Any, *, keeps_mean: bool = False) -> None:
     Parameters
     ----------
     parameters : of a method, with `unit`
-    keeps_mean : whether the user asked for the mean to be kept
+    keeps_mean : whether the mean is to be kept
 
     Raises
     ------

@@ -16,12 +16,18 @@ LEAST_EIGENVALUE = 1e-7  # of the largest: smaller ones are raised to it, so tha
 
 @dataclass(frozen=True, eq=False)
 class Whitening:
-    """W = V diag(1 / root) Vᵀ. Eigenvalues of Σ_xx are raised where they are small, never cut: W⁻¹ W = I."""
+    """W = V diag(1 / root) Vᵀ. Eigenvalues of Σ_xx are raised where they are small, never cut: W⁻¹ W = I.
+
+    Constant columns have exact zeros in both products: an erased row would otherwise have, in such a column, a multiple
+    of the coordinate that is removed, as small as rounding but readable.
+    """
 
     vectors: Array
     """`[d, d]` V, eigenvectors of Σ_xx as columns."""
     root: Array
     """`[d]` square roots of its eigenvalues, descending."""
+    varies: NDArray[np.bool_]
+    """`[d]` which columns are not constant."""
 
     @classmethod
     def of(cls, moments: SecondMoments, shrinkage: float = 0.0) -> Self:
@@ -36,22 +42,25 @@ class Whitening:
         ------
         RankError : the rows do not vary
         """
-        values, vectors = symmetric_eigen(moments.covariance())
+        covariance = moments.covariance()
+        values, vectors = symmetric_eigen(covariance)
         if shrinkage:
             values = (1 - shrinkage) * values + shrinkage * values.mean()
         values = np.maximum(values, LEAST_EIGENVALUE * values[0])
         if values[0] <= 0:
             raise RankError(f"zero covariance (rank 0): the embeddings do not vary on these {moments.n:,} rows")
-        return cls(vectors, np.sqrt(values))
+        return cls(vectors, np.sqrt(values), np.diagonal(covariance) > 0)
 
     def __call__(self, columns: Array) -> Array:
         """Return W times `columns` `[d, c]`."""
         whitened: Array = self.vectors @ ((self.vectors.T @ columns) / self.root[:, None])
+        whitened[~self.varies] = 0
         return whitened
 
     def inverse(self, columns: Array) -> Array:
         """Return W⁻¹ times `columns` `[d, c]`."""
         unwhitened: Array = self.vectors @ ((self.vectors.T @ columns) * self.root[:, None])
+        unwhitened[~self.varies] = 0
         return unwhitened
 
     def covarying(self, covariance: Array, cross: CrossMoments) -> tuple[Array, Array, int, float]:

@@ -19,7 +19,7 @@ from salcli.evaluation.attackers.scores import (
 )
 from salcli.evaluation.clusters import cluster_effect
 from salcli.evaluation.explained import NumericResult, explained, influence_on_r2
-from salcli.evaluation.report import ProbeResult
+from salcli.evaluation.probe_result import ProbeResult
 
 
 def pooled(

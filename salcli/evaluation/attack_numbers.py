@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import GuardedLabels, Index
-from salcli.data.splits import FRESH, TEST, WHITE_BOX, EvaluationSplit
+from salcli.data.split_parts import TEST
+from salcli.data.splits import FRESH, WHITE_BOX, EvaluationSplit
 from salcli.erasers.artifact import Artifact
 from salcli.errors import UsageError
 from salcli.evaluation.answers import pooled_numbers
@@ -18,8 +19,8 @@ from salcli.evaluation.attackers.tuning import tuned
 from salcli.evaluation.explained import Guesses, NumericResult, explained
 from salcli.evaluation.forms import Form, in_forms, read_by
 from salcli.evaluation.intersections import least_rows
+from salcli.evaluation.probe_result import reader
 from salcli.evaluation.readings import reading_of, training_rows
-from salcli.evaluation.report import reader
 from salcli.evaluation.stages import Stages
 from salcli.options import RAW, EvaluateOptions
 from salcli.streaming.engine import LOCAL, map_in_threads
@@ -136,7 +137,7 @@ def attack_numbers(
     return tuple(results[at] for at in range(len(jobs))), notes
 
 
-def asked_of_numbers(
+def expected_of_numbers(
     labels: GuardedLabels, options: EvaluateOptions, probes: tuple[str, ...], forms: Iterable[str]
 ) -> tuple[tuple[str, str, str], ...]:
     """Return each numeric attribute, adversary and reader whose figure a gate may expect.

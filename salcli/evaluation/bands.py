@@ -7,7 +7,7 @@ from salcli.data.labels import GuardedLabels
 from salcli.data.splits import FRESH, EvaluationSplit
 from salcli.evaluation.attack import attack_again
 from salcli.evaluation.attackers.scores import silence_convergence_warnings
-from salcli.evaluation.report import ProbeResult
+from salcli.evaluation.probe_result import ProbeResult
 from salcli.evaluation.stages import Stages
 from salcli.streaming.engine import map_in_threads
 from salcli.streaming.progress import Progress

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from salcli.errors import FormatError
-from salcli.evaluation.report import ProbeResult, reader
+from salcli.evaluation.probe_result import ProbeResult, reader
 from salcli.options import RAW
 
 NAMED = 3

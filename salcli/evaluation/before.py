@@ -17,7 +17,7 @@ from salcli.evaluation.duplicates import Copies, notes_on_copies, without_copies
 from salcli.evaluation.explained import NumericResult
 from salcli.evaluation.forms import ALREADY, scale_rows
 from salcli.evaluation.plan import note_on_splits, notes_on
-from salcli.evaluation.report import ProbeResult
+from salcli.evaluation.probe_result import ProbeResult
 from salcli.evaluation.stages import Array, Erasure, Stages, gather_same
 from salcli.options import RAW, EvaluateOptions
 from salcli.streaming.passes import gather_rows, join_labels

@@ -27,9 +27,9 @@ from salcli.errors import AlignmentError
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.cosine import unit_rows
 from salcli.evaluation.section import Section, Table, names, numbers
-from salcli.evaluation.similarity import found_word
 from salcli.evaluation.stages import erase_keys
 from salcli.evaluation.text import count, decimal, listed, visible
+from salcli.evaluation.word_pairs import found_word
 from salcli.formats.word_sets import BiasTest, read_bias_tests
 from salcli.options import EvaluateOptions
 from salcli.streaming.passes import gather_keys
@@ -99,9 +99,9 @@ def bias_change(
     once : returns what a function computes of the vectors before for a key, from before if it is known
     """
     stages = {"before": before} | ({} if after is None else {"after": after})
-    keys = {role: [(word, _key(word, stages)) for word in of.words] for role, of in test.sets.items()}
-    missing = {role: tuple(word for word, key in of if key is None) for role, of in keys.items()}
-    used = {role: [key for _, key in of if key is not None] for role, of in keys.items()}
+    keys = {role: [(word, _key(word, stages)) for word in each.words] for role, each in test.sets.items()}
+    missing = {role: tuple(word for word, key in pairs if key is None) for role, pairs in keys.items()}
+    used = {role: [key for _, key in pairs if key is not None] for role, pairs in keys.items()}
     if test.kind == "ripa":
         used |= _paired(keys)
     short = _too_few(test, used)
@@ -112,7 +112,7 @@ def bias_change(
         n = len(changes)
         for stage, vectors in stages.items():
             measured = partial(_figure, test.kind, vectors, used, changes, is_exact=is_exact)
-            words = tuple((role, tuple(of)) for role, of in used.items())
+            words = tuple((role, tuple(chosen)) for role, chosen in used.items())
             figure = once((test.kind, words), measured) if stage == "before" else measured()
             if isinstance(figure, str):
                 undefined[stage] = figure
@@ -121,11 +121,11 @@ def bias_change(
     return BiasChange(
         test.name,
         test.kind,
-        {role: of.name for role, of in test.sets.items()},
+        {role: each.name for role, each in test.sets.items()},
         found.get("before"),
         found.get("after"),
         undefined,
-        {role: len(of) for role, of in used.items()},
+        {role: len(words) for role, words in used.items()},
         missing,
         n,
         is_exact,
@@ -136,7 +136,7 @@ def _figure(
     kind: str, vectors: Vectors, used: Mapping[str, Sequence[str]], changes: Array, *, is_exact: bool
 ) -> BiasFigure | str:
     """Return the figure of a test at one stage, or why it is undefined."""
-    x = {role: np.stack([vectors[key] for key in of]).astype(np.float64) for role, of in used.items()}
+    x = {role: np.stack([vectors[key] for key in keys]).astype(np.float64) for role, keys in used.items()}
     statistic = STATISTICS[kind](x, changes)
     if isinstance(statistic, str):
         return statistic
@@ -147,7 +147,7 @@ def _figure(
 def _key(word: str, stages: Mapping[str, Vectors]) -> str | None:
     """Return the key of a word that has a vector at every stage, none of them zero."""
     key = found_word(word, stages["before"])
-    is_there = key is not None and all(key in of and np.any(of[key]) for of in stages.values())
+    is_there = key is not None and all(key in vectors and np.any(vectors[key]) for vectors in stages.values())
     return key if is_there else None
 
 
@@ -162,11 +162,11 @@ def _too_few(test: BiasTest, used: Mapping[str, Sequence[str]]) -> str:
     """Return why the test is undefined, if a set has lost too many words; else nothing."""
     if test.kind == "ripa" and len(test.sets["X"].words) != len(test.sets["Y"].words):
         return "X and Y have different numbers of words, so that they are no pairs"
-    for role, of in test.sets.items():
-        n_used, n = len(used[role]), len(of.words)
+    for role, each in test.sets.items():
+        n_used, n = len(used[role]), len(each.words)
         if n - n_used > MOST_LOST * n:
             which = "pairs with a word" if test.kind == "ripa" and role in "XY" else "words"
-            return f"only {n_used} of {n} {which} of {role} ({of.name}) have vectors, {1 - MOST_LOST:.0%} are needed"
+            return f"only {n_used} of {n} {which} of {role} ({each.name}) have vectors, {1 - MOST_LOST:.0%} are needed"
     return ""
 
 
@@ -207,7 +207,7 @@ Found = tuple[float, float, Array]
 
 
 def _weat(x: Mapping[str, Array], changes: Array) -> Found | str:
-    units = {role: unit_rows(of)[0] for role, of in x.items()}
+    units = {role: unit_rows(rows)[0] for role, rows in x.items()}
     toward = units["A"].mean(axis=0) - units["B"].mean(axis=0)
     s = np.concatenate([units["X"], units["Y"]]) @ toward
     n_x, n_y = len(units["X"]), len(units["Y"])
@@ -280,7 +280,7 @@ def gather_bias_words(source: Source, options: EvaluateOptions) -> BiasWords:
         return BiasWords((), {}, {})
     if not source.has_keys:
         raise AlignmentError(f"`bias` looks words up, but {source.path} has no keys: give `keys_file=FILE`")
-    words = {word for test in tests for of in test.sets.values() for word in of.words}
+    words = {word for test in tests for each in test.sets.values() for word in each.words}
     return BiasWords(tests, *gather_keys(source, words | {word.lower() for word in words}))
 
 
@@ -310,15 +310,15 @@ class Bias(Measure[Changes]):
             "the targets with as large a figure."
         )
         points = [
-            f"{visible(of.name)}: no vector for {listed(words, MOST_NAMED)} (of {visible(of.sets[role])})"
-            for of in record
-            for role, words in of.missing.items()
+            f"{visible(change.name)}: no vector for {listed(words, MOST_NAMED)} (of {visible(change.sets[role])})"
+            for change in record
+            for role, words in change.missing.items()
             if words
         ]
         points += [
-            f"{visible(of.name)}: undefined {' and '.join(stages)}: {visible(why)}"
-            for of in record
-            for why, stages in _by_reason(of.undefined).items()
+            f"{visible(change.name)}: undefined {' and '.join(stages)}: {visible(why)}"
+            for change in record
+            for why, stages in _by_reason(change.undefined).items()
         ]
         columns = (
             *names("test"),
@@ -328,12 +328,12 @@ class Bias(Measure[Changes]):
         )
         rows = tuple(
             (
-                visible(of.name),
-                *(text for figure in (of.before, of.after) for text in _shown(figure)),
-                *map(count, (sum(of.n_words.values()), of.n_missing)),
-                _compared(of.sets),
+                visible(change.name),
+                *(text for figure in (change.before, change.after) for text in _shown(figure)),
+                *map(count, (sum(change.n_words.values()), change.n_missing)),
+                _compared(change.sets),
             )
-            for of in record
+            for change in record
         )
         line = "\n".join(point for point in points if ": undefined " in point)
         return Section(self.name, "Bias tests", (lead,), (Table("Bias tests", columns, rows),), tuple(points), line)

@@ -23,7 +23,7 @@ from salcli.errors import GateError, LabelError, ParameterError, SalcliError, Us
 from salcli.evaluation.attack import attack
 from salcli.evaluation.attackers import names_of
 from salcli.evaluation.duplicates import without_copies
-from salcli.evaluation.report import reader
+from salcli.evaluation.probe_result import reader
 from salcli.evaluation.stages import Erasure, Stages
 from salcli.options import EvaluateOptions, Record, option
 from salcli.streaming.engine import Engine

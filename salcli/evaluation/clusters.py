@@ -47,19 +47,19 @@ def few_groups(n_groups: float) -> float:
     return float(stdtrit(n_groups - 1, 0.975) / ndtri(0.975)) ** 2
 
 
-def independent_rows(groups: Index | None, of: NDArray[np.bool_]) -> float:
+def independent_rows(groups: Index | None, is_used: NDArray[np.bool_]) -> float:
     """Return the fewest independent rows that some rows are worth: as if rows of a group were all alike.
 
     Parameters
     ----------
     groups : `[n]` the group of each row; None: all are independent
-    of : `[n]` which rows, at least one
+    is_used : `[n]` which rows, at least one
     """
-    m = int(of.sum())
+    m = int(is_used.sum())
     if groups is None:
         return float(m)
     n_groups = effective_groups(groups)
     if n_groups < 1 + 1e-9:
         return m / len(groups)
-    alike = min(m * n_groups / len(groups), effective_groups(groups[of]))
+    alike = min(m * n_groups / len(groups), effective_groups(groups[is_used]))
     return max(m / len(groups), alike / few_groups(n_groups))

@@ -5,9 +5,11 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 
 from salcli.evaluation.attackers.scores import Z95
+from salcli.evaluation.json_fields import OPTIONAL, UNWRITTEN, named
 from salcli.evaluation.kept import KEPT as ROWS_KEPT
+from salcli.evaluation.probe_result import ProbeResult
 from salcli.evaluation.provenance import Run
-from salcli.evaluation.report import OPTIONAL, UNWRITTEN, InputFile, ProbeResult, Report, named
+from salcli.evaluation.report import InputFile, Report
 from salcli.evaluation.shares import difference
 from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.task import TASK
@@ -21,7 +23,7 @@ Point = tuple[float, float]
 
 
 def task_kept(report: Report) -> float | None:
-    """Return the share of the task's accuracy above the majority that a `report` says is kept, or None."""
+    """Return the share of the task's accuracy above the majority that is kept according to a `report`, or None."""
     task = report.of(TASK)
     if task is None or task.accuracy.after is None or "before" in task.undefined:
         return None
@@ -81,9 +83,9 @@ def readings(report: Report, stage: str) -> tuple[Reading, ...]:
     return (*of_classes, *of_numbers)
 
 
-def _ci95(of: ProbeResult) -> tuple[float, float]:
-    margin = Z95 * (of.leak_error or 0.0)
-    return max(0.0, of.leak - margin), min(1.0, of.leak + margin)
+def _ci95(result: ProbeResult) -> tuple[float, float]:
+    margin = Z95 * (result.leak_error or 0.0)
+    return max(0.0, result.leak - margin), min(1.0, result.leak + margin)
 
 
 def worst_of(report: Report, stage: str) -> Reading | None:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.data.splits import capped
+from salcli.data.sampling import capped
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.section import Section
 from salcli.evaluation.text import count, decimal

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from salcli.data.join import LabelledRows
 from salcli.data.labels import GuardedLabels, Index
 from salcli.data.source import Chunk, Source
-from salcli.data.splits import FRESH, IN_SAMPLE, POOLED, TEST, WHITE_BOX, EvaluationSplit
+from salcli.data.split_parts import TEST
+from salcli.data.splits import FRESH, IN_SAMPLE, POOLED, WHITE_BOX, EvaluationSplit
 from salcli.evaluation.text import listed
 from salcli.streaming.engine import ordered_map
 from salcli.streaming.passes import gather_rows

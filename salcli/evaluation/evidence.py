@@ -109,13 +109,13 @@ class Explained:
 
 
 def rows_needed(
-    of: Evidence, limit: float, n: int, pass_level: float, fail_level: float, *, is_upper: bool
+    evidence: Evidence, limit: float, n: int, pass_level: float, fail_level: float, *, is_upper: bool
 ) -> int | None:
     """Return about how many rows would decide whether the true value is within a limit, if the figure stays the same.
 
     Parameters
     ----------
-    of : the figure, with bounds
+    evidence : the figure, with bounds
     limit : of the gate
     n : rows that gave the figure
     pass_level, fail_level : of the bound that must be within the limit, and of that which must be beyond
@@ -125,17 +125,17 @@ def rows_needed(
     -------
     None where the figure is the limit, or more than `MOST_ROWS` are needed
     """
-    value = getattr(of, "debiased", of.value)
+    value = getattr(evidence, "debiased", evidence.value)
     is_within = value <= limit if is_upper else value >= limit
     level, distance = pass_level if is_within else fail_level, abs(limit - value)
     if distance == 0:
         return None
-    if isinstance(of, Share):  # of a test against the limit, with a continuity correction
-        share = min(max(limit + of.less, 0.0), 1.0)
+    if isinstance(evidence, Share):  # of a test against the limit, with a continuity correction
+        share = min(max(limit + evidence.less, 0.0), 1.0)
         needed = _quantile(level) ** 2 * share * (1 - share) / distance**2 + 1 / distance
-        needed *= of.inflation
+        needed *= evidence.inflation
     else:  # bounds come closer to the figure with the root of the number of rows
-        bound = of.upper(level) if is_upper == is_within else of.lower(level)
+        bound = evidence.upper(level) if is_upper == is_within else evidence.lower(level)
         needed = n * ((bound - value) / distance) ** 2
     return max(n + 1, ceil(needed)) if needed <= MOST_ROWS else None
 

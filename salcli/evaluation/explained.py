@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from salcli.evaluation.attackers.scores import r_squared
 from salcli.evaluation.evidence import Explained
+from salcli.evaluation.json_fields import UNWRITTEN, named
 from salcli.options import RAW
 
 Numbers = NDArray[np.float64]
@@ -16,7 +17,7 @@ CI95 = 0.025
 
 @dataclass(frozen=True, eq=False)
 class Guesses:
-    """What one attacker says of its test rows, in standard deviations."""
+    """One attacker's predictions of its test rows, in standard deviations."""
 
     labels: NDArray[np.int64]
     """`[m]` which labels."""
@@ -48,15 +49,15 @@ class NumericResult:
     """Whether the training rows were cut down to the greatest number allowed."""
     hyperparameters: dict[str, float] = field(default_factory=dict, hash=False)
     """Chosen on the attacker's own rows, before and after separately."""
-    form: str = field(default=RAW, metadata={"key": "as"})
+    form: str = field(default=RAW, metadata=named("as"))
     """In which the rows are attacked."""
     ci95: tuple[float, float] = field(init=False)
-    guesses: Guesses | None = field(default=None, compare=False, repr=False, metadata={"unwritten": True})
+    guesses: Guesses | None = field(default=None, compare=False, repr=False, metadata=UNWRITTEN)
     """What it was computed from, while results are pooled."""
 
     def __post_init__(self) -> None:
-        of = Explained(self.r2, self.log_error, self.freedom)
-        object.__setattr__(self, "ci95", (of.lower(CI95), of.upper(CI95)))
+        found = Explained(self.r2, self.log_error, self.freedom)
+        object.__setattr__(self, "ci95", (found.lower(CI95), found.upper(CI95)))
 
 
 def explained(predicted: Numbers, true: Numbers) -> tuple[float, float, float]:

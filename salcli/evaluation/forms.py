@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import GuardedLabels, Index
-from salcli.data.splits import EvaluationSplit, capped
+from salcli.data.sampling import capped
+from salcli.data.splits import EvaluationSplit
 from salcli.errors import RowRangeError
 from salcli.evaluation.cosine import unit_rows
 from salcli.evaluation.stages import Stages

@@ -118,14 +118,14 @@ def pair_name(classes: tuple[str, str]) -> str:
     return " × ".join(map(visible, classes))
 
 
-def _rows(of: Cluster) -> Iterator[Row]:
+def _rows(cluster: Cluster) -> Iterator[Row]:
     """Yield the means of pairs of classes, after the two that sum them up where there are more than two classes."""
-    start = visible(of.attribute), "all" if of.task_class is None else visible(of.task_class)
-    if len({name for pair in of.pairs for name in pair.classes}) not in (1, 2):
-        for name, mean in (("the same class", of.within), ("different classes", of.between)):
+    start = visible(cluster.attribute), "all" if cluster.task_class is None else visible(cluster.task_class)
+    if len({name for pair in cluster.pairs for name in pair.classes}) not in (1, 2):
+        for name, mean in (("the same class", cluster.within), ("different classes", cluster.between)):
             if mean.before is not None:
                 yield (*start, name, decimal(mean.before), decimal(mean.after), interval(None), interval(None))
-    for pair in of.pairs:
+    for pair in cluster.pairs:
         bounds = (interval(pair.ci95.get(stage)) for stage in STAGES)
         yield (*start, pair_name(pair.classes), decimal(pair.before), decimal(pair.after), *bounds)
 

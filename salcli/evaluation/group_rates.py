@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from salcli.evaluation.fairness import Cells, Outcomes, excluded
 from salcli.evaluation.gaps import FEW_POSITIVES, GapTest, Statistic, mean, root_mean_square
-from salcli.evaluation.report import UNWRITTEN, named
+from salcli.evaluation.json_fields import UNWRITTEN, named
 
 Codes = NDArray[np.integer[Any]]
 Interval = tuple[float, float]
@@ -226,7 +226,7 @@ def with_untrained(
     classes, groups : `[s]` of the test rows that are left out
     """
     pairs = zip(classes.tolist(), groups.tolist(), strict=True)
-    cells = {(class_names[of], attribute.groups[group]) for of, group in pairs if group >= 0}
+    cells = {(class_names[code], attribute.groups[group]) for code, group in pairs if group >= 0}
     others = (cell for cell in found.excluded if (cell.class_name, cell.group) not in cells)
     return replace(found, excluded=(*others, *(Cell(*cell, NOT_TRAINED) for cell in sorted(cells))))
 

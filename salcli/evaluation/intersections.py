@@ -29,7 +29,7 @@ class Product(Attribute):
 def attacked(labels: GuardedLabels, options: EvaluateOptions) -> tuple[Attribute, ...]:
     """Return the attributes of classes that are attacked: the guarded ones, each pair of them, and all together.
 
-    A product whose classes are those of one of its factors is left out, as it says nothing new.
+    A product whose classes are those of one of its factors is left out, as it adds nothing.
 
     Parameters
     ----------
@@ -49,27 +49,27 @@ def attacked(labels: GuardedLabels, options: EvaluateOptions) -> tuple[Attribute
     )
 
 
-def product(of: Sequence[Attribute]) -> Product:
+def product(attributes: Sequence[Attribute]) -> Product:
     """Return the attribute whose classes are the combinations that occur of the classes of several attributes.
 
     Parameters
     ----------
-    of : attributes of classes, each with `m` values
+    attributes : of classes, each with `m` values
 
     Returns
     -------
     with a value for each label that has one of every attribute
     """
-    has_all = np.logical_and.reduce([attribute.is_labelled for attribute in of])
+    has_all = np.logical_and.reduce([attribute.is_labelled for attribute in attributes])
     at = np.flatnonzero(has_all)
     codes, first = np.zeros(len(at), np.int64), np.zeros(0, np.int64)
-    for attribute in of:
+    for attribute in attributes:
         joint = codes * len(attribute.classes or ()) + attribute.values[at].astype(np.int64)
         _, first, codes = np.unique(joint, return_index=True, return_inverse=True)
-    names = tuple(TIMES.join((a.classes or ())[int(a.values[at[row]])] for a in of) for row in first.tolist())
+    names = tuple(TIMES.join((a.classes or ())[int(a.values[at[row]])] for a in attributes) for row in first.tolist())
     values = np.full(len(has_all), -1, smallest_code(len(names)))
     values[at] = codes
-    factors = tuple(attribute.name for attribute in of)
+    factors = tuple(attribute.name for attribute in attributes)
     return Product(TIMES.join(factors), values, names, factors)
 
 
@@ -78,6 +78,6 @@ def least_rows(n: int, options: EvaluateOptions) -> int:
     return n if options.folds is None else max(1, n // options.folds)
 
 
-def _n_present(factor: Attribute, of: Attribute) -> int:
+def _n_present(factor: Attribute, whole: Attribute) -> int:
     """Return how many classes of an attribute occur where its product with others has a value."""
-    return len(np.unique(factor.values[of.is_labelled]))
+    return len(np.unique(factor.values[whole.is_labelled]))

@@ -1,14 +1,74 @@
-"""What gates judge beside the evaluation itself: every repeated fit, and the steps of a sweep that erase more."""
+"""A whole report, judged by every limit in the options: the evaluation, repeated fits, and further steps of a sweep."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 
 from salcli.evaluation.attackers import REGRESSORS, base_name, names_of
+from salcli.evaluation.baseline import Baseline
+from salcli.evaluation.gates import (
+    Expected,
+    Judge,
+    accuracy_gate,
+    gain_gate,
+    leak_gate,
+    leak_increase_gate,
+    neighbors_gate,
+    r2_gate,
+    similarity_gate,
+    task_accuracy_gate,
+    task_kept_gate,
+    tpr_gap_gate,
+)
+from salcli.evaluation.neighbors import NEIGHBORS
 from salcli.evaluation.report import EraserSummary, Gate, Measurement, Report
+from salcli.evaluation.similarity import SIMILARITY
+from salcli.evaluation.task import TASK
 from salcli.evaluation.text import general
+from salcli.options import EvaluateOptions
 
 RANKS = ("passed", "undecided", "failed")
+
+
+def judged(report: Report, expected: Expected, options: EvaluateOptions, baseline: Baseline | None = None) -> Report:
+    """Return a report with its gates judged.
+
+    Parameters
+    ----------
+    report : all that was measured
+    expected : what the gates expect to have been measured
+    options : with the limits of the gates
+    baseline : the release that leaks are compared with
+    """
+    gates_of = partial(_gates, expected=expected, options=options, baseline=baseline)
+    return replace(report, gates=worst_gates(report, gates_of))
+
+
+def _gates(
+    report: Report, n_settings: int, *, expected: Expected, options: EvaluateOptions, baseline: Baseline | None
+) -> list[Gate]:
+    stage, task = report.judged_stage, report.of(TASK)
+    judge = Judge(options.confidence if options.judge == "bounds" else None, options.min_pairs, n_settings)
+    attackers = (*report.probes, *report.bands)
+    gates = [accuracy_gate(g.limit, g.probe, expected, attackers, stage, judge) for g in options.max_accuracy]
+    gates += [gain_gate(g.limit, g.probe, expected, attackers, stage, judge) for g in options.max_gain]
+    gates += [leak_gate(g.limit, g.probe, expected, attackers, stage, judge) for g in options.max_leak]
+    gates += [r2_gate(g.limit, g.probe, expected, report.numeric, stage, judge) for g in options.max_r2]
+    if options.max_leak_increase is not None and baseline is not None:
+        gates.append(leak_increase_gate(options.max_leak_increase, baseline, expected, attackers, stage, judge))
+    if options.max_tpr_gap is not None:
+        gates.append(tpr_gap_gate(options.max_tpr_gap, task, stage, judge, expected))
+    if options.min_task_accuracy is not None:
+        gates.append(task_accuracy_gate(options.min_task_accuracy, task, stage, judge, expected))
+    if options.min_task_kept is not None:
+        gates.append(task_kept_gate(options.min_task_kept, task, judge, expected))
+    if options.min_similarity_kept is not None:
+        changes = report.of(SIMILARITY)
+        gates.append(similarity_gate(options.min_similarity_kept, changes or (), judge))
+    if options.min_neighbors_kept is not None:
+        gates.append(neighbors_gate(options.min_neighbors_kept, report.of(NEIGHBORS), judge))
+    return gates
 
 
 def worst_gates(report: Report, gates_of: Callable[[Report, int], Sequence[Gate]]) -> tuple[Gate, ...]:

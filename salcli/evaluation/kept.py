@@ -1,4 +1,4 @@
-"""What erasure keeps of labelled rows and of the others, and what the nearest neighbours alone give away.
+"""What erasure keeps of labelled rows and of the others, and what can be read from the nearest neighbours alone.
 
 A method that changes labelled rows alone hides in an average over all rows; so the two are compared apart.
 """
@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels, Index
-from salcli.data.splits import capped, in_bands
+from salcli.data.sampling import capped
+from salcli.data.split_parts import in_bands
 from salcli.evaluation.attackers.scores import balanced_accuracy, errors, majority_rate, wilson, within_0_1
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.cosine import PLACES, cosines, unit_rows
@@ -55,7 +56,7 @@ class KeptRows:
 
 @dataclass(frozen=True)
 class Vote:
-    """What the nearest neighbours alone give away of an attribute at one stage."""
+    """What can be read of an attribute from the nearest neighbours alone, at one stage."""
 
     attribute: str
     stage: str
@@ -71,7 +72,7 @@ class Vote:
 
 @dataclass(frozen=True)
 class Kept:
-    """What erasure keeps of rows, and what their neighbours give away."""
+    """What erasure keeps of rows, and what can be read from their neighbours."""
 
     rows: tuple[KeptRows, ...]
     n_among: int
@@ -132,9 +133,9 @@ def _votes(record: Kept) -> Table:
     for vote in record.votes:
         pairs.setdefault(vote.attribute, {})[vote.stage] = vote
     rows = []
-    for name, of in pairs.items():
-        latest = of.get("after") or of["before"]
-        both = [of.get(stage) for stage in ("before", "after")]
+    for name, pair in pairs.items():
+        latest = pair.get("after") or pair["before"]
+        both = [pair.get(stage) for stage in ("before", "after")]
         rows.append(
             (
                 visible(name),
@@ -249,7 +250,7 @@ def _of_all(found: list[KeptRows]) -> KeptRows:
     errors_ = [each.overlap_error for each in found]
     error = None
     if all(value is not None for value in errors_):
-        error = float(np.sqrt(sum(((e or 0.0) * of.n / n) ** 2 for e, of in zip(errors_, found, strict=True))))
+        error = float(np.sqrt(sum(((e or 0.0) * each.n / n) ** 2 for e, each in zip(errors_, found, strict=True))))
     overlaps, moved = [each.overlap_at_10 for each in found], [each.mean_cosine for each in found]
     return KeptRows("all", n, sum(each.n_sampled for each in found), mean(overlaps), error, mean(moved))
 

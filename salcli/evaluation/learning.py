@@ -7,16 +7,19 @@ from numpy.typing import NDArray
 
 from salcli.data.groups import RowGroups
 from salcli.data.labels import GuardedLabels, Index
-from salcli.data.splits import TEST, EvaluationSplit, stratified_parts
+from salcli.data.sampling import stratified_parts
+from salcli.data.split_parts import TEST
+from salcli.data.splits import EvaluationSplit
 from salcli.evaluation.attackers import attacker_of
 from salcli.evaluation.attackers.base import Array
 from salcli.evaluation.attackers.scores import Z95, balanced_accuracy, errors, recalls, silence_convergence_warnings
 from salcli.evaluation.clusters import cluster_effect
 from salcli.evaluation.forms import in_form
+from salcli.evaluation.probe_result import ProbeResult
 from salcli.evaluation.readings import reading_of
-from salcli.evaluation.report import LearningCurve, LearningPoint, ProbeResult
+from salcli.evaluation.report import LearningCurve, LearningPoint
 from salcli.evaluation.stages import Stages
-from salcli.streaming.engine import ordered_map
+from salcli.streaming.engine import map_in_threads
 from salcli.streaming.progress import Progress
 
 SHARES = (1 / 8, 1 / 4, 1 / 2)
@@ -101,11 +104,11 @@ def _curve(
     def right(draw: NDArray[np.int64]) -> float:
         if len(np.unique(y[draw])) < 2:
             return 1 / len(np.unique(true))
-        of, to = (x[np.ix_(draw, draw)], new[:, draw]) if is_kernel else (x[draw], new)
-        return balanced_accuracy(attacker.fit(of, y[draw], result.hyperparameters, seed).predict(to), true)
+        among, to = (x[np.ix_(draw, draw)], new[:, draw]) if is_kernel else (x[draw], new)
+        return balanced_accuracy(attacker.fit(among, y[draw], result.hyperparameters, seed).predict(to), true)
 
     draws = list(_draws(y, seed, _groups(labels, stages.labels[at_train])))
-    values = list(ordered_map(right, draws))
+    values = list(map_in_threads(right, draws))
     points = []
     for i in range(len(SHARES)):
         of_share = slice(i * DRAWS, (i + 1) * DRAWS)

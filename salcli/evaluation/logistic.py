@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.data.splits import stratified_parts
+from salcli.data.sampling import stratified_parts
 from salcli.evaluation.attackers.base import Array
 
 Codes = NDArray[np.integer[Any]]

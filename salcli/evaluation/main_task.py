@@ -12,8 +12,8 @@ from salcli.evaluation.attackers.base import Scaling
 from salcli.evaluation.attackers.scores import balanced_accuracy, majority_rate, wilson
 from salcli.evaluation.fairness import Outcomes, influence_on_gap
 from salcli.evaluation.group_rates import Codes, GroupRates, Guarded, Interval, group_rates, with_untrained
+from salcli.evaluation.json_fields import INLINE, OPTIONAL, named
 from salcli.evaluation.logistic import Logistic, fit_logistic
-from salcli.evaluation.report import INLINE, OPTIONAL, named
 from salcli.evaluation.text import decimal, interval
 
 Floats = NDArray[Any]
@@ -79,9 +79,9 @@ class Task:
         """The share of the test rows that is of classes which were trained on."""
         return self.n_test / max(1, self.n_test + sum(self.untrained.values()))
 
-    def aside(self, of: GroupRates) -> str:
-        """Return the name of the attribute `of`, as it follows a figure where there are several attributes; else ""."""
-        return f", {of.guarded}" if self.others else ""
+    def aside(self, rates: GroupRates) -> str:
+        """Return the name of the attribute of `rates`, as it follows a figure if there are several; else ""."""
+        return f", {rates.guarded}" if self.others else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ class Trained:
 
 @dataclass(frozen=True, eq=False)
 class TaskAnswers:
-    """What the classifiers of the main task say of the test rows."""
+    """Predictions of the test rows by the classifiers of the main task."""
 
     true: Codes
     """`[m]`"""
@@ -171,7 +171,7 @@ def task_answers(
     is_foreign: bool = False,
     trained: Trained | None = None,
 ) -> TaskAnswers | None:
-    """Train the task's classifiers and return what they say of the test rows.
+    """Train the task's classifiers and return their predictions of the test rows.
 
     Parameters
     ----------
@@ -302,8 +302,8 @@ def _joined(answers: Sequence[TaskAnswers]) -> TaskAnswers:
     if len(answers) == 1:
         return first
 
-    def joined(of: Callable[[TaskAnswers], NDArray[Any]]) -> NDArray[Any]:
-        return np.concatenate([of(each) for each in answers])
+    def joined(part: Callable[[TaskAnswers], NDArray[Any]]) -> NDArray[Any]:
+        return np.concatenate([part(each) for each in answers])
 
     places = range(len(first.groups))
     return TaskAnswers(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from salcli.errors import AlignmentError
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.cosine import cosines, unit_rows
-from salcli.evaluation.report import OPTIONAL
+from salcli.evaluation.json_fields import OPTIONAL
 from salcli.evaluation.section import Section, Table, filled, names, numbers
 from salcli.evaluation.stages import gather_same
 from salcli.evaluation.text import count, decimal, percent, visible
@@ -230,7 +230,7 @@ def _candidates(products: NDArray[np.float32], least: Array, count: int, toleran
 
 
 class NearestNeighbors(Measure[Neighbors]):
-    """The neighbours of given words, and the share of neighbours that a sample of rows keeps."""
+    """The neighbours of chosen words, and the share of neighbours that a sample of rows keeps."""
 
     name: ClassVar[str] = "neighbors"
     needs_labels: ClassVar[bool] = False

@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.labels import GuardedLabels
-from salcli.data.splits import TEST, EvaluationSplit
+from salcli.data.split_parts import TEST
+from salcli.data.splits import EvaluationSplit
 from salcli.evaluation.attackers import attacker_of
 from salcli.evaluation.attackers.base import Classifier, Settings
 from salcli.evaluation.attackers.scores import silence_convergence_warnings, wilson
+from salcli.evaluation.probe_result import ProbeResult
 from salcli.evaluation.readings import Vectors
-from salcli.evaluation.report import NotRetrained, ProbeResult
+from salcli.evaluation.report import NotRetrained
 from salcli.evaluation.stages import Array, Stages
 from salcli.options import RAW
 
@@ -34,8 +36,8 @@ class TrainedBefore:
         """Return what it predicts of `after` `[n, d]`, the rows after erasure, on the test rows among them."""
         rows = replace(self.reading, rows={"before": after}).test("before", self.settings)
         n_right, n = int(np.sum(self.classifier.predict(rows) == self.true)), len(self.true)
-        of = self.result
-        return NotRetrained(of.attribute, of.probe, of.adversary, n_right / n, wilson(n_right, n))
+        result = self.result
+        return NotRetrained(result.attribute, result.probe, result.adversary, n_right / n, wilson(n_right, n))
 
 
 def trained_before(

@@ -2,27 +2,17 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from salcli.data.digests import labels_digest, rows_digest
 from salcli.data.labels import GuardedLabels, Index
-from salcli.data.splits import (
-    BAND,
-    DEV_NAMES,
-    FRESH,
-    IN_SAMPLE,
-    TEST,
-    TEST_ROWS,
-    WHITE_BOX,
-    EvaluationSplit,
-    SplitRule,
-    shared_by,
-    split_counts,
-)
+from salcli.data.split_parts import BAND, DEV_NAMES, TEST, split_counts
+from salcli.data.splits import FRESH, IN_SAMPLE, TEST_ROWS, WHITE_BOX, EvaluationSplit, SplitRule, shared_by
 from salcli.erasers.artifact import Artifact
 from salcli.errors import AlignmentError, UsageError
 from salcli.options import DEFAULT_FIT_SPLIT, EvaluateOptions, require_split
 
-NOT_HELD_OUT = "{}: only in-sample figures are given, and they are measured on the fitted rows themselves"
+NOT_HELD_OUT = "{}: there are only in-sample figures, and they are measured on the fitted rows themselves"
 MOST_NAMES = 6
 NEARLY_BAND = re.compile(r"bands?[ _.-]*0*([1-9]\d*)", re.IGNORECASE)
 """Names of parts that may be meant as bands."""
@@ -100,7 +90,7 @@ def notes_on(split: EvaluationSplit, labels: GuardedLabels, options: EvaluateOpt
     ----------
     split : of the evaluation
     labels : that it is of
-    options : that it was made with
+    options : that it was fitted with
     """
     notes = []
     if not split.has_held_out:
@@ -183,7 +173,7 @@ def _require_groups(artifact: Artifact, labels: GuardedLabels) -> None:
     known = rows.get("group_column")
     if artifact.rule.holdout and name != known:
         how = "without groups" if known is None else f"by groups of column {known!r}"
-        raise UsageError(f"`groups={name}`: the rows of the fit were held out {how}: fit again, or ask for `folds`")
+        raise UsageError(f"`groups={name}`: the rows of the fit were held out {how}: fit again, or set `folds`")
 
 
 def require_same_rows(artifact: Artifact, labels: GuardedLabels, fitted: Index) -> None:
@@ -200,7 +190,8 @@ def require_same_rows(artifact: Artifact, labels: GuardedLabels, fitted: Index) 
     AlignmentError : they are not
     """
     header = artifact.header["rows"]
-    if rows_digest(labels, fitted, spells_numbers=artifact.spells_numbers) != header["sha256"]:
+    how: Any = {"spells_numbers": artifact.spells_numbers, "shards": header.get("shards", ())}
+    if rows_digest(labels, fitted, **how) != header["sha256"]:
         raise AlignmentError(
             f"{labels.path}: these labels lead to {len(fitted)} fitted rows, not to the {header['n_fitted']} rows "
             "that the eraser was fitted on, so no row is known to be unseen by the eraser: "
@@ -225,7 +216,8 @@ def require_same_labels(artifact: Artifact, labels: GuardedLabels, index: Index)
     for attribute in labels.attributes:
         if attribute.name not in digests:
             continue
-        found = labels_digest(labels, attribute, index, spells_numbers=artifact.spells_numbers)
+        shards = artifact.header["rows"].get("shards", ())
+        found = labels_digest(labels, attribute, index, spells_numbers=artifact.spells_numbers, shards=shards)
         if found != digests[attribute.name]:
             raise AlignmentError(
                 f"{labels.path}: column {attribute.name!r} has other labels on the fitted rows than those "

@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from salcli.data.groups import RowGroups
 from salcli.data.labels import Attribute, GuardedLabels, Index
-from salcli.data.splits import TEST, EvaluationSplit
+from salcli.data.split_parts import TEST
+from salcli.data.splits import EvaluationSplit
 from salcli.evaluation.attackers.scores import majority_rate, rated_classes
 from salcli.evaluation.clusters import independent_rows
 from salcli.evaluation.intersections import LEAST_ROWS, Product, attacked
+from salcli.evaluation.json_fields import OPTIONAL
 from salcli.evaluation.stages import Stages
 from salcli.evaluation.text import decimal
 from salcli.options import EvaluateOptions, Limit
@@ -44,7 +46,7 @@ class Detectable:
     """By the AUC, or by balanced accuracy where no class has rows enough for it."""
     r2: float | None = None
     """Of a numeric attribute."""
-    n_effective: float | None = field(default=None, metadata={"optional": True})
+    n_effective: float | None = field(default=None, metadata=OPTIONAL)
     """Independent rows that the test rows are worth at least, where they have groups; None: `n_test`."""
 
 
@@ -159,8 +161,8 @@ def smallest_leak(codes: Codes, level: float, groups: Index | None = None) -> fl
     rated = rated_classes(codes)
     n_classes, distance = len(values), _quantile(level) + _quantile(1 - POWER)
 
-    def worth(of: NDArray[np.bool_]) -> float:
-        return independent_rows(groups, of)
+    def worth(is_in: NDArray[np.bool_]) -> float:
+        return independent_rows(groups, is_in)
 
     if not len(rated):  # recalls of 1 / c on average
         counts = np.array([worth(codes == value) for value in values])
@@ -168,7 +170,7 @@ def smallest_leak(codes: Codes, level: float, groups: Index | None = None) -> fl
         leak = distance * sqrt(float(variances.sum())) / n_classes / (1 - 1 / n_classes)
         return leak if leak < 1 else None
     rated = rated[:1] if n_classes == 2 else rated
-    ones, others = (np.array([worth(is_in) for is_in in of]) for of in _sides(codes, rated))
+    ones, others = (np.array([worth(is_in) for is_in in side]) for side in _sides(codes, rated))
     errors = np.sqrt((ones + others + 1) / (3 * ones * others))
     chance = sqrt(2 / pi) * float(errors.mean()) if len(rated) > 1 else 0.0
     leak = chance + distance * float(np.sqrt(np.sum(errors**2))) / len(rated)
@@ -212,15 +214,15 @@ def blind_spots(found: tuple[Detectable, ...], options: EvaluateOptions) -> tupl
     for name in ("accuracy", "gain", "leak", "r2"):
         limits: tuple[Limit, ...] = getattr(options, f"max_{name}")
         least = min((limit.limit for limit in limits), default=None)
-        for of in found:
-            if least is None or of.is_numeric != (name == "r2"):
+        for each in found:
+            if least is None or each.is_numeric != (name == "r2"):
                 continue
-            smallest = getattr(of, name)
+            smallest = getattr(each, name)
             if smallest is None or smallest > least:
                 what = "no leak at all" if smallest is None else f"nothing below {decimal(smallest)}"
-                alike = "" if of.n_effective is None else ", if those of a group were all alike,"
+                alike = "" if each.n_effective is None else ", if those of a group were all alike,"
                 notes.append(
-                    f"{of.attribute}: {of.n_test:,} test rows{alike} could have shown {what} (power {POWER:g}), "
+                    f"{each.attribute}: {each.n_test:,} test rows{alike} could have shown {what} (power {POWER:g}), "
                     f"so they say little about `max_{name}={least:g}`"
                 )
     return tuple(notes)

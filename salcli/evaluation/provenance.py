@@ -1,4 +1,4 @@
-"""How a report was made: the version, the command, the options and the libraries, without paths or times."""
+"""How a report came to be: the version, the command, the options and the libraries, without paths or times."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -8,6 +8,7 @@ from typing import Any
 
 import salcli
 from salcli.erasers.artifact import Artifact
+from salcli.formats.files import file_name
 from salcli.options import CompareOptions, EvaluateOptions, Limit, Sweep, options_of
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn")
@@ -34,13 +35,8 @@ class Run:
     """Which rows the eraser was fitted on, by its artifact: their number, the rule and the digest."""
 
 
-def file_name(path: str) -> str:
-    """Return the last part of `path`."""
-    return path.rstrip("/").rpartition("/")[2] or path
-
-
 def run_of(options: EvaluateOptions | CompareOptions, artifact: Artifact | None, command: str) -> Run:
-    """Return the record of how a report was made.
+    """Return the record of how a report came to be.
 
     Parameters
     ----------

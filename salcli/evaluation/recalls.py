@@ -4,15 +4,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from salcli.evaluation.json_fields import named
+
 if TYPE_CHECKING:
-    from salcli.evaluation.report import ProbeResult
+    from salcli.evaluation.probe_result import ProbeResult
 
 
 @dataclass(frozen=True)
 class ClassRecall:
     """The share of a class's test rows that an attacker names right."""
 
-    name: str = field(metadata={"key": "class"})
+    name: str = field(metadata=named("class"))
     n: int
     """Test rows."""
     before: float | None

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.data.splits import capped
+from salcli.data.sampling import capped
 from salcli.evaluation.base import BeforeAfter, Measure
-from salcli.evaluation.report import INLINE
+from salcli.evaluation.json_fields import INLINE
 from salcli.evaluation.section import Section, Table, names, numbers
 from salcli.evaluation.text import ABSENT, count, general, shortened, visible
 
@@ -48,13 +48,13 @@ class Scatter:
         """The classes by each guarded attribute."""
         return (self.first, *self.others)
 
-    def points(self, of: Classes) -> dict[str, list[Point]]:
-        """Return the points of the rows that have a class of the attribute `of`, by stage."""
+    def points(self, attribute: Classes) -> dict[str, list[Point]]:
+        """Return the points of the rows that have a class of `attribute`, by stage."""
         rows = {"before": self.before, "after": self.after}
         return {
             stage: [
-                (shortened(of.classes[code], 60), *spot)
-                for code, spot in zip(of.codes, rows[stage], strict=True)
+                (shortened(attribute.classes[code], 60), *spot)
+                for code, spot in zip(attribute.codes, rows[stage], strict=True)
                 if code >= 0
             ]
             for stage in STAGES

@@ -87,7 +87,7 @@ class Erasure:
         return self.eraser.preimages(y, strength=self.strength)
 
     def require_invertible(self) -> None:
-        """Check that a white-box attacker can be made.
+        """Check that the eraser can be inverted for a white-box attacker.
 
         Raises
         ------
@@ -112,7 +112,7 @@ class Stages:
     is_foreign: bool = False
     """Whether another tool wrote `after`, possibly in other units."""
     erasure: Erasure | None = None
-    """How `after` was made."""
+    """How `after` was computed."""
     known: dict[Hashable, Any] = field(default_factory=dict, repr=False)
     """What was computed of the rows before, by `once`."""
 

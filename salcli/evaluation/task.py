@@ -1,7 +1,7 @@
 """The main task as a measure: its section of the report, its main figures, and its figures in sweeps."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -12,17 +12,23 @@ from salcli.errors import UsageError
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.clusters import cluster_effect
 from salcli.evaluation.gaps import FEW_POSITIVES
-from salcli.evaluation.group_rates import Codes, FalseRate, Gap, GroupRates, Guarded, Rate, Ratio
+from salcli.evaluation.group_rates import Codes, Guarded
 from salcli.evaluation.main_task import Task, TaskAnswers, Trained, task_answers, task_of
-from salcli.evaluation.section import Fact, Figure, Row, Section, Table, filled, names, numbers
-from salcli.evaluation.text import ABSENT, count, decimal, interval, listed_counts, shortened, visible
+from salcli.evaluation.section import Fact, Figure, Section, Table, filled, names
+from salcli.evaluation.task_tables import (
+    caption_of,
+    chance_table,
+    edges,
+    long_rates_table,
+    overview,
+    rates_of,
+    rates_table,
+)
+from salcli.evaluation.text import count, decimal, listed_counts, shortened, visible
 
-STAGES = ("before", "after")
 NOT_MEASURED = "its training rows are of fewer than two classes, or no test row has one of them"
 NOT_TRUSTED = "its figures are not to be trusted"
 MOST_GROUPS_ACROSS = 3
-MANY_CLASSES = 8
-"""Classes above which the table of rates is folded."""
 FEW = 12
 """Cells that are listed in a sentence."""
 
@@ -46,7 +52,7 @@ class MainTask(Measure[Task]):
         return self.pooled(rows, [] if found is None else [found])
 
     def answers(self, rows: BeforeAfter) -> TaskAnswers | None:
-        """Return what the classifiers say of the test rows; None if they cannot be trained, or there are none.
+        """Return the classifiers' predictions of the test rows; None if they cannot be trained, or there are none.
 
         Parameters
         ----------
@@ -135,13 +141,13 @@ class MainTask(Measure[Task]):
         )
         if record.accuracy.not_retrained is not None:
             lead += " Not retrained means: the classifier of the original embeddings, applied to the erased ones."
-        left_out, tables = list(_edges(record)), [_overview(record), _chance_table(record)]
+        left_out, tables = list(edges(record)), [overview(record), chance_table(record)]
         for by_group in record.every:
             aside = visible(record.aside(by_group))
             for of_kind, kind in ((by_group.tpr, "TPR"), (by_group.fpr, "FPR")):
                 groups, rates = rates_of(record, by_group, of_kind)
-                across = _rates_table if len(groups) <= MOST_GROUPS_ACROSS else _long_rates_table
-                table = across(_caption(groups, aside, kind), groups, rates)
+                across = rates_table if len(groups) <= MOST_GROUPS_ACROSS else long_rates_table
+                table = across(caption_of(groups, aside, kind), groups, rates)
                 tables.append(replace(table, is_detail=table.is_detail or kind == "FPR"))
             few = [f"{visible(c.class_name)} × {visible(c.group)} ({c.n})" for c in by_group.few_positives]
             if 0 < len(few) <= FEW:
@@ -207,178 +213,3 @@ def _trained_once(rows: BeforeAfter, y: Codes, train: Index) -> Trained | None:
         known = rows.cache[Trained] = (rows.stages.before, trained)
     found: Trained = known[1]
     return found
-
-
-@dataclass(frozen=True)
-class ClassRates:
-    """Rates of one task class, by (stage, group)."""
-
-    name: str
-    """Visible."""
-    rates: dict[tuple[str, str], float]
-    counts: dict[str, int]
-    """Test rows of each group that the rate is measured on."""
-
-    def gap(self, stage: str, groups: tuple[str, ...]) -> float | None:
-        """Return the first group's rate less the second's, signed; of more groups, the largest less the smallest.
-
-        Parameters
-        ----------
-        stage : before or after
-        groups : that are compared, visible
-
-        Returns
-        -------
-        None where a group has no rate: such a class is left out of the gaps
-        """
-        rates = [self.rates[stage, group] for group in groups if (stage, group) in self.rates]
-        if len(groups) < 2 or len(rates) < len(groups):
-            return None
-        return rates[0] - rates[1] if len(groups) == 2 else max(rates) - min(rates)
-
-    def ratio(self, stage: str, groups: tuple[str, ...]) -> float | None:
-        """Return the lowest over the highest rate at `stage` among `groups`; None if one has none, or all are 0."""
-        rates = [self.rates[stage, group] for group in groups if (stage, group) in self.rates]
-        if len(groups) < 2 or len(rates) < len(groups) or max(rates) == 0:
-            return None
-        return min(rates) / max(rates)
-
-
-def class_rates(task: Task, of: GroupRates) -> tuple[tuple[str, ...], tuple[ClassRates, ...]]:
-    """Return the groups that have true positive rates, visible, and each class's rates in the task's order.
-
-    Classes without any rate are left out.
-
-    Parameters
-    ----------
-    task : the figures of the main task
-    of : its rates by one attribute
-    """
-    return rates_of(task, of, of.tpr)
-
-
-def rates_of(
-    task: Task, of: GroupRates, cells: Sequence[Rate | FalseRate]
-) -> tuple[tuple[str, ...], tuple[ClassRates, ...]]:
-    """Return what `class_rates` does of a `task` and the rates `of` groups, of those in `cells`."""
-    found = {name: ClassRates(visible(name), {}, {}) for name in task.classes}
-    for cell in cells:
-        rates, group = found[cell.class_name], visible(cell.group)
-        rates.rates[cell.stage, group] = cell.value
-        rates.counts[group] = cell.n
-    there = {cell.group for cell in cells}
-    groups = tuple(visible(group) for group in of.groups if group in there)
-    return groups, tuple(rates for rates in found.values() if rates.rates)
-
-
-def gap_name(groups: tuple[str, ...], kind: str = "TPR") -> str:
-    """Return the definition of the gap between `groups` as text; `kind`: TPR or FPR."""
-    if len(groups) == 2:
-        return f"{kind} of {groups[0]} less {kind} of {groups[1]}"
-    return f"largest {kind} less the smallest"
-
-
-def _overview(task: Task) -> Table:
-    is_after = task.accuracy.after is not None
-    latest, majority = "after" if is_after else "before", decimal(task.majority)
-    rows: list[Row] = []
-    for name, accuracy, bounds in (
-        ("accuracy", task.accuracy, task.accuracy_ci95.get(latest)),
-        ("balanced accuracy", task.balanced_accuracy, None),
-    ):
-        if accuracy is not None:
-            beside = (decimal(accuracy.not_retrained), majority if accuracy is task.accuracy else ABSENT)
-            rows.append((name, decimal(accuracy.before), decimal(accuracy.after), interval(bounds), *beside))
-    figures: list[tuple[str, Gap | Ratio]] = [*_gaps(task), *_ratios(task)]
-    for name, figure in figures:
-        rows.append((name, decimal(figure.before), decimal(figure.after), interval(figure.ci95), ABSENT, ABSENT))
-    columns = (
-        *names("measure"),
-        *numbers("before", "after", "95% interval of after" if is_after else "95% interval"),
-        *numbers("after, not retrained", "majority"),
-    )
-    return Table("The task before and after" if is_after else "The task", columns, tuple(rows))
-
-
-def _chance_table(task: Task) -> Table:
-    figures = [(name, gap.debiased, gap.expected, gap.p_value) for name, gap in _gaps(task)]
-    figures += [(name, {}, ratio.expected, ratio.p_value) for name, ratio in _ratios(task)]
-    rows = tuple(
-        (name, *(decimal(figure.get(stage)) for figure in (debiased, expected, p) for stage in STAGES))
-        for name, debiased, expected, p in figures
-        if expected
-    )
-    columns = (
-        *names("measure"),
-        *numbers(*(f"{figure} {stage}" for figure in ("debiased", "by chance", "p") for stage in STAGES)),
-    )
-    return Table("The gaps and chance", columns, rows)
-
-
-def _gaps(task: Task) -> Iterator[tuple[str, Gap]]:
-    """Return the gaps of each guarded attribute, under the name that tables give them."""
-    for by_group in task.every:
-        for gap, name in (
-            (by_group.tpr_gap, "TPR gap"),
-            (by_group.tpr_gap_rms, "TPR gap, RMS over classes"),
-            (by_group.fpr_gap, "FPR gap"),
-            (by_group.fpr_gap_rms, "FPR gap, RMS over classes"),
-        ):
-            if gap is not None:
-                yield name + visible(task.aside(by_group)), gap
-
-
-def _ratios(task: Task) -> Iterator[tuple[str, Ratio]]:
-    """Return the ratios of each guarded attribute, under the name that tables give them."""
-    for by_group in task.every:
-        for ratio, name in ((by_group.tpr_ratio, "TPR ratio"), (by_group.fpr_ratio, "FPR ratio")):
-            if ratio is not None:
-                yield name + visible(task.aside(by_group)), ratio
-
-
-def _edges(task: Task) -> Iterator[str]:
-    """Yield why a gap lies at an end of its interval, or outside it."""
-    for name, gap in _gaps(task):
-        latest = gap.before if gap.after is None else gap.after
-        if name.startswith("TPR") and latest and gap.ci95 is not None and decimal(latest) in map(decimal, gap.ci95):
-            yield f"The {name} lies at an end of its interval, which is of the true gap: few rows widen a measured one."
-
-
-def _rates_table(caption: str, groups: tuple[str, ...], rates: tuple[ClassRates, ...]) -> Table:
-    columns = (
-        *names("class"),
-        *numbers(*(f"{stage}, {group}" for stage in STAGES for group in groups)),
-        *numbers("gap before", "gap after"),
-        *numbers(*(f"n {group}" for group in groups)),
-        *numbers("ratio before", "ratio after", are_spare=True),
-    )
-    rows = tuple(
-        (
-            by_class.name,
-            *(decimal(by_class.rates.get((stage, group))) for stage in STAGES for group in groups),
-            *(decimal(by_class.gap(stage, groups)) for stage in STAGES),
-            *(count(by_class.counts.get(group)) for group in groups),
-            *(decimal(by_class.ratio(stage, groups)) for stage in STAGES),
-        )
-        for by_class in rates
-    )
-    return Table(caption, columns, rows, is_detail=len(rows) > MANY_CLASSES)
-
-
-def _long_rates_table(caption: str, groups: tuple[str, ...], rates: tuple[ClassRates, ...]) -> Table:
-    rows = tuple(
-        (
-            by_class.name,
-            group,
-            *(decimal(by_class.rates.get((stage, group))) for stage in STAGES),
-            count(by_class.counts.get(group)),
-        )
-        for by_class in rates
-        for group in groups
-    )
-    return Table(caption, (*names("class", "group"), *numbers("before", "after", "n")), rows, is_detail=True)
-
-
-def _caption(groups: tuple[str, ...], aside: str, kind: str) -> str:
-    rates = f"{'True' if kind == 'TPR' else 'False'} positive rates{aside}"
-    return f"{rates} by class and group; gap: {gap_name(groups, kind)}" if len(groups) > 1 else rates

@@ -5,7 +5,6 @@ The file is mapped: record batches that are not compressed are views of it, and 
 
 import mmap
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -150,19 +149,8 @@ class ArrowWriter(TableWriter):
         start = pa.ipc.new_file if like is None or like.opened.is_file else pa.ipc.new_stream
         codec = "lz4" if like is not None and like.opened.is_packed else None
         self._handle = output.open()
-        self._file = start(self._handle, self.schema, options=pa.ipc.IpcWriteOptions(compression=codec))
+        self.file = start(self._handle, self.schema, options=pa.ipc.IpcWriteOptions(compression=codec))
 
     def append(self, table: pa.Table) -> None:
         """Write the rows of `table` as record batches."""
-        self._file.write_table(table.combine_chunks())
-
-    def close(self) -> None:
-        """Write what is still in memory, and the footer."""
-        self.flush()
-        self._file.close()
-
-    def discard(self) -> None:
-        """Close, so that nothing is written when the writer is garbage-collected."""
-        super().discard()
-        with suppress(pa.ArrowException, ValueError, OSError):
-            self._file.close()
+        self.file.write_table(table.combine_chunks())

@@ -1,7 +1,7 @@
 """`TableReader`: a column of vectors in a table of record batches, decoded group by group in bounded memory.
 
 A group (of Parquet: one row group, or several small ones) can be decoded from its first row only. A `Cursor` that has
-stopped within a group waits until somebody wants its next row.
+stopped within a group waits until its next row is read.
 """
 
 import io
@@ -97,7 +97,7 @@ class Cursor:
 
 
 class TableReader(FileReader):
-    """Base of the readers of tables: subclasses say which groups of rows there are, and decode them."""
+    """Base of the readers of tables: subclasses list the groups of rows, and decode them."""
 
     fills_buffers = has_columns = True
     schema: pa.Schema

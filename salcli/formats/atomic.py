@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from salcli.errors import OutputError, UsageError, first_line, warn
+from salcli.formats.shards import is_several, matches
 
 STDOUT = "-"
 MOST_LINKS = 40
 PIECE, GIB = 1 << 20, 1 << 30
+LEFTOVER = re.compile(r"\.(.+)\.[0-9]+\.[0-9a-f]{8}(?:\.gz)?\.tmp", re.DOTALL)
 NAME_BYTES = 100  # of the output's name in its temporary file's: a name may have 255
 
 
@@ -65,7 +67,7 @@ def check_output(
     Parameters
     ----------
     path : of the output
-    inputs : paths of the command; None is passed over
+    inputs : paths of the command, of folders and globs too; None is passed over
     may_replace : an input that the output may replace
     remedy : what to do instead of replacing an input, as the message ends
 
@@ -92,11 +94,42 @@ def check_output(
         raise OutputError(f"{path}: the folder {folder} is not writable")
     if not target.exists():
         return
-    for source in inputs:
-        if source is None or source in (STDOUT, may_replace):
-            continue
+    files = [source for source in inputs if source is not None and source not in (STDOUT, may_replace)]
+    for source in (file for one in files for file in (matches(one) if is_several(one) else [one])):
         if os.path.exists(source) and os.path.samefile(source, target):
             raise UsageError(f"{path}: is the input {source} itself: {remedy}")
+
+
+def check_folder(path: str) -> None:
+    """Check, before any work starts, that a folder of outputs can be written, which need not exist yet.
+
+    Raises
+    ------
+    OutputError : it is a file, it or the folder around it is not writable, or that does not exist
+    """
+    target = _real_path(path)
+    around = target if target.is_dir() else target.parent
+    if os.path.lexists(path.rstrip(os.sep)) and not target.is_dir():
+        raise OutputError(f"{path}: is a file, expected a folder")
+    if not around.is_dir():
+        raise OutputError(f"{path}: the folder {around} does not exist")
+    if not os.access(around, os.W_OK | os.X_OK):
+        raise OutputError(f"{path}: the folder {around} is not writable")
+
+
+def remove_leftovers(folder: str, names: Iterable[str]) -> None:
+    """Remove temporary files that killed processes left beside outputs.
+
+    Parameters
+    ----------
+    folder : of the outputs, which no other process writes
+    names : of the outputs
+    """
+    starts = {_short(name) for name in names}
+    for entry in os.listdir(folder):
+        found = LEFTOVER.fullmatch(entry)
+        if found and found[1] in starts:
+            _remove(Path(folder, entry))
 
 
 def _real_path(path: str) -> Path:
@@ -208,7 +241,7 @@ def replacing_all(paths: Sequence[str]) -> Iterator[list[str]]:
                 os.replace(old, target) if old.exists() else target.unlink()
         raise
     finally:
-        _remove(*(of for _, temporary in places.values() for of in (temporary, _old(temporary))))
+        _remove(*(path for _, temporary in places.values() for path in (temporary, _old(temporary))))
     for folder in {target.parent for target, _ in renamed}:
         _sync_folder(folder)
 
@@ -229,8 +262,11 @@ def _places(path: str) -> tuple[Path, Path]:
     """Return the file that a path leads to, and a name for a temporary file."""
     target = Path(os.path.realpath(path))
     folder = Path(tempfile.gettempdir()) if is_special(path) else target.parent
-    name = os.fsdecode(os.fsencode(target.name)[:NAME_BYTES])
-    return target, folder / f".{name}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+    return target, folder / f".{_short(target.name)}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+
+
+def _short(name: str) -> str:
+    return os.fsdecode(os.fsencode(name)[:NAME_BYTES])
 
 
 def _finish(path: str, target: Path, temporary: Path, mode: int) -> None:

@@ -85,7 +85,7 @@ class Output:
 
     @property
     def model(self) -> Reader | None:
-        """The reader of the input, if that is one file: an output of the same format is made like it."""
+        """The reader of the input, if that is one file: an output of the same format is written like it."""
         return self.source.shards[0].reader.innermost if len(self.source.shards) == 1 else None
 
     def open(self) -> BinaryIO:
@@ -117,6 +117,8 @@ class Format:
     """Whether a file of it can have a key for each row."""
     holds_several_arrays: bool = False
     """Whether `--dataset` and `--keys-dataset` choose among arrays."""
+    is_table: bool = False
+    """Whether a file of it may be labels as well as vectors."""
     is_text: bool = False
     """Whether it may be written to stdout."""
 
@@ -164,6 +166,17 @@ class Notes:
             self._rows.setdefault(kind, set()).add(row)  # a row may be read more than once
             self._first[kind] = min(self._first.get(kind, (row, text)), (row, text))
 
+    def take(self) -> list[tuple[str, int, str]]:
+        """Return the remarks (kind, row, text; "" for all but the first of a kind), and forget them."""
+        with self._lock:
+            kinds, firsts = self._rows, self._first
+            self._rows, self._first = {}, {}
+        return [
+            (kind, row, firsts[kind][1] if row == firsts[kind][0] else "")
+            for kind, rows in kinds.items()
+            for row in sorted(rows)
+        ]
+
     def warn(self) -> None:
         """Warn once for each kind, with the first row and the number of others."""
         with self._lock:
@@ -210,6 +223,11 @@ class SpanReader(FileReader):
         self._spans: list[Span] = []
         self._is_surveyed = False
         self.notes = Notes()
+
+    def __getstate__(self) -> dict[str, Any]:
+        for _ in self.spans():  # every other process would have to pass over the file
+            pass
+        return dict(self.__dict__)
 
     @abstractmethod
     def survey(self) -> Iterator[Span]:

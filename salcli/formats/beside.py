@@ -36,7 +36,7 @@ def resolve(source: Source, names: Sequence[str], option: str) -> list[str]:
     ----------
     source : the input
     names : as the user wrote them
-    option : in which they were given, for messages
+    option : by which they were set, for messages
 
     Raises
     ------

@@ -18,7 +18,7 @@ XZ_MEMORY = 128 << 20  # `xz -9` takes 65 MiB to unpack
 class Concatenated:
     """Decompresses concatenated streams. Python's own readers treat damage to a later one as the end of the file.
 
-    xz in bounded memory: a file may ask for a dictionary of 4 GiB.
+    xz in bounded memory: a file may need a dictionary of 4 GiB.
     """
 
     def __init__(

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import sys
 import tempfile
 import threading
@@ -17,6 +16,7 @@ from salcli.errors import FormatError
 from salcli.formats import sniff as signature
 from salcli.formats.compression import GREATEST_GROWTH, OPENERS, PIECE, Stream
 from salcli.formats.encodings import wide_encoding
+from salcli.formats.spool import spooled_pipe
 
 MOST_AT_ONCE = 1 << 30  # macOS cannot read 2 GiB at once, Linux reads less than that
 HASHED_PIECE = 2 << 20  # shorter ones are hashed more slowly
@@ -36,11 +36,12 @@ class ByteFile:
         """For messages; the path, unless the bytes came through a pipe."""
         self._handle, self._came_by_pipe, self._lock = handle, came_by_pipe, threading.Lock()
         self._derived: list[ByteFile] = []  # that are closed with it
+        self._place: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         if self._came_by_pipe:
             raise FormatError(f"{self.name}: came through a pipe, which other processes cannot read")
-        return {**self.__dict__, "_handle": None, "_lock": None, "_derived": []}
+        return {**self.__dict__, "_place": self.place, "_handle": None, "_lock": None, "_derived": []}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.Lock())
@@ -61,13 +62,13 @@ class ByteFile:
         """
         name = os.fspath(path)
         if name == "-":
-            return cls("<stdin>", kept(sys.stdin.buffer, "<stdin>"), came_by_pipe=True)._recognised(
+            return cls("<stdin>", spooled_pipe(sys.stdin.buffer, "<stdin>"), came_by_pipe=True)._recognised(
                 may_be_wide, is_refused
             )
         handle = _opened(name)
         if not handle.seekable():  # a pipe: store it, so that it can be read again
             with handle:
-                return cls(name, kept(handle, name), came_by_pipe=True)._recognised(may_be_wide, is_refused)
+                return cls(name, spooled_pipe(handle, name), came_by_pipe=True)._recognised(may_be_wide, is_refused)
         return cls(name, handle)._recognised(may_be_wide, is_refused)
 
     def _recognised(self, may_be_wide: bool, is_refused: bool) -> "ByteFile":
@@ -93,8 +94,13 @@ class ByteFile:
                     self._handle = self._open_handle()
         return self._handle
 
+    @property
+    def place(self) -> str:
+        """The absolute path, for processes that run in another folder."""
+        return os.path.abspath(self.name) if self._place is None else self._place
+
     def _open_handle(self) -> IO[bytes]:
-        return _opened(self.name)
+        return _opened(self.name, self.place)
 
     @property
     def is_plain(self) -> bool:
@@ -326,9 +332,9 @@ class _KeptStream(Stream):
         """Leave the files open."""
 
 
-def _opened(name: str) -> IO[bytes]:
+def _opened(name: str, place: str | None = None) -> IO[bytes]:
     try:
-        return open(name, "rb")
+        return open(place or name, "rb")
     except IsADirectoryError:
         raise FormatError(f"{name}: is a folder, expected an embedding file") from None
     except OSError as error:
@@ -350,53 +356,6 @@ class _Positioned:
         """Leave the shared handle open."""
 
 
-class _Piped:
-    """A pipe, whose errors are distinguished from those of the temporary file that stores it."""
-
-    def __init__(self, source: IO[bytes], name: str) -> None:
-        self._source, self._name = source, name
-
-    def read(self, size: int) -> bytes:
-        try:
-            return self._source.read(size)
-        except OSError as error:
-            raise FormatError(f"{self._name}: cannot be read: {error.strerror}") from error
-
-
-def kept(source: IO[bytes], name: str) -> IO[bytes]:
-    """Return a temporary file with what comes through a pipe, so that it can be read twice.
-
-    Parameters
-    ----------
-    source : the pipe
-    name : of it, for messages
-
-    Raises
-    ------
-    FormatError : the pipe cannot be read, or the file not be written
-    """
-    try:
-        return spooled(_Piped(source, name))
-    except OSError as error:
-        raise FormatError(
-            f"{name}: cannot be kept in a temporary file in {tempfile.gettempdir()}: {error.strerror}"
-        ) from error
-
-
-def spooled(source: Any) -> IO[bytes]:
-    """Return an unnamed temporary file with the content of `source`, a file object.
-
-    Raises
-    ------
-    OSError : it cannot be read, or the file not be written
-    """
-    spool = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
-    try:
-        shutil.copyfileobj(source, spool, PIECE)
-        spool.flush()
-    except BaseException:
-        with contextlib.suppress(OSError):
-            spool.close()
-        raise
-    spool.seek(0)
-    return spool
+def file_name(path: str) -> str:
+    """Return the last part of `path`: artifacts and reports record that, so that they do not depend on folders."""
+    return path.rstrip("/").rpartition("/")[2] or path

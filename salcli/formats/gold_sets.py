@@ -214,7 +214,7 @@ def _score_column(
     if first is not None and len(columns) > 1:
         named = f" ({names[first]})" if first < len(names) and names[first] else ""
         warn(
-            f"{path}: {len(columns)} columns hold numbers, and no header says which are the scores: column "
+            f"{path}: {len(columns)} columns hold numbers, and no header names the scores: column "
             f"{first + n_before + 1}{named} is taken; another one by {path}:COLUMN, its name or number"
         )
     return first, True

@@ -14,7 +14,7 @@ REFERENCES_AT_ONCE = 1 << 16
 
 
 class Hdf5Copy:
-    """Copies all but some datasets. These are written in between; then links and references to them are made."""
+    """Copies all but some datasets. These are written in between; then links and references to them are written."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Hdf5Copy:
 
     def groups(self) -> None:
         """Copy groups with all they hold; soft and external links stay links."""
-        made: dict[Any, str] = {address_of(self._source): "/"}
+        copied: dict[Any, str] = {address_of(self._source): "/"}
 
         def copy(group: h5py.Group, into: h5py.Group) -> None:
             self.attributes(group, into)
@@ -71,13 +71,13 @@ class Hdf5Copy:
                     continue
                 if address in self._places:
                     self._others.extend([(path, self._places[address])] if path != self._places[address] else [])
-                elif address in made:
-                    into[name] = self._target[made[address]]
+                elif address in copied:
+                    into[name] = self._target[copied[address]]
                 elif isinstance(item, h5py.Group):
-                    made[address] = path
+                    copied[address] = path
                     copy(item, into.create_group(name))
                 else:
-                    made[address] = path
+                    copied[address] = path
                     self._copy_item(group, name, into)
 
         copy(self._source, self._target)

@@ -1,6 +1,7 @@
 """Keys in a file of their own: text with one key a line, or a `.npy` array of strings; plain or compressed."""
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -128,7 +129,8 @@ class KeyedReader(Reader):
             raise FormatError(f"{keys_path}: {len(self._keys):,} keys, but {self.path} has {self.n:,} rows")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_loaded": None}  # read again instead of pickled with every chunk
+        # Keys are read again instead of pickled with every chunk.
+        return {**self.__dict__, "_keys_path": os.path.abspath(self._keys_path), "_loaded": None}
 
     @property
     def _keys(self) -> tuple[str, ...]:

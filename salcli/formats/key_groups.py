@@ -24,12 +24,12 @@ class KeyGroups:
     of: dict[str, str]
 
 
-def read_key_groups(given: str, source: Source, read: ReadOptions) -> KeyGroups:
+def read_key_groups(name: str, source: Source, read: ReadOptions) -> KeyGroups:
     """Read the group of each key.
 
     Parameters
     ----------
-    given : a CSV with a key column, and `:COLUMN` behind it if it has several others; or the name of a list of strings
+    name : a CSV with a key column, and `:COLUMN` behind it if it has several others; or the name of a list of strings
         in the file of the rows, one for each of them (the first row of a key has its group)
     source : the rows, which have keys
     read : how the source was opened
@@ -39,9 +39,9 @@ def read_key_groups(given: str, source: Source, read: ReadOptions) -> KeyGroups:
     FormatError, LabelError : the file is no such CSV, or lacks the column
     ParameterError : there is no such file, and the file of the rows holds no other lists
     """
-    path, column = column_of(given)
+    path, column = column_of(name)
     if column is None and not os.path.exists(path):
-        return _beside(given, source, read)
+        return _beside(name, source, read)
     attributes = () if column is None else (column,)
     try:
         labels = read_labels(path, LabelOptions(attributes=attributes, no_split=column == "split"))

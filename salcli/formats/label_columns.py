@@ -105,13 +105,19 @@ class Lines:
         self.unit = unit
         self._parts: list[Sequence[int]] = []
         self._firsts: list[int] = []
+        self._files: list[tuple[int, str]] = []
         self._n = 0
+
+    def begin(self, path: str) -> None:
+        """Name the file that the next rows are from, one of several."""
+        self._files.append((self._n, path))
 
     def extend(self, lines: Sequence[int]) -> None:
         """Add the `lines` of the next rows, which ascend."""
         if len(lines) and lines[-1] - lines[0] == len(lines) - 1:
             lines = range(lines[0], lines[-1] + 1)
-        last = self._parts[-1] if self._parts else None
+        is_first = bool(self._files) and self._files[-1][0] == self._n
+        last = self._parts[-1] if self._parts and not is_first else None
         if isinstance(lines, range) and isinstance(last, range) and last.stop == lines.start:
             self._parts[-1] = range(last.start, lines.stop)
         else:
@@ -123,8 +129,15 @@ class Lines:
         return self._n
 
     def place(self, row: int) -> str:
-        """Return where `row` is, as messages name it: `line 3`."""
-        return f"{self.unit} {self[row]}"
+        """Return where `row` is, as messages name it: `line 3`, or `line 3 of FILE`."""
+        file = next((f" of {path}" for first, path in reversed(self._files) if first <= row), "")
+        return f"{self.unit} {self[row]}{file}"
+
+    @property
+    def parts(self) -> tuple[tuple[str, int], ...]:
+        """Each file and its number of rows, if there are several."""
+        ends = [first for first, _ in self._files[1:]] + [self._n]
+        return tuple((path, end - first) for (first, path), end in zip(self._files, ends, strict=False))
 
     def __getitem__(self, row: int) -> int:
         part = bisect_right(self._firsts, row) - 1

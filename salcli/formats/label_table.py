@@ -4,9 +4,7 @@ import csv
 import itertools
 import math
 import os
-import re
 from array import array
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -15,41 +13,18 @@ from typing import IO
 import numpy as np
 
 from salcli.data.labels import Attribute, GuardedLabels
-from salcli.errors import FormatError, LabelError, ParameterError, UsageError, did_you_mean, warn
+from salcli.errors import FormatError, LabelError, UsageError, warn
 from salcli.formats.csv_records import Batch, csv_batches
 from salcli.formats.files import ByteFile
 from salcli.formats.label_columns import ClassColumn, Lines, RowNumbers, stripped
-from salcli.formats.sniff import is_table, looks_like_vectors
+from salcli.formats.label_files import label_files
+from salcli.formats.label_header import Columns, find_columns
+from salcli.formats.repeated_keys import without_repeats
+from salcli.formats.shards import plain_name
+from salcli.formats.sniff import is_table
 from salcli.options import LabelOptions
 
-KEY_NAMES = frozenset({"word", "key", "id", "token"})
-SPLIT_NAME = "split"
-PANDAS_INDEX = re.compile(
-    r"|Unnamed: \d+(\.\d+)?"
-)  # what its index is called when written, and when read and written again
 MISSING_NAMES = frozenset({"nan", "na", "n/a", "#n/a", "<na>", "null"})
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """Positions of the columns in a line."""
-
-    names: tuple[str, ...]
-    key: int | None
-    split: int | None
-    classes: tuple[int, ...]
-    """Guarded ones; after them, if there are any, that of the main task and that of groups."""
-    numeric: tuple[int, ...]
-    has_task: bool
-    has_groups: bool
-    index: int | None = None
-    """A first column without a name, as pandas and R write their row names."""
-
-    @property
-    def used(self) -> set[int]:
-        """Positions of all columns that are read."""
-        found = {self.key, self.split, self.index, *self.classes, *self.numeric}
-        return {position for position in found if position is not None}
 
 
 @dataclass
@@ -62,6 +37,29 @@ class _Rows:
     lines: Lines = field(default_factory=Lines)
     classes: list[ClassColumn] = field(default_factory=list)
     numbers: "list[array[float]]" = field(default_factory=list)
+    first: tuple[str, tuple[str, ...]] = ("", ())
+    """The first file, and its columns."""
+
+    def begin(self, path: str, columns: Columns, unit: str) -> None:
+        """Start with the first file (see `Lines` for the unit)."""
+        self.first, self.lines.unit = (path, columns.chosen), unit
+        self.classes = [ClassColumn() for _ in columns.classes]
+        self.numbers = [array("d") for _ in columns.numeric]
+        self.index = None if columns.index is None else RowNumbers()
+
+    def require_alike(self, path: str, columns: Columns) -> None:
+        """Check that the next file's columns are those of the first.
+
+        Raises
+        ------
+        LabelError : they are not
+        """
+        if self.first[1] != columns.chosen:
+            found, expected = (", ".join(map(repr, names)) for names in (columns.chosen, self.first[1]))
+            raise LabelError(
+                f"{path}: the columns of row numbers, keys, split and labels are {found}, but {expected} in "
+                f"{self.first[0]}"
+            )
 
 
 def read_labels(
@@ -69,14 +67,15 @@ def read_labels(
 ) -> GuardedLabels:
     """Read a label CSV: UTF-8 or UTF-16, RFC 4180 quoting, delimiter `,` `;` or TAB found in the header line.
 
-    A Parquet or Arrow file is read too: its columns that are no lists, class numbers by their names.
+    A Parquet or Arrow file is read too: its columns that are no lists, class numbers by their names. Of a folder or a
+    glob, the files follow each other in natural order, as the shards of the embeddings do.
 
     A first column without a name holds row numbers, as pandas and R write them. Where no column joins by key, whether
     it says more than the order of the rows is decided when the embeddings are known (see `salcli.data.join`).
 
     Parameters
     ----------
-    path : the file; may be compressed
+    path : the file, or a folder or glob of files (see `label_files`); each may be compressed
     options : which columns mean what
     advance : called with how many bytes of the file each step has read
 
@@ -88,10 +87,20 @@ def read_labels(
     if path == "-":
         raise UsageError("labels are read more than once and cannot come from stdin: give a file")
     options = options or LabelOptions()
-    columns, rows = _of_table(path, options, advance) or _of_csv(path, options, advance)
+    files = label_files(path)
+    path, rows, columns = (path if files == [path] else plain_name(path)), _Rows(), None
+    for file in files:
+        if len(files) > 1:
+            rows.lines.begin(file)
+        found = _of_table(file, options, rows, advance) or _of_csv(file, options, rows, advance)
+        columns = columns or found
+    assert columns is not None
+    _settle_index(rows, columns)
     of_columns = list(zip((columns.names[c] for c in columns.classes), rows.classes, strict=True))
     groups = _group_attribute(path, *of_columns.pop()) if columns.has_groups else None
-    of_classes = [_class_attribute(path, name, rows, codes) for name, codes in of_columns]
+    of_classes = [
+        _class_attribute(path, name, rows, codes, may_be_empty=options.may_be_empty) for name, codes in of_columns
+    ]
     of_numbers = [
         _numeric_attribute(path, columns.names[c], rows, numbers)
         for c, numbers in zip(columns.numeric, rows.numbers, strict=True)
@@ -107,22 +116,25 @@ def read_labels(
         task,
         None if rows.index is None else rows.index.numbers(),
         groups,
+        rows.lines.parts,
     )
-    return _without_repeats(labels, rows.lines)
+    return without_repeats(labels, rows.lines)
 
 
-def _of_csv(path: str, options: LabelOptions, advance: Callable[[int], None] | None) -> tuple[_Columns, _Rows]:
+def _of_csv(path: str, options: LabelOptions, rows: _Rows, advance: Callable[[int], None] | None) -> Columns:
+    """Add the rows of a CSV to `rows`, and return its columns."""
     with closing(csv_batches(path, advance=advance)) as batches:
         first = next(batches, None)
         if first is None:
             raise FormatError(f"{path}: no header line, expected column names")
-        columns = _find_columns(path, [cells[0] for cells in first.columns], options)
+        columns = find_columns(path, [cells[0] for cells in first.columns], options)
         below = Batch(first.lines[1:], [cells[1:] for cells in first.columns])
-        return columns, _read_rows(path, itertools.chain([below], batches), columns, "line")
+        _read_rows(path, itertools.chain([below], batches), columns, "line", rows)
+        return columns
 
 
-def _of_table(path: str, options: LabelOptions, advance: Callable[[int], None] | None) -> tuple[_Columns, _Rows] | None:
-    """Read the columns that are needed of a table; None if the file is none."""
+def _of_table(path: str, options: LabelOptions, rows: _Rows, advance: Callable[[int], None] | None) -> Columns | None:
+    """Add the rows of a table to `rows`, and return its columns; None if the file is none."""
     if not os.path.isfile(path):
         return None
     with closing(ByteFile.open(path, is_refused=False)) as file:
@@ -131,119 +143,18 @@ def _of_table(path: str, options: LabelOptions, advance: Callable[[int], None] |
         from salcli.formats.table_labels import LabelFile
 
         table = LabelFile(file)
-        columns = _find_columns(path, table.names, options, table.key_names)
-        return columns, _read_rows(path, table.batches(columns.used, advance), columns, "row")
+        columns = find_columns(path, table.names, options, table.key_names)
+        _read_rows(path, table.batches(columns.used, advance), columns, "row", rows)
+        return columns
 
 
-def _require_distinct(path: str, requested: Sequence[str]) -> None:
-    again = [name for name in requested if requested.count(name) > 1]
-    if again:
-        raise UsageError(f"{path}: column {again[0]!r} is requested twice (`attributes`, `numeric`)")
-
-
-def _require_names(path: str, names: Sequence[str], options: LabelOptions, index: int | None) -> None:
-    is_named = set(names) <= {*options.attributes, *options.numeric}
-    if len(names) == 1 and looks_like_vectors(names[0]) and not is_named:
-        raise FormatError(
-            f"{path}: line 1: {names[0][:40]!r} begins a file of vectors, expected the column names of a CSV: "
-            "are two files in the wrong order? (If it is a name: `attributes`)"
-        )
-    twice = sorted(name for name, count in Counter(names).items() if count > 1)
-    if twice or "" in names[0 if index is None else 1 :]:
-        fault = f"column {twice[0][:40]!r} occurs twice" if twice and twice[0] else "a column has no name"
-        raise FormatError(f"{path}: line 1: {fault} in the header ({_listed(names)})")
-
-
-def _find_columns(path: str, header: Sequence[str], options: LabelOptions, key_names: Sequence[str] = ()) -> _Columns:
-    """Return which columns are which; of several that are named as the keys of a table, `key_names`, one goes first."""
-    _require_distinct(path, (*options.attributes, *options.numeric))
-    names = tuple(name.strip() for name in header)
-    requested = (*options.attributes, *options.numeric, options.split_column, options.task, options.groups)
-    has_index = len(names) > 1 and PANDAS_INDEX.fullmatch(names[0]) is not None and names[0] not in requested
-    index = 0 if has_index else None
-    _require_names(path, names, options, index)
-
-    def at(name: str, option: str) -> int:
-        if name not in names:
-            raise LabelError(_no_column(path, names, name, option, options))
-        return names.index(name)
-
-    first_key = next((names.index(name) for name in key_names if name in names and name not in requested), None)
-    key = (
-        _key_column(path, names, index, options, at)
-        if first_key is None or options.key or options.by_row
-        else first_key
-    )
-    is_asked = options.split_column in names or not options.may_lack_split
-    split = at(options.split_column, "split_column") if options.split_column is not None and is_asked else None
-    if split is None and not options.no_split and SPLIT_NAME in names and SPLIT_NAME not in options.attributes:
-        split = names.index(SPLIT_NAME)
-    numeric = tuple(at(name, "numeric") for name in options.numeric)
-    classes = tuple(at(name, "attributes") for name in options.attributes)
-    task = () if options.task is None else (at(options.task, "task"),)
-    if set(task) & {key, split}:
-        raise ParameterError("task", options.task, "that column is the key or the split")
-    groups = () if options.groups is None else (at(options.groups, "groups"),)
-    if set(groups) & {key, split}:
-        raise ParameterError("groups", options.groups, "that column is the key or the split")
-    if not classes and not numeric:
-        taken = {key, *task, *groups, split, index, *(names.index(name) for name in key_names if name in names)}
-        classes = (_only_column(path, names, taken),)
-    joins_by_index = has_index and not options.by_row and key in (None, 0)
-    index = 0 if joins_by_index else None
-    return _Columns(names, key, split, (*classes, *task, *groups), numeric, bool(task), bool(groups), index)
-
-
-def _key_column(
-    path: str, names: Sequence[str], index: int | None, options: LabelOptions, at: Callable[[str, str], int]
-) -> int | None:
-    """Return the column that joins by key, or None: rows join by position, or by the column without a name."""
-    if options.key is not None:
-        if index is not None and options.key in ("", names[index]):
-            return index
-        if options.key == "":
-            raise LabelError(f"{path}: `key=''` joins by a first column without a name; it has {_listed(names)}")
-        return at(options.key, "key")
-    if options.by_row:
-        return None
-    keys = [i for i, name in enumerate(names) if name.lower() in KEY_NAMES and name not in options.attributes]
-    if len(keys) > 1:
-        raise LabelError(f"{path}: several key columns, {_listed([names[i] for i in keys])}: choose one with `key`")
-    return keys[0] if keys else None
-
-
-def _no_column(path: str, names: Sequence[str], name: str, option: str, options: LabelOptions) -> str:
-    """Return the message on a column that is not there."""
-    message = f"{path}: no column {name!r} ({options.named_by(option)}); it has {_listed(names)}"
-    parts = [part.strip() for part in name.split(",")]
-    if len(parts) > 1 and set(parts) <= set(names) and option in ("attributes", "numeric"):
-        return f"{message}; of several columns, each is named by itself: repeat the option"
-    return message + did_you_mean(name, names)
-
-
-def _only_column(path: str, names: Sequence[str], taken: set[int | None]) -> int:
-    """Return the only column that is not taken, and not called as keys are."""
-    free = [
-        i
-        for i, name in enumerate(names)
-        if i not in taken and name.lower() not in KEY_NAMES and not PANDAS_INDEX.fullmatch(name)
-    ]
-    if len(free) != 1:
-        which = f"one of {_listed([names[i] for i in free])}?" if free else "none is left."
-        raise LabelError(
-            f"{path}: which column is the guarded attribute? {which} Line 1 is taken as the header, it has "
-            f"{_listed(names)}: choose with `attributes`"
-        )
-    return free[0]
-
-
-def _read_rows(path: str, batches: Iterable[Batch], columns: _Columns, unit: str) -> _Rows:
-    rows = _Rows(
-        lines=Lines(unit),
-        classes=[ClassColumn() for _ in columns.classes],
-        numbers=[array("d") for _ in columns.numeric],
-    )
-    rows.index = None if columns.index is None else RowNumbers()
+def _read_rows(path: str, batches: Iterable[Batch], columns: Columns, unit: str, rows: _Rows) -> None:
+    """Add the rows of a file to `rows`, those of the files before it."""
+    first = len(rows.lines)
+    if first:
+        rows.require_alike(path, columns)
+    else:
+        rows.begin(path, columns, unit)
     for lines, cells in batches:
         rows.lines.extend(lines)
         if columns.key is not None:
@@ -259,13 +170,34 @@ def _read_rows(path: str, batches: Iterable[Batch], columns: _Columns, unit: str
             numbers.extend(
                 _number(path, unit, line, name, cell) for line, cell in zip(lines, cells[column], strict=True)
             )
-    if not len(rows.lines):
+    if len(rows.lines) == first:
         raise FormatError(f"{path}: no rows below the header")
-    if rows.index is not None and columns.key is not None:
-        rows.keys = [str(number) for number in rows.index.numbers().tolist()]
-    if "" in rows.keys:
-        raise FormatError(f"{path}: {rows.lines.place(rows.keys.index(''))}: an empty key")
-    return rows
+    with suppress(ValueError):
+        raise FormatError(f"{path}: {unit} {rows.lines[rows.keys.index('', first)]}: an empty key")
+
+
+def _settle_index(rows: _Rows, columns: Columns) -> None:
+    """Take row numbers in a column without a name as keys, if they join; of several files, leave others out.
+
+    Raises
+    ------
+    LabelError : several files have numbers that do not join and do not just count their rows
+    """
+    if rows.index is None or (columns.key is None and not rows.lines.parts):
+        return
+    numbers, first = rows.index.numbers(), 0
+    if columns.key is not None:
+        rows.keys = [str(number) for number in numbers.tolist()]
+        return
+    for file, n in rows.lines.parts:
+        part, counted = numbers[first : first + n], np.arange(n)
+        if not any(np.array_equal(part, counted + start) for start in (0, 1, first)):
+            raise LabelError(
+                f"{file}: the first column has no name and holds numbers that do not count its rows: join by position "
+                "with `by_row`, or by numbers that count through all files with `key=''`"
+            )
+        first += n
+    rows.index = None
 
 
 def _extended(
@@ -292,7 +224,9 @@ def _number(path: str, unit: str, line: int, name: str, cell: str) -> float:
     return value
 
 
-def _class_attribute(path: str, name: str, rows: _Rows, column: ClassColumn) -> Attribute:
+def _class_attribute(
+    path: str, name: str, rows: _Rows, column: ClassColumn, *, may_be_empty: bool = False
+) -> Attribute:
     def place_of(cell: str) -> str:
         return rows.lines.place(int(np.argmax(column.codes == column.cells[cell])))
 
@@ -306,7 +240,7 @@ def _class_attribute(path: str, name: str, rows: _Rows, column: ClassColumn) -> 
         text = ascii(undecoded[:40])
         raise FormatError(f"{path}: {place_of(undecoded)}: label {text} is not UTF-8: save the CSV as UTF-8")
     classes = tuple(sorted({bare for bare in trimmed.values() if bare}))
-    if not classes:
+    if not classes and not may_be_empty:
         raise LabelError(f"{path}: column {name!r} is empty on all {len(column.codes):,} rows")
     _warn_of_twins(path, name, classes)
     class_codes = {bare: code for code, bare in enumerate(classes)}
@@ -359,66 +293,6 @@ def _warn_of_empty(path: str, name: str, is_empty: np.ndarray, rows: _Rows) -> N
         )
 
 
-def _without_repeats(labels: GuardedLabels, lines: Lines) -> GuardedLabels:
-    """Return the labels, of equal ones for one key the first; different labels for one key raise."""
-    if labels.keys is None or _are_distinct(labels.keys):
-        return labels
-    first: dict[str, int] = {}
-    kept = []
-    again = None
-    for i, key in enumerate(labels.keys):
-        j = first.setdefault(key, i)
-        if j == i:
-            kept.append(i)
-            continue
-        again = again or f"{key[:40]!r} on {lines.unit}s {lines[j]} and {lines[i]}"
-        for attribute in (*labels.attributes, *(a for a in (labels.task, labels.groups) if a is not None)):
-            one, other = attribute.values[j], attribute.values[i]
-            if one != other and not (attribute.classes is None and np.isnan(one) and np.isnan(other)):
-                raise LabelError(
-                    f"{labels.path}: key {key!r} is {_shown(attribute, j)} on {lines.place(j)} "
-                    f"and {_shown(attribute, i)} on {lines.place(i)}"
-                )
-        if labels.splits is not None and labels.splits[i] != labels.splits[j]:
-            raise LabelError(
-                f"{labels.path}: key {key!r} is in {labels.splits[j]!r} on {lines.place(j)} "
-                f"and in {labels.splits[i]!r} on {lines.place(i)}"
-            )
-    n_again = len(labels.keys) - len(kept)
-    which = again if n_again == 1 else f"{again} among them"
-    warn(f"{labels.path}: {n_again:,} keys occur twice with the same label ({which}); the first is used")
-    index = np.array(kept)
-    task, groups = labels.task, labels.groups
-    return GuardedLabels(
-        labels.path,
-        tuple(Attribute(a.name, a.values[index], a.classes) for a in labels.attributes),
-        tuple(labels.keys[i] for i in kept),
-        None if labels.splits is None else tuple(labels.splits[i] for i in kept),
-        labels.split_column,
-        labels.key_column,
-        None if task is None else Attribute(task.name, task.values[index], task.classes),
-        None if labels.index is None else labels.index[index],
-        None if groups is None else Attribute(groups.name, groups.values[index], groups.classes),
-    )
-
-
-def _are_distinct(keys: Sequence[str]) -> bool:
-    """Return whether no key occurs twice; sorting their hashes is faster than filling a set with millions of them."""
-    hashes = np.sort(np.fromiter(map(hash, keys), np.int64, len(keys)))
-    return bool(np.all(hashes[1:] != hashes[:-1])) or len(set(keys)) == len(keys)
-
-
-def _shown(attribute: Attribute, index: int) -> str:
-    value = attribute.values[index]
-    if attribute.classes is None:
-        return repr(float(value))
-    return repr(attribute.classes[int(value)]) if value >= 0 else "unlabelled"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(name[:40] for name in names[:20]) + (" …" if len(names) > 20 else "")
-
-
 def write_labels(handle: IO[str], columns: Sequence[str], rows: Iterator[Sequence[str]]) -> None:
     """Write a label CSV (RFC 4180 quoting, LF line ends).
 
@@ -431,8 +305,3 @@ def write_labels(handle: IO[str], columns: Sequence[str], rows: Iterator[Sequenc
     plain, quoted = (csv.writer(handle, lineterminator="\n", quoting=how) for how in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL))
     for row in itertools.chain([columns], rows):  # Python 3.11 quotes no CR by itself
         (quoted if any("\r" in cell for cell in row) else plain).writerow(row)
-
-
-def file_name(path: str) -> str:
-    """Return the last part of `path`: artifacts record that, so that they do not depend on folders."""
-    return os.path.basename(path)

@@ -65,7 +65,7 @@ def require_float_matrix(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]
 
     Raises
     ------
-    FormatError : it is not; the message says what it is
+    FormatError : it is not; the message names what it is
     """
     if dtype.hasobject:
         raise FormatError(

@@ -113,9 +113,18 @@ def describe_zip(names: list[str]) -> str:
 
 def is_artifact(path: str) -> bool:
     """Return whether the file at `path` is an artifact rather than embeddings, by its members' names."""
+    return _has(path, "header.npy", "singular_values.npy")
+
+
+def is_moments(path: str) -> bool:
+    """Return whether the file at `path` holds moments rather than embeddings, by its members' names."""
+    return _has(path, "header.npy", "comoment.npy")
+
+
+def _has(path: str, *members: str) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
-            return {"header.npy", "singular_values.npy"} <= set(archive.namelist())
+            return set(members) <= set(archive.namelist())
     except FAULTS:
         return False
 

@@ -90,7 +90,7 @@ class ParquetReader(TableReader):
             first += rows
 
     def try_first_row(self, columns: Sequence[str]) -> None:
-        """Read the first row of some columns, before their metadata is asked for.
+        """Read the first row of some columns, before their metadata is read.
 
         pyarrow ends the process where the metadata of a column is damaged or encrypted, while reading raises.
 

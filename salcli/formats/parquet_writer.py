@@ -1,16 +1,22 @@
-"""Writing Parquet: the input's table with another column of vectors, or a new table, in row groups of about 64 MB."""
+"""Writing Parquet: the input's table with another column of vectors, or a new table, in row groups of about 64 MB.
 
-from contextlib import suppress
+A row group is written column by column, so that its vectors wait until it is complete: in a file, not in memory.
+"""
+
+import os
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from salcli.data.embeddings import Floats
 from salcli.formats.base import Output
 from salcli.formats.parquet import ParquetReader, n_leaves
+from salcli.formats.row_spool import LeavingSink, Spool
 from salcli.formats.table_writer import TableWriter
 
 GROUP_BYTES = 64 << 20
+ENCODED_NUMBERS = 1 << 18  # of vectors that are encoded at once: pyarrow makes 4 bytes of levels for each number
 VERSIONS = ("1.0", "2.4", "2.6")
 
 
@@ -29,22 +35,20 @@ class ParquetWriter(TableWriter):
         if like is not None:
             like.try_first_row(like.schema.names)
         super().__init__(output, like, GROUP_BYTES)
-        self._file = pq.ParquetWriter(output.open(), self.schema, **_settings(self.schema, self.vector, like))
+        self._spool = Spool(os.path.dirname(output.path), self.group_rows * output.d * output.dtype.itemsize)
+        output.opened.callback(self._spool.close)
+        sink = LeavingSink(output.open(), self._spool)
+        self.file = pq.ParquetWriter(sink, self.schema, **_settings(self.schema, self.vector, like))
+
+    def kept(self, vectors: Floats) -> Floats:
+        """Return a view of a copy of `vectors` in a temporary file."""
+        return self._spool.add(vectors)
 
     def append(self, table: pa.Table) -> None:
         """Write the rows of `table` as a row group."""
-        self._file.write_table(table, row_group_size=self.group_rows)
-
-    def close(self) -> None:
-        """Write what is still in memory, and the footer."""
-        self.flush()
-        self._file.close()
-
-    def discard(self) -> None:
-        """Close, so that nothing is written when the writer is garbage-collected."""
-        super().discard()
-        with suppress(pa.ArrowException, ValueError, OSError):
-            self._file.close()
+        pieces = table.to_batches(max_chunksize=max(1, ENCODED_NUMBERS // self.d))
+        self.file.write_table(pa.Table.from_batches(pieces), row_group_size=self.group_rows)
+        self._spool.clear()
 
 
 def _settings(schema: pa.Schema, vector: str, like: ParquetReader | None) -> dict[str, Any]:

@@ -1,16 +1,16 @@
 """The formats, and the choice of a reader or writer: by the content, then by the suffix."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from salcli.data.source import Reader, Source
+from salcli.data.source import Reader, Source, require_alike
 from salcli.errors import FormatError, ParameterError, UsageError, warn
-from salcli.formats import atomic, sniff
+from salcli.formats import atomic, shards, sniff
 from salcli.formats.base import FileReader, Format, Output, Writer, lazy
 from salcli.formats.beside import Beside, require_same_format, warn_of_rest
 from salcli.formats.files import ByteFile
@@ -55,6 +55,7 @@ FORMATS = [
         lazy("parquet", "ParquetReader"),
         lazy("parquet_writer", "ParquetWriter"),
         title="a Parquet file",
+        is_table=True,
         has_magic=True,
         holds_several_arrays=True,
     ),
@@ -65,6 +66,7 @@ FORMATS = [
         lazy("arrow_ipc", "ArrowReader"),
         lazy("arrow_ipc", "ArrowWriter"),
         title="an Arrow file",
+        is_table=True,
         has_magic=True,
         holds_several_arrays=True,
     ),
@@ -176,36 +178,106 @@ def _with_suffix(suffix: str) -> list[Format]:
     return [one for one in FORMATS if suffix in one.suffixes]
 
 
+@dataclass(frozen=True)
+class OpenFile:
+    """One of the files that EMBEDDINGS names."""
+
+    file: ByteFile
+    readers: list[Reader]
+    """At least one, in order."""
+
+    @property
+    def path(self) -> str:
+        """Its path, `<stdin>` for `-`."""
+        return self.file.name
+
+    def source(self, options: ReadOptions) -> Source:
+        """Return the file as a source of its own; `options` are those that it was opened with."""
+        return Source(self.readers, allow_nonfinite=options.allow_nonfinite, path=self.path)
+
+
 def open_source(path: str, options: ReadOptions | None = None) -> Source:
-    """Open an embedding file, checking what can be checked before rows are read.
+    """Open an embedding file, or several as one, checking what can be checked before rows are read.
 
     Parameters
     ----------
-    path : a file, or `-` for text on stdin
-    options : how to read it; default: as its content says
+    path : a file, a folder or a glob of files of one format (see `shards.shard_files`), or `-` for text on stdin
+    options : how to read it; default: by its content
 
     Raises
     ------
-    FormatError : it is not an embedding file; the message says what it is
+    FormatError : it is not an embedding file; the message names what it is. Or several differ
     """
     options = options or ReadOptions()
+    opened = open_files(path, options)
+    readers = [reader for one in opened for reader in one.readers]
+    name = shards.plain_name(path) if shards.is_several(path) else opened[0].path
+    with _closed_on_error([one.file for one in opened]):
+        return Source(readers, allow_nonfinite=options.allow_nonfinite, path=name)
+
+
+def open_files(path: str, options: ReadOptions) -> list[OpenFile]:
+    """Open the files that `path` names, and check that they are alike (see `open_source`)."""
     forced = None if options.format is None else _requested_format(options.format, "format")
-    file = ByteFile.open(path)
-    try:
-        kind = _kind(file, forced, options)
-        opened = kind.reader(file, options)
-        readers = [opened] if isinstance(opened, Reader) else list(opened)
-        if options.keyed is not None and readers[0].has_keys != options.keyed:
-            option, fault = ("`keyed`", "has no") if options.keyed else ("`keyed=False`", "always has")
-            raise UsageError(f"{option}: {file.name} is {kind}, which {fault} keys")
+    names = [path]
+    if shards.is_several(path):
+        names = shards.shard_files(path, _ranks(forced), "embedding files")
+        shards.require_recorded(path, names)
+        shards.allow_open_files(len(names))
+    files, opened = list[ByteFile](), list[OpenFile]()
+    with _closed_on_error(files):
+        for name in names:
+            files.append(ByteFile.open(name))
+            opened.append(OpenFile(files[-1], _readers(files[-1], forced, options)))
+            found, first = (named(one.readers[0].format) for one in (opened[-1], opened[0]))
+            if found != first:
+                raise FormatError(f"{name}: {found}, but {opened[0].path} is {first}: shards must be alike")
+        readers = [reader for one in opened for reader in one.readers]
         if options.keys_file is not None:
             if len(readers) > 1:
-                raise ParameterError("keys_file", options.keys_file, f"{file.name} is {len(readers)} files")
-            readers = [KeyedReader(readers[0], options.keys_file)]
-        return Source(readers, allow_nonfinite=options.allow_nonfinite, path=file.name)
+                raise ParameterError("keys_file", options.keys_file, f"{path} is {len(readers)} files")
+            return [OpenFile(files[0], [KeyedReader(readers[0], options.keys_file)])]
+        for reader in readers[1:]:
+            require_alike(readers[0], reader)
+    return opened
+
+
+@contextmanager
+def _closed_on_error(files: Sequence[ByteFile]) -> Iterator[None]:
+    """Close files if the block raises, without the warnings that their readers have collected."""
+    try:
+        yield
     except BaseException:
-        file.close()
+        for file in files:
+            file.close()
         raise
+
+
+def _ranks(forced: Format | None) -> list[shards.Kinds]:
+    """Return the formats by suffix: text and tables may lie beside the shards of another format."""
+    formats = FORMATS if forced is None else [forced]
+    ranks: list[dict[str, str]] = [{}, {}, {}]
+    for one in formats:
+        rank = ranks[2 if one.is_text else 1 if one.is_table else 0]
+        for suffix in one.suffixes:
+            rank.setdefault(suffix, one.name)
+    return [*ranks]
+
+
+def _readers(file: ByteFile, forced: Format | None, options: ReadOptions) -> list[Reader]:
+    """Return the readers of one file.
+
+    Raises
+    ------
+    UsageError : `keyed` contradicts the format
+    """
+    kind = _kind(file, forced, options)
+    opened = kind.reader(file, options)
+    readers = [opened] if isinstance(opened, Reader) else list(opened)
+    if options.keyed is not None and readers[0].has_keys != options.keyed:
+        option, fault = ("`keyed`", "has no") if options.keyed else ("`keyed=False`", "always has")
+        raise UsageError(f"{option}: {file.name} is {kind}, which {fault} keys")
+    return readers
 
 
 def _kind(file: ByteFile, forced: Format | None, options: ReadOptions) -> Format:

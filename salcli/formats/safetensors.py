@@ -37,7 +37,7 @@ COPY_PIECE = 4 << 20
 
 @dataclass(frozen=True)
 class Tensor:
-    """What the header says of a tensor."""
+    """What the header records of a tensor."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -130,7 +130,7 @@ class SafetensorsReader(RowsReader):
 
         Raises
         ------
-        ParameterError : keys inside the file are asked for
+        ParameterError : keys inside the file are requested
         FormatError : the file is damaged, or the choice of a tensor is ambiguous
         """
         self.path, self.file = file.name, file.plain()

@@ -1,4 +1,4 @@
-"""The secret of keyed noise: a file that only its owner may read, made if it is absent. It is never shown."""
+"""The secret of keyed noise: a file that only its owner may read, created if it is absent. It is never shown."""
 
 import os
 import re
@@ -12,12 +12,12 @@ HEXADECIMAL = re.compile(rb"[0-9a-f]{64}\n?")
 
 
 def read_secret(path: str) -> bytes:
-    """Return the secret in the file at `path`, 32 bytes; the file is made, with a random one, if there is none.
+    """Return the secret in the file at `path`, 32 bytes; the file is created, with a random one, if there is none.
 
     Raises
     ------
     FormatError : the file is no such secret, or others may read it
-    OutputError : it can be neither read nor made
+    OutputError : it can be neither read nor created
     """
     try:
         if not os.path.lexists(path):
@@ -28,7 +28,7 @@ def read_secret(path: str) -> bytes:
                 raise FormatError(f"{path}: is no regular file, so it is no secret of `noise_key`")
             text = handle.read(2 * SECRET_BYTES + 2)
     except OSError as error:
-        raise OutputError(f"{path}: the secret of `noise_key` cannot be read or made: {error.strerror}") from error
+        raise OutputError(f"{path}: the secret of `noise_key` cannot be read or created: {error.strerror}") from error
     if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise FormatError(
             f"{path}: others may read this secret (mode {status.st_mode & 0o777:03o}, expected {MODE:03o}): chmod 600"
@@ -39,7 +39,7 @@ def read_secret(path: str) -> bytes:
 
 
 def _make(path: str) -> None:
-    """Write a new secret, whole or not at all, and never over another one that is made meanwhile."""
+    """Write a new secret, whole or not at all, and never over another one that is written meanwhile."""
     temporary = f"{path}.{secrets.token_hex(8)}.tmp"
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE)
     try:
@@ -53,4 +53,4 @@ def _make(path: str) -> None:
             return
     finally:
         os.unlink(temporary)
-    warn(f"{path}: made a new secret for noise; keep it, and keep it secret: with another, rows get other noise")
+    warn(f"{path}: wrote a new secret for noise; keep it, and keep it secret: with another, rows get other noise")

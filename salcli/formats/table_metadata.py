@@ -1,4 +1,4 @@
-"""What tables say of their columns beside Arrow's types: the features of `datasets`, and the columns of pandas."""
+"""Metadata of tables beside Arrow's types: the features of `datasets`, and the columns of pandas."""
 
 import json
 from typing import Any

@@ -1,11 +1,13 @@
 """`TableWriter`: the input's table with another column of vectors, or a new table of keys and vectors."""
 
 from abc import abstractmethod
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from salcli.data.embeddings import Embeddings
+from salcli.data.embeddings import Embeddings, Floats
 from salcli.errors import FormatError, UsageError
 from salcli.formats.arrow_columns import damage, stored
 from salcli.formats.arrow_table import TableReader
@@ -19,6 +21,9 @@ COPIED_ROWS = 4096  # of the columns beside the vectors that are decoded at once
 
 class TableWriter(Writer):
     """Base of the writers of tables; columns beside the vectors are read from the input as they are needed."""
+
+    file: Any
+    """pyarrow's writer, which is closed with this one."""
 
     def __init__(self, output: Output, like: TableReader | None, group_bytes: int) -> None:
         """Find the schema of `output`.
@@ -41,7 +46,7 @@ class TableWriter(Writer):
             )
         if output.dtype.itemsize > 8:
             raise UsageError(f"{output.target}: tables hold no {output.dtype}: give `dtype=float64`")
-        self._target, self._has_keys = output.target, output.has_keys
+        self._target, self._has_keys, self.d = output.target, output.has_keys, output.d
         self._dtype, row_bytes = output.dtype.newbyteorder("="), float(output.d * output.dtype.itemsize)
         self._rest: _Rest | None = None
         if like is None:
@@ -81,10 +86,15 @@ class TableWriter(Writer):
         while len(piece):
             part = piece.take(slice(0, self.group_rows - self._n_waiting))
             piece = piece.take(slice(len(part), None))
-            self._parts.append(part)
+            keys = part.keys if self._rest is None else None  # else they are a column of the input
+            self._parts.append(Embeddings(self.kept(part.vectors), part.rows, keys))
             self._n_waiting += len(part)
             if self._n_waiting == self.group_rows:
                 self.flush()
+
+    def kept(self, vectors: Floats) -> Floats:
+        """Return `vectors` where they wait for the rest of the rows that are written at once."""
+        return vectors
 
     def flush(self) -> None:
         """Write the rows that wait."""
@@ -103,9 +113,16 @@ class TableWriter(Writer):
             columns = [*keys, column]
         return pa.Table.from_arrays(columns, schema=self.schema)
 
+    def close(self) -> None:
+        """Write what is still in memory, and the footer."""
+        self.flush()
+        self.file.close()
+
     def discard(self) -> None:
-        """Forget the rows that wait."""
+        """Close without the rows that wait, so that nothing is written when the writer is garbage-collected."""
         self._parts = []
+        with suppress(pa.ArrowException, ValueError, OSError):
+            self.file.close()
 
 
 class _Rest:

@@ -65,7 +65,7 @@ class Word2vecBinaryReader(SpanReader):
                 pass
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_words_ahead": {}}
+        return {**super().__getstate__(), "_words_ahead": {}}
 
     @property
     def _patterns(self) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:

@@ -2,8 +2,8 @@
 
 With a price for each class, every row takes the class of the largest score less price. Such an assignment is the best
 one for the class sizes that it leads to (linear programming duality). Prices are moved until these sizes are nearly
-those that were asked for; the last rows are exchanged along shortest paths of classes (Ahuja, Magnanti & Orlin 1993,
-"Network Flows", section 9.7), so that the result is optimal for the sizes asked for. Memory is a few n × c arrays;
+those that were requested; the last rows are exchanged along shortest paths of classes (Ahuja, Magnanti & Orlin 1993,
+"Network Flows", section 9.7), so that the result is optimal for the requested sizes. Memory is a few n × c arrays;
 `linear_sum_assignment` on repeated columns needs n × n.
 """
 

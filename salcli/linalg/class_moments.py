@@ -12,6 +12,7 @@ from salcli.linalg.blas import subtract_product
 from salcli.linalg.class_sums import Grouping, RowSums, ScatterSums
 from salcli.linalg.label_matrix import LabelMatrix
 from salcli.linalg.moments import CrossMoments, Read, as_label_matrix, in_memory, packed, unpacked
+from salcli.linalg.relabelled import LabelMap
 
 Array = NDArray[np.float64]
 
@@ -124,6 +125,12 @@ class ClassMoments:
         for scatter, weight, step in zip(scatters, weights, other.means - self.means, strict=True):
             scatter += np.outer(weight * step, step)
         return type(self)(self.cross + other.cross, scatters)
+
+    def relabelled(self, labels: LabelMap) -> Self:
+        """Return the moments with further classes, which have no row (see `CrossMoments.relabelled`)."""
+        scatters = np.zeros((labels.width, *self.scatters.shape[1:]))
+        scatters[labels.columns] = self.scatters
+        return type(self)(self.cross.relabelled(labels), scatters)
 
     def is_accurate_enough(self, *, is_centred: bool = True) -> bool:  # noqa: ARG002 (the protocol has it)
         """Return True: all sums are float64 (see `Statistics.is_accurate_enough`)."""

@@ -302,7 +302,7 @@ def _single_ones(n: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     return np.arange(n + 1, dtype=np.int32), np.ones(n, np.float32)
 
 
-@functools.lru_cache(maxsize=4)  # many calls bring the same number of rows
+@functools.lru_cache(maxsize=4)  # many calls have the same number of rows
 def _first_places(n: int, n_rows_group: int, width: int) -> NDArray[np.int32]:
     """Return for each row the place of its group's first class among the sums of its block."""
     return np.arange(n, dtype=np.int32) // n_rows_group * width

@@ -1,4 +1,4 @@
-"""Kernels, their Gram matrices in blocks, and the explicit features that landmarks give (Nyström)."""
+"""Kernels, their Gram matrices in blocks, and the explicit features of landmarks (Nyström)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -3,7 +3,7 @@
 import io
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from salcli.errors import RangeError, ShapeError
 from salcli.linalg.class_sums import GroupedSums, Grouping, RowSums, ScatterSums
 from salcli.linalg.decompositions import norm, singular_values
 from salcli.linalg.label_matrix import LabelMatrix
+from salcli.linalg.relabelled import LabelMap
 
 Array = NDArray[np.float64]
 Read = Callable[[int], Iterable[tuple[NDArray[Any], LabelMatrix]]]
@@ -51,6 +52,9 @@ class Statistics(Protocol):
 
     def __add__(self, other: Self) -> Self:
         """Return the statistics of the rows of both."""
+
+    def relabelled(self, labels: LabelMap) -> Self:
+        """Return the statistics of the same rows with the labels that `labels` makes of theirs."""
 
     @property
     def is_finite(self) -> bool:
@@ -200,6 +204,16 @@ class CrossMoments:
             max(self.most_grouped, other.most_grouped),
         )
 
+    def relabelled(self, labels: LabelMap) -> Self:
+        """Return the moments of the same x and of the z' that `labels` makes of z: exact in real arithmetic."""
+        mean_z, comoment = np.zeros(labels.width), np.zeros((len(self.mean_x), labels.width))
+        if self.n:
+            mean_z[labels.columns] = self.mean_z * labels.scales + labels.shifts
+            comoment[:, labels.columns] = self.comoment * labels.scales
+        grown = self.n * float(np.sum(labels.variances * (labels.scales**2 - 1)))
+        root_z = math.sqrt(max(0.0, self.root_z**2 + grown))
+        return replace(self, mean_z=mean_z, comoment=comoment, root_z=root_z)
+
     def require_finite(self) -> None:
         """Check that the sums of squares are finite in float64.
 
@@ -320,6 +334,10 @@ class SecondMoments:
         weight = self.n * (other.n / (self.n + other.n))
         return type(self)(self.cross + other.cross, self.scatter + other.scatter + weight * np.outer(step, step))
 
+    def relabelled(self, labels: LabelMap) -> Self:
+        """Return the moments with other labels (see `CrossMoments.relabelled`)."""
+        return replace(self, cross=self.cross.relabelled(labels))
+
     def is_accurate_enough(self, *, is_centred: bool = True) -> bool:  # noqa: ARG002 (the protocol has it)
         """Return True: all sums are float64 (see `Statistics.is_accurate_enough`)."""
         return True
@@ -383,6 +401,7 @@ def packed(values: dict[str, Any]) -> bytes:
 
 
 def unpacked(data: bytes) -> dict[str, Any]:
-    """Return the arrays by name from `data` that `packed` returned."""
+    """Return the fields of `CrossMoments`, and a scatter, from `data` that `packed` returned."""
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
-        return {name: file[name] for name in file.files if name != "allow_pickle"}  # numpy before 2.1 writes it too
+        names = (*(field.name for field in fields(CrossMoments)), "scatter")
+        return {name: file[name] for name in names if name in file.files}

@@ -28,7 +28,7 @@ def seed_direction(firsts: NDArray[Any], seconds: NDArray[Any]) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         direction: Array = (firsts.astype(np.float64) - seconds.astype(np.float64)).mean(axis=0)
     if not np.any(direction):
-        raise RankError("the seed words' vectors are equal: they give no direction")
+        raise RankError("the seed words' vectors are equal: they define no direction")
     return direction
 
 

@@ -65,7 +65,7 @@ class Hyperplanes:
     converged: bool
 
     def scores(self, x: NDArray[Any], factors: NDArray[Any] | None = None) -> Array:
-        """Return xᵀw + b `[n, p]` of rows `x` `[n, d]`, times `factors` `[n]` first if they are given."""
+        """Return xᵀw + b `[n, p]` of rows `x` `[n, d]`, times `factors` `[n]` first if they are there."""
         products = (x @ self.normals.astype(x.dtype)).astype(np.float64)
         scores: Array = (products if factors is None else products * factors[:, None]) + self.offsets
         return scores

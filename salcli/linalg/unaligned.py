@@ -128,5 +128,5 @@ def _direction(omega: Array) -> tuple[Array, float]:
     u, s, vt = thin_svd(omega)
     rank = numerical_rank(s, omega.shape)
     if rank == 0 or not s[0] > 0:
-        raise RankError("the rows do not vary with any assignment of classes: there is nothing to tell them apart by")
+        raise RankError("the rows do not vary with any assignment of classes: nothing separates them")
     return u[:, :rank] @ vt[:rank], float(s[:rank].sum())

@@ -1,16 +1,15 @@
 """Probes before and after, side by side."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
-from salcli.evaluation.report import ErasedFile, Folds, LearningCurve, ProbeResult, Report
+from salcli.evaluation.probe_result import ProbeResult
+from salcli.evaluation.report import ErasedFile, Folds, LearningCurve, Report
 from salcli.evaluation.section import Row, Section, Table, filled, names, numbers
 from salcli.evaluation.text import ABSENT, count, decimal, general, interval, listed, visible
 from salcli.render.numbers import R2_IN_WORDS, detectable_table, numeric_table, recall_table
+from salcli.render.probe_pairs import STAGES, ProbePair, by_form, probe_pairs
 
-STAGES = ("before", "after")
-FRESH, WHITE_BOX = "fresh", "white-box"
-"""The adversary whose figures decide about a release."""
+WHITE_BOX = "white-box"
 ATTACKER = "An attacker is a classifier that is trained to read the guarded attribute from the embeddings. "
 OF_AN_ERASER = (
     "The in-sample attacker is trained on the very rows that the eraser was fitted on; a linear one is stopped there "
@@ -45,117 +44,6 @@ FORMS_LEAD = (
 AT_EDGE = (
     "Where every test row is read right, or none, the figure is an end of its interval: no accuracy lies beyond 1 or 0."
 )
-
-
-@dataclass(frozen=True)
-class ProbePair:
-    """One probe by one adversary on one attribute: its result at one stage or at both."""
-
-    attribute: str
-    """Visible."""
-    attacker: str
-    """Its name within an attribute."""
-    stages: dict[str, ProbeResult]
-    """Results by stage."""
-
-    @property
-    def latest(self) -> ProbeResult:
-        """The result that is judged: after erasure, or before it when there is no after."""
-        return self.stages.get("after") or self.stages["before"]
-
-    def both(self, show: Callable[[ProbeResult], str]) -> tuple[str, ...]:
-        """Return what `show` returns for the results before and after; `ABSENT` where there is none."""
-        return tuple(show(self.stages[stage]) if stage in self.stages else ABSENT for stage in STAGES)
-
-
-def probe_pairs(probes: Iterable[ProbeResult]) -> tuple[ProbePair, ...]:
-    """Return the results of `probes` at both stages, paired by attribute, attacker and adversary, in their order."""
-    pairs: dict[tuple[str, str], ProbePair] = {}
-    for probe in probes:
-        name = (probe.attribute, probe.attacker)
-        pair = pairs.setdefault(name, ProbePair(visible(probe.attribute), probe.attacker, {}))
-        pair.stages[probe.stage] = probe
-    return tuple(pairs.values())
-
-
-def best_attacker(
-    pairs: Iterable[ProbePair], stage: str, adversary: str = FRESH
-) -> tuple[ProbePair, ProbeResult] | None:
-    """Return the fresh attacker with the largest leakage, and its result; without a fresh one, the largest of all.
-
-    Parameters
-    ----------
-    pairs : attackers on one attribute
-    stage : before or after
-    adversary : instead of fresh
-
-    Returns
-    -------
-    None if none was measured at that stage
-    """
-    measured = [(pair, pair.stages[stage]) for pair in pairs if stage in pair.stages]
-    fresh = [each for each in measured if each[1].adversary == adversary]
-    return max(fresh or measured, key=lambda each: each[1].leakage, default=None)
-
-
-def worst_leak(pairs: Iterable[ProbePair], stage: str) -> tuple[ProbePair, ProbeResult] | None:
-    """Return the attacker with the largest leak, and its result.
-
-    Parameters
-    ----------
-    pairs : attackers on one attribute
-    stage : before or after
-
-    Returns
-    -------
-    None if none was measured at that stage
-    """
-    measured = [(pair, pair.stages[stage]) for pair in pairs if stage in pair.stages]
-    return max(measured, key=lambda each: each[1].leak, default=None)
-
-
-def by_form(
-    probes: Iterable[ProbeResult],
-) -> tuple[tuple[ProbePair, ...], tuple[ProbePair, ...], tuple[ProbePair, ...]]:
-    """Return `probes` as pairs: those of the first form, of each other form those that read most, and the rest.
-
-    For each attribute and adversary, the attacker of the largest leak stands for a form; JSON reports have all.
-    """
-    pairs = probe_pairs(probes)
-    first = pairs[0].latest.form if pairs else ""
-    worst: dict[tuple[str, str, str], ProbePair] = {}
-    others = [pair for pair in pairs if pair.latest.form != first]
-    for pair in others:
-        place = (pair.attribute, pair.latest.form, pair.latest.adversary)
-        if place not in worst or pair.latest.leak > worst[place].latest.leak:
-            worst[place] = pair
-    most = tuple(worst.values())
-    rest = tuple(pair for pair in others if not any(pair is each for each in most))
-    return tuple(pair for pair in pairs if pair.latest.form == first), most, rest
-
-
-def by_attribute(pairs: Iterable[ProbePair]) -> dict[str, list[ProbePair]]:
-    """Return `pairs` grouped by the attribute they attack, in their order."""
-    groups: dict[str, list[ProbePair]] = {}
-    for pair in pairs:
-        groups.setdefault(pair.attribute, []).append(pair)
-    return groups
-
-
-def shown_attributes(probes: Iterable[ProbeResult], stage: str) -> dict[str, list[ProbePair]]:
-    """Return pairs by the attribute they attack: each guarded one, and of their products the one that leaks most.
-
-    Parameters
-    ----------
-    probes : of both stages
-    stage : at which products are compared
-    """
-    probes = tuple(probes)
-    products = [probe for probe in probes if probe.factors and probe.stage == stage]
-    worst = max(products, key=lambda probe: probe.leak, default=None)
-    shown = (probe for probe in probes if not probe.factors or (worst and probe.attribute == worst.attribute))
-    first, most, _ = by_form(shown)
-    return by_attribute((*first, *most))
 
 
 def probe_table(pairs: Iterable[ProbePair], caption: str = READ_RIGHT, *, is_detail: bool = False) -> Table:
@@ -240,7 +128,9 @@ def attackers_section(report: Report) -> Section | None:
         return None
     is_unknown = isinstance(report.eraser, ErasedFile)
     adversaries = OF_AN_UNKNOWN_ERASER if is_unknown else OF_AN_ERASER if report.eraser else OF_NO_ERASER
-    is_held = WHITE_BOX in {of.adversary for of in report.probes} | {of.adversary for of in report.numeric}
+    is_held = WHITE_BOX in {result.adversary for result in report.probes} | {
+        result.adversary for result in report.numeric
+    }
     lead = ATTACKER + adversaries + (OF_A_HOLDER if is_held else "") + (SAFE if report.probes else "")
     is_at_edge = any(probe.accuracy in probe.ci95 for probe in report.probes)
     more = ((AT_EDGE,) if is_at_edge else ()) + ((R2_IN_WORDS,) if report.numeric else ())

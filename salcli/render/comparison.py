@@ -13,7 +13,8 @@ from salcli.evaluation.comparison import (
     worst_by_adversary,
     worst_of,
 )
-from salcli.evaluation.report import Report, reader
+from salcli.evaluation.probe_result import reader
+from salcli.evaluation.report import Report
 from salcli.evaluation.section import Column, Row, Section, Table, names, numbers
 from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.task import TASK
@@ -54,12 +55,12 @@ def verdict_sentence(comparison: Comparison) -> str:
     if comparison.verdict == "pass" and len(kept) == n:
         return f"Passed: all {n} candidates keep their limits."
     states = ((kept, "keeps", "keep"), (failed, "breaks", "break"), (open_, "is undecided", "are undecided"))
-    said = "; ".join(
+    reasons = "; ".join(
         f"{listed(who, MOST_NAMED)} {one if len(who) == 1 else several}" for who, one, several in states if who
     )
     needed = "one is enough" if comparison.require == "any" else "all must"
     start = {"pass": "Passed", "fail": "Failed", "undecided": "Undecided"}[comparison.verdict]
-    return f"{start}: {len(kept)} of {n} candidates keep their limits, {needed} ({said})."
+    return f"{start}: {len(kept)} of {n} candidates keep their limits, {needed} ({reasons})."
 
 
 def _least(comparison: Comparison) -> str:
@@ -140,9 +141,9 @@ def _cells(name: str, report: Report, stage: str) -> dict[str, str]:
     if (task := report.of(TASK)) is not None:
         cells["task accuracy"] = decimal(task.accuracy.at(stage))
         cells["not retrained"] = decimal(task.accuracy.not_retrained if stage == "after" else None)
-        for of in task.every:
-            gap = of.tpr_gap or of.tpr_gap_rms
-            cells[f"TPR gap{visible(task.aside(of))}"] = ABSENT if gap is None else decimal(gap.at(stage))
+        for rates in task.every:
+            gap = rates.tpr_gap or rates.tpr_gap_rms
+            cells[f"TPR gap{visible(task.aside(rates))}"] = ABSENT if gap is None else decimal(gap.at(stage))
     for change in report.of(SIMILARITY) or ():
         cells[visible(change.name)] = decimal(change.before if stage == "before" else change.after)
     if stage == "after":
@@ -150,13 +151,13 @@ def _cells(name: str, report: Report, stage: str) -> dict[str, str]:
     return cells
 
 
-def _attacker(of: Reading, report: Report) -> str:
+def _attacker(reading: Reading, report: Report) -> str:
     several = len({each.attribute for each in report.probes} | {each.attribute for each in report.numeric}) > 1
-    return f"{_reader(of)}, {of.adversary}" + (f", of {shortened(of.attribute, 40)}" if several else "")
+    return f"{_reader(reading)}, {reading.adversary}" + (f", of {shortened(reading.attribute, 40)}" if several else "")
 
 
-def _reader(of: Reading) -> str:
-    return reader(of.probe, of.form) + (" (R²)" if of.of_numbers else "")
+def _reader(reading: Reading) -> str:
+    return reader(reading.probe, reading.form) + (" (R²)" if reading.of_numbers else "")
 
 
 def attackers_table(comparison: Comparison) -> Table:
@@ -174,11 +175,11 @@ def attackers_table(comparison: Comparison) -> Table:
                 found.setdefault(attacker, {})[name] = reading.leak
     headings = [NOTHING, *(each.name for each in comparison.candidates)]
     rows = []
-    for key, of in shown.items():
-        leaks, raw = found[key], found.get((of.attribute, of.adversary, of.probe), {})
-        if of.form == RAW or any(leak > raw.get(name, -1.0) for name, leak in leaks.items() if name != NOTHING):
+    for key, reading in shown.items():
+        leaks, raw = found[key], found.get((reading.attribute, reading.adversary, reading.probe), {})
+        if reading.form == RAW or any(leak > raw.get(name, -1.0) for name, leak in leaks.items() if name != NOTHING):
             cells = (decimal(leaks.get(name)) for name in headings)
-            rows.append((visible(of.attribute), _reader(of), of.adversary, *cells))
+            rows.append((visible(reading.attribute), _reader(reading), reading.adversary, *cells))
     columns = (*names("attribute", "probe", "adversary"), *numbers(*map(visible, headings)))
     return Table("Leak to each attacker, from 0 (nothing is read) to 1 (all)", columns, tuple(rows))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from html import escape
+from importlib.util import find_spec
 from itertools import count
 
 from salcli.evaluation.comparison import Comparison
@@ -14,26 +15,35 @@ from salcli.render.style import STYLE
 
 MIDDLING, LONG = 20, 60
 """Columns with cells of more letters get a least width, so that they do not wrap letter by letter."""
+NO_PICTURES = (
+    "The pictures are missing, as the package matplotlib is not installed: pip install matplotlib. "
+    "Their figures are in the tables."
+)
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def html(report: Report | Comparison) -> str:
     """Return `report` as a page with the verdict, pictures, and tables of all figures in the pictures.
 
+    Without matplotlib the page has no pictures, and says so.
+
     Returns
     -------
-    HTML without scripts or external resources, in which every string of the report is escaped; equal reports give
+    HTML without scripts or external resources, in which every string of the report is escaped; equal reports become
     equal text
     """
     page = page_of(report)
     drawn = page.draw()
+    missing = f"<p>{NO_PICTURES}</p>" if drawn and find_spec("matplotlib") is None else ""
+    if missing:
+        drawn = {}
     ids = (f"figure{n}" for n in count(1))
     blocks = [
         _head(page),
         *(_section(section, drawn.get(section.key, ()), ids) for section in page.sections),
     ]
     links = "".join(f'<a href="#{section.key}">{escape(section.title)}</a>' for section in page.sections)
-    blocks.insert(1, f'<nav aria-label="Sections">{links}</nav>' if links else "")
+    blocks[1:1] = [missing, f'<nav aria-label="Sections">{links}</nav>' if links else ""]
     return "\n".join(
         (
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
@@ -60,10 +70,10 @@ def _title(page: Page) -> str:
 def _head(page: Page) -> str:
     paragraphs = "\n".join(f"<p>{_escaped(finding)}</p>" for finding in page.findings)
     cards = "\n".join(
-        f'<li><span class="name">{_escaped(of.name)}</span>'
-        f'<span class="change"><small>{of.before} <span aria-label="to">→</span></small> <b>{of.after}</b></span>'
-        f'<span class="aside">{_escaped(of.aside)}</span></li>'
-        for of in page.facts
+        f'<li><span class="name">{_escaped(fact.name)}</span>'
+        f'<span class="change"><small>{fact.before} <span aria-label="to">→</span></small> <b>{fact.after}</b></span>'
+        f'<span class="aside">{_escaped(fact.aside)}</span></li>'
+        for fact in page.facts
     )
     return (
         f"<header>\n<h1>{_escaped(page.heading)}</h1>\n"
@@ -98,8 +108,8 @@ def _table(table: Table) -> str:
     """Return a table in a box that scrolls by itself, so that a wide one does not widen the page."""
     classes = [_class(column, [row[place] for row in table.rows]) for place, column in enumerate(table.columns)]
     head = "".join(
-        f'<th scope="col"{_classed(of)}>{_escaped(column.name)}</th>'
-        for column, of in zip(table.columns, classes, strict=True)
+        f'<th scope="col"{_classed(class_name)}>{_escaped(column.name)}</th>'
+        for column, class_name in zip(table.columns, classes, strict=True)
     )
     tones = table.tones or ("",) * len(table.rows)
     body = "\n".join(
@@ -117,7 +127,8 @@ def _table(table: Table) -> str:
 def _cells(row: Row, classes: list[str]) -> str:
     first = f'<th scope="row"{_classed(classes[0])}>{_escaped(row[0])}</th>'
     return first + "".join(
-        f"<td{_classed(of)}>{_escaped(cell)}</td>" for cell, of in zip(row[1:], classes[1:], strict=True)
+        f"<td{_classed(class_name)}>{_escaped(cell)}</td>"
+        for cell, class_name in zip(row[1:], classes[1:], strict=True)
     )
 
 

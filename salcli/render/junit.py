@@ -22,14 +22,14 @@ def junit(report: Report | Comparison) -> str:
 
     Returns
     -------
-    XML without characters that XML forbids; it holds no time stamp, so the same report gives the same text
+    XML without characters that XML forbids; it has no time stamp, so the same report becomes the same text
     """
     root = ElementTree.Element("testsuites", {"name": "salcli"})
     suites = [("salcli evaluate", report)] if isinstance(report, Report) else _suites(report)
     is_enough = isinstance(report, Comparison) and report.require == "any" and not report.is_refused
     totals = Counter[str]()
-    for name, of in suites:
-        totals += _add_suite(root, name, of, is_enough=is_enough)
+    for name, suite in suites:
+        totals += _add_suite(root, name, suite, is_enough=is_enough)
     root.attrib.update(_attributes(totals))
     ElementTree.indent(root)
     body = ElementTree.tostring(root, encoding="unicode")

@@ -1,4 +1,4 @@
-"""Tables as plain text of a given width, in which no cell is broken.
+"""Tables as plain text of a fixed width, in which no cell is broken.
 
 Columns of a table that is too wide are removed whole, in this order: spare columns are left out, the rightmost first;
 then columns of text are folded below their row, the rightmost first; then columns of numbers. The first column stays.
@@ -21,7 +21,7 @@ def table_lines(table: Table, width: int) -> list[str]:
 
     Parameters
     ----------
-    table : its cells may hold any characters
+    table : its cells may have any characters
     width : of a line, in terminal columns
     """
     columns = [Column(visible(each.name), each.is_number, each.is_spare) for each in table.columns]

@@ -1,4 +1,4 @@
-"""A report as GitHub-flavoured Markdown, made for the summary of a CI job."""
+"""A report as GitHub-flavoured Markdown, for the summary of a CI job."""
 
 import re
 
@@ -18,7 +18,7 @@ _BLOCK_START = re.compile(r"^(?:([-+=])|(\d+)([.)](?:\s|$)))")
 
 
 def escaped(text: str) -> str:
-    """Return `text` as Markdown that shows it letter by letter, whatever it holds.
+    """Return `text` as Markdown that shows it letter by letter, whatever is in it.
 
     GitHub also makes links of bare addresses, mentions, issue numbers and `:emoji:` names, and formulas between
     dollars; no backslash stops it there, an empty comment in their middle or a tag around them does.
@@ -42,7 +42,9 @@ def markdown(report: Report | Comparison) -> str:
     blocks += [f"- {escaped(finding)}" for finding in page.findings]
     if page.facts:
         lines = ["| at a glance | before | after | compare |", "|---|---:|---:|---|"]
-        lines += [f"| {' | '.join(map(escaped, (of.name, of.before, of.after, of.aside)))} |" for of in page.facts]
+        lines += [
+            f"| {' | '.join(map(escaped, (fact.name, fact.before, fact.after, fact.aside)))} |" for fact in page.facts
+        ]
         blocks.append("\n".join(lines))
     for section in page.sections:
         blocks += _section(section)

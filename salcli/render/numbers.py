@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from salcli.evaluation.explained import NumericResult
 from salcli.evaluation.power import Detectable
+from salcli.evaluation.probe_result import reader
 from salcli.evaluation.recalls import Recalls
-from salcli.evaluation.report import Report, reader
+from salcli.evaluation.report import Report
 from salcli.evaluation.section import Fact, Row, Table, names, numbers
 from salcli.evaluation.text import ABSENT, count, decimal, general, interval, percent, shortened, visible
 
@@ -123,10 +124,10 @@ def recall_table(recalls: Recalls) -> Table:
 def detectable_table(found: Iterable[Detectable]) -> Table | None:
     """Return a table of what the test rows could have shown, one of `found` a row; None if there is none."""
     rows, first = [], None
-    for of in found:
-        first = first or of
-        figures = (of.accuracy, of.leak, of.r2)
-        rows.append((visible(of.attribute), _worth(of), *map(decimal, figures)))
+    for smallest in found:
+        first = first or smallest
+        figures = (smallest.accuracy, smallest.leak, smallest.r2)
+        rows.append((visible(smallest.attribute), _worth(smallest), *map(decimal, figures)))
     if first is None:
         return None
     caption = (
@@ -136,18 +137,20 @@ def detectable_table(found: Iterable[Detectable]) -> Table | None:
     return Table(caption, (*names("attribute"), *numbers("n test", "accuracy", "leak", "R²")), tuple(rows))
 
 
-def _worth(of: Detectable) -> str:
+def _worth(smallest: Detectable) -> str:
     """Return the number of test rows, and of the independent ones that they are worth."""
-    worth = "" if of.n_effective is None else f" (worth {count(int(of.n_effective))} or more)"
-    return count(of.n_test) + worth
+    worth = "" if smallest.n_effective is None else f" (worth {count(int(smallest.n_effective))} or more)"
+    return count(smallest.n_test) + worth
 
 
 def detectable_lines(found: Iterable[Detectable]) -> Iterator[str]:
     """Yield a line on what the test rows could have shown for each of `found`."""
-    for of in found:
-        named = {"accuracy": of.accuracy, "leak": of.leak} if not of.is_numeric else {"R²": of.r2}
+    for smallest in found:
+        named = (
+            {"accuracy": smallest.accuracy, "leak": smallest.leak} if not smallest.is_numeric else {"R²": smallest.r2}
+        )
         figures = ", ".join(f"{name} {decimal(value)}" for name, value in named.items() if value is not None)
         yield (
-            f"smallest that {_worth(of)} test rows of {visible(of.attribute)} could have shown "
-            f"(power {general(of.power)}): {figures or 'nothing'}"
+            f"smallest that {_worth(smallest)} test rows of {visible(smallest.attribute)} could have shown "
+            f"(power {general(smallest.power)}): {figures or 'nothing'}"
         )

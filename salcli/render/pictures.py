@@ -8,10 +8,14 @@ from salcli.evaluation.geometry import GEOMETRY, ClassPair, pair_name
 from salcli.evaluation.report import LearningCurve, RepeatedFigure, Report
 from salcli.evaluation.scatter import SCATTER, Classes, Scatter, class_centres, coordinate
 from salcli.evaluation.similarity import SIMILARITY
-from salcli.evaluation.task import TASK, ClassRates, class_rates, gap_name
+from salcli.evaluation.task import TASK
+from salcli.evaluation.task_tables import ClassRates, class_rates, gap_name
 from salcli.evaluation.text import decimal, general, shortened, visible
 from salcli.render import plots
-from salcli.render.attackers import ProbePair, learning_in_words, learning_title, shown_attributes
+from salcli.render.attackers import learning_in_words, learning_title
+from salcli.render.axes import MOST_CURVES, MOST_ROWS
+from salcli.render.curves import curve_plot, learning_plot, repeats_plot
+from salcli.render.probe_pairs import ProbePair, shown_attributes
 from salcli.render.sweep import Curve, swept
 from salcli.render.verdict import accuracy_limit
 
@@ -26,7 +30,7 @@ class Picture:
     description: str
     """What the picture shows, with its numbers, as text."""
     draw: Callable[[str], str]
-    """Return the SVG, whose ids begin with the given word."""
+    """Return the SVG, whose ids begin with its argument."""
 
 
 def pictures(report: Report) -> dict[str, tuple[Picture, ...]]:
@@ -39,7 +43,7 @@ def pictures(report: Report) -> dict[str, tuple[Picture, ...]]:
         "sweep": _sweep_pictures(report),
         "repeats": _repeats_pictures(report),
     }
-    return {key: of for key, each in found.items() if (of := tuple(each))}
+    return {key: shown for key, each in found.items() if (shown := tuple(each))}
 
 
 def _joined(parts: Sequence[str]) -> str:
@@ -54,20 +58,20 @@ def _first(most: int, shown: Sequence[object]) -> str:
 
 def _accuracy_pictures(report: Report) -> Iterator[Picture]:
     for attribute, pairs in shown_attributes(report.probes, report.judged_stage).items():
-        title = f"Accuracy of attackers on {shortened(attribute, 60)}{_first(plots.MOST_ROWS, pairs)}"
+        title = f"Accuracy of attackers on {shortened(attribute, 60)}{_first(MOST_ROWS, pairs)}"
         limits = [accuracy_limit(pair, report) for pair in pairs]
         words = [_pair_in_words(*each) for each in zip(pairs, limits, strict=True)]
         yield Picture(title, _joined(words), partial(_draw_accuracy, pairs, limits))
-    for of in report.learning:
-        yield Picture(learning_title(of), learning_in_words(of) + ".", partial(_draw_learning, of))
+    for curve in report.learning:
+        yield Picture(learning_title(curve), learning_in_words(curve) + ".", partial(_draw_learning, curve))
 
 
 def _draw_accuracy(pairs: Sequence[ProbePair], limits: Sequence[float | None], salt: str) -> str:
     return plots.accuracy_plot(pairs, limits, salt=salt)
 
 
-def _draw_learning(of: LearningCurve, salt: str) -> str:
-    return plots.learning_plot(of, salt=salt)
+def _draw_learning(curve: LearningCurve, salt: str) -> str:
+    return learning_plot(curve, salt=salt)
 
 
 def _pair_in_words(pair: ProbePair, limit: float | None) -> str:
@@ -94,13 +98,13 @@ def _gap_pictures(report: Report) -> Iterator[Picture]:
     task = report.of(TASK)
     if task is None:
         return
-    for of in task.every:
-        groups, rates = class_rates(task, of)
+    for by_group in task.every:
+        groups, rates = class_rates(task, by_group)
         shown = plots.widest_gaps(rates, groups)
         if not shown:
             continue
-        order = f"the {len(shown)} widest" if len(shown) == plots.MOST_ROWS else "widest first"
-        between = f"{visible(task.aside(of))}," if task.others else ""
+        order = f"the {len(shown)} widest" if len(shown) == MOST_ROWS else "widest first"
+        between = f"{visible(task.aside(by_group))}," if task.others else ""
         words = f"{gap_name(groups)}. {_joined([_gaps_in_words(each, groups) for each in shown])}"
         yield Picture(f"TPR gap{between} by task class, {order}", words, partial(_draw_gaps, rates, groups))
 
@@ -109,10 +113,10 @@ def _draw_gaps(rates: Sequence[ClassRates], groups: tuple[str, ...], salt: str) 
     return plots.gap_plot(rates, groups, salt=salt)
 
 
-def _gaps_in_words(of: ClassRates, groups: tuple[str, ...]) -> str:
-    gaps = {stage: of.gap(stage, groups) for stage in ("before", "after")}
+def _gaps_in_words(rates: ClassRates, groups: tuple[str, ...]) -> str:
+    gaps = {stage: rates.gap(stage, groups) for stage in ("before", "after")}
     words = ", ".join(f"{decimal(gap)} {stage}" for stage, gap in gaps.items() if gap is not None)
-    return f"{shortened(of.name, 60)}: {words}"
+    return f"{shortened(rates.name, 60)}: {words}"
 
 
 def _cluster_pictures(report: Report) -> Iterator[Picture]:
@@ -121,17 +125,18 @@ def _cluster_pictures(report: Report) -> Iterator[Picture]:
         return
     for attribute in dict.fromkeys(cluster.attribute for cluster in geometry.clusters):
         rows = [
-            ("" if of.task_class is None else f"{visible(of.task_class)}: ", pair)
-            for of in geometry.clusters
-            if of.attribute == attribute
-            for pair in of.pairs
+            ("" if cluster.task_class is None else f"{visible(cluster.task_class)}: ", pair)
+            for cluster in geometry.clusters
+            if cluster.attribute == attribute
+            for pair in cluster.pairs
         ]
         named = [(start + pair_name(pair.classes), pair) for start, pair in rows]
         if named:
             words = [
-                f"{shortened(name, 60)}: {decimal(of.before)} before, {decimal(of.after)} after" for name, of in named
+                f"{shortened(name, 60)}: {decimal(pair.before)} before, {decimal(pair.after)} after"
+                for name, pair in named
             ]
-            title = f"Mean cosine ρ of pairs of rows, by {shortened(attribute, 60)}{_first(plots.MOST_ROWS, named)}"
+            title = f"Mean cosine ρ of pairs of rows, by {shortened(attribute, 60)}{_first(MOST_ROWS, named)}"
             yield Picture(title, _joined(words), partial(_draw_clusters, named))
 
 
@@ -143,8 +148,8 @@ def _scatter_pictures(report: Report) -> Iterator[Picture]:
     scatter = report.of(SCATTER)
     if scatter is None:
         return
-    for of in scatter.every:
-        points = scatter.points(of)
+    for classes in scatter.every:
+        points = scatter.points(classes)
         if any(points.values()):
             words = []
             for stage, rows in points.items():
@@ -153,12 +158,12 @@ def _scatter_pictures(report: Report) -> Iterator[Picture]:
                 more = f" and {len(centres) - MOST_DESCRIBED} more" if len(centres) > MOST_DESCRIBED else ""
                 of_classes = f", centres of the classes: {', '.join(spots)}{more}" if rows else ""
                 words.append(f"{len(rows):,} rows drawn {stage}{of_classes}")
-            title = f"Rows in two dimensions, by {visible(of.attribute)}"
-            yield Picture(title, "; ".join(words) + ".", partial(_draw_scatter, scatter, of))
+            title = f"Rows in two dimensions, by {visible(classes.attribute)}"
+            yield Picture(title, "; ".join(words) + ".", partial(_draw_scatter, scatter, classes))
 
 
-def _draw_scatter(scatter: Scatter, of: Classes, salt: str) -> str:
-    return plots.scatter_plot(scatter, of, salt=salt)
+def _draw_scatter(scatter: Scatter, classes: Classes, salt: str) -> str:
+    return plots.scatter_plot(scatter, classes, salt=salt)
 
 
 def _sweep_pictures(report: Report) -> Iterator[Picture]:
@@ -175,21 +180,21 @@ def _sweep_pictures(report: Report) -> Iterator[Picture]:
         raised = tuple(curve.at_least(0.0) for curve in curves)
         picture = _curve_picture(f"R² of attackers on {shortened(attribute, 60)}", sweep.parameter, raised, "R²")
         yield replace(picture, description=f"{picture.description} 0: nothing is read, or less.")
-    for of in sweep.kept:
-        yield _curve_picture(of.title, sweep.parameter, of.curves, of.quantity)
+    for measure in sweep.kept:
+        yield _curve_picture(measure.title, sweep.parameter, measure.curves, measure.quantity)
 
 
 def _repeats_pictures(report: Report) -> Iterator[Picture]:
     figures = () if report.repeats is None else report.repeats.figures
     if figures:
-        words = [_figure_in_words(of) for of in figures]
-        title = f"Figures of each fit{_first(plots.MOST_ROWS, figures)}"
-        yield Picture(title, _joined(words), lambda salt: plots.repeats_plot(figures, salt=salt))
+        words = [_figure_in_words(figure) for figure in figures]
+        title = f"Figures of each fit{_first(MOST_ROWS, figures)}"
+        yield Picture(title, _joined(words), lambda salt: repeats_plot(figures, salt=salt))
 
 
-def _figure_in_words(of: RepeatedFigure) -> str:
-    spread = "" if of.std is None else f" ± {decimal(of.std)}"
-    return f"{shortened(of.name, 60)}: {decimal(of.mean)}{spread}"
+def _figure_in_words(figure: RepeatedFigure) -> str:
+    spread = "" if figure.std is None else f" ± {decimal(figure.std)}"
+    return f"{shortened(figure.name, 60)}: {decimal(figure.mean)}{spread}"
 
 
 def _curve_picture(
@@ -201,7 +206,7 @@ def _curve_picture(
         for curve in curves
     ]
     return Picture(
-        f"{title} along {parameter}{_first(plots.MOST_CURVES, curves)}",
+        f"{title} along {parameter}{_first(MOST_CURVES, curves)}",
         _joined(words) + ("" if level is None else f" Majority {decimal(level)}."),
-        lambda salt: plots.curve_plot(curves, parameter, quantity, level=level, salt=salt),
+        lambda salt: curve_plot(curves, parameter, quantity, level=level, salt=salt),
     )

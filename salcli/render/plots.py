@@ -5,34 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from salcli.evaluation.geometry import ClassPair
-from salcli.evaluation.report import LearningCurve, RepeatedFigure
 from salcli.evaluation.scatter import Classes, Point, Scatter
 from salcli.evaluation.similarity import SimilarityChange
-from salcli.evaluation.task import ClassRates
+from salcli.evaluation.task_tables import ClassRates
 from salcli.evaluation.text import shortened
-from salcli.render.attackers import ProbePair
-from salcli.render.canvas import (
-    AFTER,
-    BEFORE,
-    COLOURS,
-    CONTROL,
-    DASHES,
-    FAINT,
-    GROUND,
-    INK,
-    LIMIT,
-    MARKERS,
-    WIDTH,
-    canvas,
-)
-from salcli.render.sweep import Curve
-
-MOST_ROWS, MOST_CURVES, MOST_COLOURS, MOST_LETTERS = 40, 12, 7, 30
-MOST_BANDS = 4
-LEAST_HEIGHT = 0.1
-"""Least height of an axis of shares, so that differences in the third decimal look small."""
-LETTER = 0.075
-"""Mean width of a letter in inches."""
+from salcli.render.axes import MOST_COLOURS, MOST_LETTERS, MOST_ROWS, margin_of, name_rows, widen
+from salcli.render.canvas import AFTER, BEFORE, COLOURS, CONTROL, FAINT, GROUND, INK, LIMIT, MARKERS, WIDTH, canvas
+from salcli.render.probe_pairs import ProbePair
 
 
 def accuracy_plot(pairs: Sequence[ProbePair], limits: Sequence[float | None] = (), *, salt: str = "accuracy") -> str:
@@ -51,7 +30,7 @@ def accuracy_plot(pairs: Sequence[ProbePair], limits: Sequence[float | None] = (
     shown = pairs[:MOST_ROWS]
     labels = [shortened(pair.attacker, MOST_LETTERS) for pair in shown]
     with canvas(0.42 * len(shown) + 0.85, salt) as drawn:
-        axes = drawn.axes(left=_margin(labels))
+        axes = drawn.axes(left=margin_of(labels))
         handles: dict[str, Any] = {}
         for row, pair in enumerate(shown):
             for stage, shift in (("before", -0.13), ("after", 0.13)):
@@ -64,9 +43,9 @@ def accuracy_plot(pairs: Sequence[ProbePair], limits: Sequence[float | None] = (
             handles["majority"] = axes.plot(spot, (row - 0.42, row + 0.42), "--", color=INK, linewidth=1)[0]
             if row < len(limits) and (limit := limits[row]) is not None:
                 handles["limit"] = axes.plot((limit,) * 2, (row - 0.42, row + 0.42), "-", color=LIMIT, linewidth=2)[0]
-        _name_rows(axes, labels)
+        name_rows(axes, labels)
         axes.set_xlabel("accuracy")
-        _widen(axes)
+        widen(axes)
         names = [name for name in ("before", "after", "majority", "limit") if name in handles]
         drawn.legend([handles[name] for name in names], names, columns=4)
     return drawn.svg
@@ -98,7 +77,7 @@ def similarity_plot(changes: Sequence[SimilarityChange], *, salt: str = "similar
     shown = changes[:MOST_ROWS]
     labels = [shortened(change.name, MOST_LETTERS) for change in shown]
     with canvas(0.7 * len(shown) + 0.85, salt) as drawn:
-        axes = drawn.axes(left=_margin(labels), right=0.5)
+        axes = drawn.axes(left=margin_of(labels), right=0.5)
         handles: dict[str, Any] = {}
         for row, change in enumerate(shown):
             for place, (name, value) in enumerate(bars(change).items()):
@@ -110,7 +89,7 @@ def similarity_plot(changes: Sequence[SimilarityChange], *, salt: str = "similar
                 spot = (max(value, 0), row + 0.26 * (place - 1))
                 axes.annotate(f"{value:.3f}", spot, (4, 0), textcoords="offset points", va="center", fontsize=8)
         axes.axvline(0, color=INK, linewidth=0.8)
-        _name_rows(axes, labels)
+        name_rows(axes, labels)
         axes.set_xlabel("Spearman correlation")
         names = [name for name in styles if name in handles]
         drawn.legend([handles[name] for name in names], names, columns=3)
@@ -131,21 +110,21 @@ def gap_plot(rates: Sequence[ClassRates], groups: tuple[str, ...], *, salt: str 
     SVG
     """
     shown = widest_gaps(rates, groups)
-    labels = [shortened(of.name, MOST_LETTERS) for of in shown]
+    labels = [shortened(by_class.name, MOST_LETTERS) for by_class in shown]
     with canvas(0.2 * len(shown) + 1.0, salt) as drawn:
-        axes = drawn.axes(left=_margin(labels))
+        axes = drawn.axes(left=margin_of(labels))
         axes.axvline(0, color=INK, linewidth=1, linestyle="--")
         handles: dict[str, Any] = {}
-        for row, of in enumerate(shown):
-            gaps = {stage: gap for stage in ("before", "after") if (gap := of.gap(stage, groups)) is not None}
+        for row, by_class in enumerate(shown):
+            gaps = {stage: gap for stage in ("before", "after") if (gap := by_class.gap(stage, groups)) is not None}
             axes.plot(list(gaps.values()), [row] * len(gaps), "-", color=FAINT, linewidth=2, zorder=1)
             for stage, gap in gaps.items():
                 handles[stage] = axes.plot(gap, row, **_stage_marker(stage))[0]
-        _name_rows(axes, labels)
+        name_rows(axes, labels)
         axes.grid(visible=False, axis="y")
         first, second = (shortened(group, 12) for group in groups[:2])
         axes.set_xlabel(f"TPR of {first} less TPR of {second}" if len(groups) == 2 else "largest TPR less the smallest")
-        _widen(axes)
+        widen(axes)
         drawn.legend(list(handles.values()), list(handles), columns=3)
     return drawn.svg
 
@@ -163,11 +142,14 @@ def widest_gaps(rates: Sequence[ClassRates], groups: tuple[str, ...]) -> list[Cl
     at most `MOST_ROWS` of `rates`, the widest gap first, without those whose gap is undefined
     """
     widths = [
-        (max((abs(g) for s in ("before", "after") if (g := of.gap(s, groups)) is not None), default=None), of)
-        for of in rates
+        (
+            max((abs(g) for s in ("before", "after") if (g := by_class.gap(s, groups)) is not None), default=None),
+            by_class,
+        )
+        for by_class in rates
     ]
-    ranked = sorted(((width, of) for width, of in widths if width is not None), key=lambda pair: -pair[0])
-    return [of for _, of in ranked[:MOST_ROWS]]
+    ranked = sorted(((width, by_class) for width, by_class in widths if width is not None), key=lambda pair: -pair[0])
+    return [by_class for _, by_class in ranked[:MOST_ROWS]]
 
 
 def cluster_plot(rows: Sequence[tuple[str, ClassPair]], *, salt: str = "clusters") -> str:
@@ -175,7 +157,7 @@ def cluster_plot(rows: Sequence[tuple[str, ClassPair]], *, salt: str = "clusters
     shown = rows[:MOST_ROWS]
     labels = [shortened(name, MOST_LETTERS) for name, _ in shown]
     with canvas(0.3 * len(shown) + 0.95, salt) as drawn:
-        axes = drawn.axes(left=_margin(labels))
+        axes = drawn.axes(left=margin_of(labels))
         handles: dict[str, Any] = {}
         for row, (_, pair) in enumerate(shown):
             for stage, rho, shift in (("before", pair.before, -0.13), ("after", pair.after, 0.13)):
@@ -183,152 +165,27 @@ def cluster_plot(rows: Sequence[tuple[str, ClassPair]], *, salt: str = "clusters
                 bounds = pair.ci95.get(stage, (rho, rho))
                 axes.plot(bounds, (row + shift,) * 2, "-", color=colour, linewidth=2, alpha=0.55)
                 handles[stage] = axes.plot(rho, row + shift, **_stage_marker(stage))[0]
-        _name_rows(axes, labels)
+        name_rows(axes, labels)
         axes.set_xlabel("mean cosine ρ of pairs of rows")
-        _widen(axes)
+        widen(axes)
         drawn.legend(list(handles.values()), list(handles), columns=2)
     return drawn.svg
 
 
-def curve_plot(
-    curves: Sequence[Curve], parameter: str, quantity: str, *, level: float | None = None, salt: str = "sweep"
-) -> str:
-    """Draw figures along a parameter; a colour for each group of curves, dashes and markers within it.
-
-    Parameters
-    ----------
-    curves : of which the first `MOST_CURVES` are drawn
-    parameter : label of the horizontal axis
-    quantity : label of the vertical axis
-    level : where a horizontal line marks the accuracy of a constant prediction; None: no line
-    salt : prefix of every id in the SVG
-
-    Returns
-    -------
-    SVG
-    """
-    shown = curves[:MOST_CURVES]
-    labels = [shortened(curve.name, 2 * MOST_LETTERS if len(shown) < 3 else MOST_LETTERS) for curve in shown]
-    groups = list(dict.fromkeys(curve.group for curve in shown))
-    longest = max(map(len, labels), default=0)
-    columns = 1 if longest > MOST_LETTERS else 2 if longest > 14 else 3
-    n_lines = -(-(len(shown) + (level is not None)) // columns)
-    top = 0.17 * n_lines + 0.2
-    with canvas(2.4 + top, salt) as drawn:
-        axes = drawn.axes(left=0.6, top=top)
-        handles, within = [], Counter[str]()
-        for curve, label in zip(shown, labels, strict=True):
-            nth, place = groups.index(curve.group), within[curve.group]
-            if curve.bounds and len(shown) <= MOST_BANDS:
-                at = [value for value, _ in curve.points]
-                low, high = zip(*curve.bounds, strict=True)
-                axes.fill_between(at, low, high, color=COLOURS[nth % len(COLOURS)], alpha=0.12, linewidth=0)
-            elif curve.bounds:  # too many bands to draw, but the axis includes them
-                axes.update_datalim([(curve.points[0][0], edge) for bounds in curve.bounds for edge in bounds])
-            within[curve.group] += 1
-            handles += axes.plot(
-                [value for value, _ in curve.points],
-                [found for _, found in curve.points],
-                color=COLOURS[nth % len(COLOURS)],
-                marker=MARKERS[(nth + place * 3) % len(MARKERS)],
-                linestyle=DASHES[place % len(DASHES)],
-                markersize=4,
-                markevery=max(1, len(curve.points) // 16),
-                markerfacecolor=GROUND if place % 2 else None,
-                label=label,
-            )
-        if level is not None:
-            handles.append(axes.axhline(level, color=INK, linestyle=(0, (1, 1.5)), linewidth=1.2))
-            labels.append("majority")
-        axes.set_xlabel(shortened(parameter, MOST_LETTERS))
-        axes.set_ylabel(quantity)
-        axes.margins(y=0.08)
-        low, high = axes.get_ylim()
-        room = max(0.0, LEAST_HEIGHT - (high - low)) / 2
-        axes.set_ylim(low - room, high + room)
-        if all(value.is_integer() for curve in shown for value, _ in curve.points):
-            axes.xaxis.get_major_locator().set_params(integer=True)  # k is a whole number
-        drawn.legend(handles, labels, columns=columns)
-    return drawn.svg
-
-
-def repeats_plot(figures: Sequence[RepeatedFigure], *, salt: str = "repeats") -> str:
-    """Draw each figure of every repeat as a point, their mean, and one standard deviation on both sides.
-
-    Parameters
-    ----------
-    figures : of which the first `MOST_ROWS` are drawn
-    salt : prefix of every id in the SVG
-
-    Returns
-    -------
-    SVG
-    """
-    shown = figures[:MOST_ROWS]
-    labels = [shortened(figure.name.removesuffix(": accuracy"), MOST_LETTERS + 8) for figure in shown]
-    with canvas(0.3 * len(shown) + 0.95, salt) as drawn:
-        axes = drawn.axes(left=_margin(labels))
-        handles: dict[str, Any] = {}
-        for row, figure in enumerate(shown):
-            if figure.std is not None:
-                ends = (figure.mean - figure.std, figure.mean + figure.std)
-                handles["± one standard deviation"] = axes.plot(ends, (row, row), "-", color=FAINT, linewidth=5)[0]
-            look: dict[str, Any] = {"marker": "o", "color": BEFORE, "linestyle": "", "alpha": 0.7}
-            handles["each fit"] = axes.plot(figure.values, [row] * len(figure.values), markersize=3.5, **look)[0]
-            handles["mean"] = axes.plot(figure.mean, row, marker="|", color=INK, markersize=11, linestyle="")[0]
-        _name_rows(axes, labels)
-        axes.set_xlabel("accuracy, unless another figure is named")
-        _widen(axes)
-        drawn.legend(list(handles.values()), list(handles), columns=3)
-    return drawn.svg
-
-
-def learning_plot(of: LearningCurve, *, salt: str = "learning") -> str:
-    """Draw an attacker's balanced accuracy by its training rows (logarithmic), every draw, and the extrapolation.
-
-    Parameters
-    ----------
-    of : the learning curve
-    salt : prefix of every id in the SVG
-
-    Returns
-    -------
-    SVG
-    """
-    with canvas(2.6, salt) as drawn:
-        axes = drawn.axes(left=0.6, top=0.37)
-        sizes, means = [p.n_train for p in of.points], [p.mean for p in of.points]
-        handles = axes.plot(sizes, means, "o-", color=AFTER, markersize=4)
-        for point in of.points[:-1]:
-            axes.plot([point.n_train] * len(point.values), point.values, ".", color=AFTER, markersize=3, alpha=0.5)
-        axes.plot([sizes[-1], of.n_extrapolated], [means[-1], of.extrapolated], "--", color=CONTROL, linewidth=1)
-        axes.plot([of.n_extrapolated] * 2, of.extrapolated_ci95, "-", color=CONTROL, linewidth=2, alpha=0.7)
-        handles += axes.plot(of.n_extrapolated, of.extrapolated, "o", color=CONTROL, markerfacecolor="white")
-        axes.set_xscale("log")
-        ticks = [*sizes, of.n_extrapolated]
-        axes.set_xticks(ticks, [f"{n:,}" for n in ticks])  # not powers in TeX, which text in an SVG shows as it is
-        axes.minorticks_off()
-        axes.set_xlabel("training rows")
-        axes.set_ylabel("balanced accuracy")
-        axes.margins(y=0.08)
-        drawn.legend(handles, ["measured", "extrapolated, with interval"], columns=2)
-    return drawn.svg
-
-
-def scatter_plot(scatter: Scatter, of: Classes, *, salt: str = "scatter") -> str:
+def scatter_plot(scatter: Scatter, classes: Classes, *, salt: str = "scatter") -> str:
     """Draw the rows in two dimensions before and after, coloured by class; the rarest classes share one grey.
 
     Parameters
     ----------
     scatter : coordinates of the rows at both stages
-    of : the attribute whose classes give the colours
+    classes : the attribute whose classes have the colours
     salt : prefix of every id in the SVG
 
     Returns
     -------
     SVG
     """
-    points = scatter.points(of)
+    points = scatter.points(classes)
     ranked = [name for name, _ in Counter(name for stage in points.values() for name, _, _ in stage).most_common()]
     own = ranked if len(ranked) <= MOST_COLOURS else ranked[: MOST_COLOURS - 1]
     named = [*own, *(["other classes"] if len(own) < len(ranked) else [])]
@@ -373,19 +230,3 @@ def _stage_marker(stage: str) -> dict[str, Any]:
     if stage == "before":
         return {"marker": "o", "color": BEFORE, "markerfacecolor": GROUND, "markeredgewidth": 1.4, "linestyle": ""}
     return {"marker": "s", "color": AFTER, "linestyle": ""}
-
-
-def _margin(labels: Sequence[str]) -> float:
-    return 0.2 + LETTER * max(map(len, labels), default=0)
-
-
-def _name_rows(axes: Any, labels: Sequence[str]) -> None:
-    axes.set_yticks(range(len(labels)), labels)
-    axes.set_ylim(len(labels) - 0.45, -0.55)
-
-
-def _widen(axes: Any) -> None:
-    """Set limits with a margin at both ends, so that a difference in the third decimal does not fill the width."""
-    low, high = axes.get_xlim()
-    margin = max(0.0, 0.1 - (high - low)) / 2
-    axes.set_xlim(low - margin, high + margin)

@@ -82,7 +82,7 @@ def files_table(inputs: Mapping[str, InputFile], erasers: Mapping[str, EraserSum
 
 
 def run_section(run: Run | None) -> Section | None:
-    """Return the section on how a report was made: version, command, seed, options, libraries, fitted rows of `run`."""
+    """Return the section on how a report came to be: version, command, seed, options, libraries and rows of `run`."""
     if run is None:
         return None
     rows = [("salcli", run.version), *([("command", visible(run.command))] if run.command else [])]
@@ -108,8 +108,8 @@ def _file(name: str, file: InputFile | ErasedFile) -> tuple[str, ...]:
     return name, visible(file.path), _hash(file.hash), count(file.n), count(file.d)
 
 
-def _hash(of: FileHash) -> str:
-    return f"{of.algorithm} {visible(of.digest)[:HASH_DIGITS]}"
+def _hash(digest: FileHash) -> str:
+    return f"{digest.algorithm} {visible(digest.digest)[:HASH_DIGITS]}"
 
 
 def _space(eraser: EraserSummary) -> str:

@@ -7,8 +7,8 @@ from salcli.evaluation.measures import recorded
 from salcli.evaluation.report import Report
 from salcli.evaluation.section import Section, Table, numbers
 from salcli.evaluation.text import decimal, general, visible
-from salcli.render.attackers import by_attribute, probe_pairs
 from salcli.render.numbers import numeric_pairs
+from salcli.render.probe_pairs import by_attribute, probe_pairs
 
 Bounds = tuple[float, float]
 Points = dict[float, tuple[float, Bounds | None]]
@@ -157,5 +157,5 @@ def _table(caption: str, sweep: Sweep, curves: Iterable[Curve]) -> Table:
     curves = tuple(curves)
     columns = (*numbers(sweep.parameter), *numbers(*(curve.name for curve in curves)))
     by_value = [dict(curve.points) for curve in curves]
-    rows = tuple((general(value), *(decimal(of.get(value)) for of in by_value)) for value in sweep.values)
+    rows = tuple((general(value), *(decimal(figures.get(value)) for figures in by_value)) for value in sweep.values)
     return Table(caption, columns, rows, is_detail=len(rows) > MANY_VALUES)

@@ -6,13 +6,15 @@ from rich.console import Console
 from rich.text import Text
 
 from salcli.evaluation.comparison import Comparison
-from salcli.evaluation.report import Gate, ProbeResult, Report
+from salcli.evaluation.probe_result import ProbeResult
+from salcli.evaluation.report import Gate, Report
 from salcli.evaluation.section import Section, Table, filled, names, numbers
 from salcli.evaluation.text import beside, count, decimal, interval, visible
 from salcli.render import comparison as compared
-from salcli.render.attackers import IN_FORMS, ProbePair, bands_tables, by_form, flipped, learning_in_words
+from salcli.render.attackers import IN_FORMS, bands_tables, flipped, learning_in_words
 from salcli.render.layout import table_lines, wrapped
 from salcli.render.numbers import detectable_lines, numeric_table
+from salcli.render.probe_pairs import ProbePair, by_form
 from salcli.render.sections import sections
 from salcli.render.verdict import STATUSES, TONES, tone_of, verdict_sentence
 

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 
 from salcli.evaluation.measures import recorded
-from salcli.evaluation.report import Gate, ProbeResult, Report, Status
+from salcli.evaluation.probe_result import ProbeResult
+from salcli.evaluation.report import Gate, Report, Status
 from salcli.evaluation.section import Column, Fact, Row, Section, Table, names, numbers
 from salcli.evaluation.text import ABSENT, beside, decimal, general, listed, percent, shortened, visible
-from salcli.render.attackers import (
+from salcli.render.attackers import WHITE_BOX
+from salcli.render.numbers import best_regression, numeric_facts, numeric_findings, numeric_pairs
+from salcli.render.probe_pairs import (
     FRESH,
-    WHITE_BOX,
     ProbePair,
     best_attacker,
     by_attribute,
@@ -16,7 +18,6 @@ from salcli.render.attackers import (
     shown_attributes,
     worst_leak,
 )
-from salcli.render.numbers import best_regression, numeric_facts, numeric_findings, numeric_pairs
 
 STATUSES = {"passed": "passed", "failed": "FAILED", "undecided": "UNDECIDED"}
 VERDICTS = {"pass": "passed", "fail": "FAILED", "undecided": "UNDECIDED", "none": ""}
@@ -111,10 +112,10 @@ def _readable(report: Report) -> str:
     return f"{still}: {'; '.join(parts)}." if parts else ""
 
 
-def _read_by(of: ProbeResult) -> str:
+def _read_by(result: ProbeResult) -> str:
     """Return the attacker of a result and what it reads; who is not fresh is named."""
-    by = "" if of.adversary == FRESH else f", {of.adversary}"
-    return f"{of.reader}{by} {percent(of.leakage)}"
+    by = "" if result.adversary == FRESH else f", {result.adversary}"
+    return f"{result.reader}{by} {percent(result.leakage)}"
 
 
 def _judged_attackers(report: Report) -> tuple[str, ...]:
@@ -135,8 +136,8 @@ def unlimited_readers(report: Report) -> tuple[str, ...]:
         others = [result for result in others if result.leakage > max(limited, default=result.majority)]
         most = max(others, key=lambda result: (result.adversary == FRESH, result.leakage), default=None)
         if most is not None:
-            of = f" of {shortened(attribute, 60)}" if len({probe.attribute for probe in report.probes}) > 1 else ""
-            found.append(f"{most.reader} reads {percent(most.leakage)}{of}")
+            aside = f" of {shortened(attribute, 60)}" if len({probe.attribute for probe in report.probes}) > 1 else ""
+            found.append(f"{most.reader} reads {percent(most.leakage)}{aside}")
     return tuple(found)
 
 
@@ -182,8 +183,12 @@ def findings(report: Report) -> tuple[str, ...]:
 
 def _near_in_words(report: Report, attribute: str) -> str:
     """Return what is read of an attribute in the band that shows most; nothing without bands."""
-    bands = [of for of in report.bands if of.stage == report.judged_stage and visible(of.attribute) == attribute]
-    most = max(bands, key=lambda of: of.leak, default=None)
+    bands = [
+        result
+        for result in report.bands
+        if result.stage == report.judged_stage and visible(result.attribute) == attribute
+    ]
+    most = max(bands, key=lambda result: result.leak, default=None)
     return (
         ""
         if most is None

@@ -4,6 +4,7 @@ Threaded BLAS busy-waits and is slower on thin products than one thread; so BLAS
 side by side instead. Results come in item order, so that sums do not depend on timing.
 """
 
+import itertools
 import os
 import sys
 from collections import deque
@@ -19,17 +20,24 @@ if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
+Item_contra = TypeVar("Item_contra", contravariant=True)
 Result = TypeVar("Result")
 _found: "list[tuple[int, ThreadpoolController]]" = []
 """The BLAS libraries found last, and the number of modules then: finding them takes milliseconds."""
 N_THREADS = max(1, min(4, os.cpu_count() or 1))
 
 
+class SentOnce:
+    """What other processes receive once, not with each item that refers to it: labels of many rows."""
+
+
 class Engine(Protocol):
     """Where work runs. An engine never changes a result: `map` keeps the order, `fold` is a tree in item order."""
 
-    n_workers: int
-    """Items that run at the same time; memory is reserved for as many."""
+    @property
+    def n_workers(self) -> int:
+        """Items that run at the same time; memory is reserved for as many."""
+
     shares_memory: bool
     """Whether work runs in this process. Otherwise work, items and results are pickled, and work cannot write into
     arrays or open files of this process."""
@@ -43,6 +51,7 @@ class Engine(Protocol):
         items: Iterable[Item],
         zero: Result,
         done: Callable[[Result], None] | None = None,
+        groups: "Groups[Item, Result] | None" = None,
     ) -> Result:
         """Return the sum of `work` of all items, added as `tree_sum` does.
 
@@ -52,7 +61,18 @@ class Engine(Protocol):
         items : in the order of summation
         zero : the neutral element of `+`
         done : called with each part, in order
+        groups : consecutive items that are added up first, as a tree of their own
         """
+
+
+class Groups(Protocol[Item_contra, Result]):
+    """Consecutive items whose parts are added up first, such as those of one shard; used where `fold` is called."""
+
+    def number(self, item: Item_contra) -> int:
+        """Return the group of an item; those of consecutive groups ascend."""
+
+    def finished(self, number: int, total: Result) -> Result:
+        """Return what the sum of the group `number`, `total`, adds to the whole."""
 
 
 class Threads:
@@ -85,9 +105,13 @@ class Threads:
         items: Iterable[Item],
         zero: Result,
         done: Callable[[Result], None] | None = None,
+        groups: Groups[Item, Result] | None = None,
     ) -> Result:
         """Return the sum of `work` of all items (see `Engine.fold`)."""
-        return tree_sum(self.map(work, items), zero, done)
+        if groups is None:
+            return tree_sum(self.map(work, items), zero, done)
+        numbered, items = itertools.tee(items)
+        return sum_of_groups(zip(map(groups.number, numbered), self.map(work, items), strict=True), zero, done, groups)
 
 
 def tree_sum(parts: Iterable[Result], zero: Result, done: Callable[[Result], None] | None = None) -> Result:
@@ -114,6 +138,25 @@ def tree_sum(parts: Iterable[Result], zero: Result, done: Callable[[Result], Non
         whole = sums.pop()[1] + whole
     result: Result = whole
     return result
+
+
+def sum_of_groups(
+    parts: Iterable[tuple[int, Result]],
+    zero: Result,
+    done: Callable[[Result], None] | None,
+    groups: Groups[Any, Result],
+) -> Result:
+    """Return the sum of parts, each group's added up by `tree_sum`, and then the groups.
+
+    Parameters
+    ----------
+    parts : (number of the group, part), in the order of summation
+    zero, done : see `tree_sum`
+    groups : what the sum of each group becomes
+    """
+    by_number = itertools.groupby(parts, key=lambda part: part[0])
+    totals = (groups.finished(n, tree_sum((part for _, part in same), zero, done)) for n, same in by_number)
+    return tree_sum(totals, zero)
 
 
 @contextmanager

@@ -1,25 +1,30 @@
 """Hashes of the inputs, computed on a thread during the other work."""
 
+import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
 
-from salcli.data.hashes import FileHash
-from salcli.data.source import Source
+from salcli.data.hashes import FileHash, digest_of
+from salcli.data.source import Shard, Source
 from salcli.errors import LabelError
 from salcli.formats.files import ByteFile
+from salcli.formats.label_files import label_files
+from salcli.streaming.engine import Engine, current_engine
 
 
 @contextmanager
 def hashing(embeddings: dict[Source, str], *labels: str) -> Iterator[list[Future[FileHash]]]:
-    """Hash files on one thread during the block; more threads are no faster.
+    """Hash files on one thread during the block (more threads are no faster), or each shard where the engine runs.
 
     Parameters
     ----------
     embeddings : open sources, and by which algorithm each is hashed
-    labels : paths of files of labels, which are hashed by SHA-256
+    labels : paths of files of labels, which are hashed by SHA-256; of several files, the list of their hashes is
 
     Yields
     ------
@@ -29,23 +34,48 @@ def hashing(embeddings: dict[Source, str], *labels: str) -> Iterator[list[Future
     ------
     LabelError : a file of labels is none
     """
-    for path in labels:
+    paths = {path: label_files(path) for path in labels}
+    for path in (file for files in paths.values() for file in files):
         if not os.path.isfile(path):
             raise LabelError(f"{path}: is no regular file: labels are read more than once, so they cannot be a pipe")
-    is_over = threading.Event()
+    is_over, engine = threading.Event(), current_engine()
 
     def is_wanted() -> bool:
         return not is_over.is_set()
 
     with ExitStack() as opened, ThreadPoolExecutor(1) as pool:
-        files: dict[Source | ByteFile, str] = dict(embeddings.items())
-        files |= {opened.enter_context(closing(ByteFile.open(path, may_be_wide=True))): "sha256" for path in labels}
+        hashed = [pool.submit(_hashed, *each, is_wanted, engine) for each in embeddings.items()]
         try:
-            yield [pool.submit(_hashed, *each, is_wanted) for each in files.items()]
+            for files in paths.values():
+                each = [opened.enter_context(closing(ByteFile.open(file, may_be_wide=True))) for file in files]
+                hashed.append(pool.submit(_hashed, _Files(each), "sha256", is_wanted, engine))
+            yield hashed
         finally:
             is_over.set()  # raise at once, not when a large file has been hashed
             pool.shutdown(cancel_futures=True)
 
 
-def _hashed(file: Source | ByteFile, algorithm: str, is_wanted: Callable[[], bool]) -> FileHash:
-    return FileHash(algorithm, file.digest(algorithm, is_wanted))
+@dataclass(frozen=True)
+class _Files:
+    files: list[ByteFile]
+
+    def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
+        return digest_of([file.digest(algorithm, is_wanted) for file in self.files], algorithm)
+
+
+def _hashed(file: Source | _Files, algorithm: str, is_wanted: Callable[[], bool], engine: Engine) -> FileHash:
+    if engine.shares_memory or isinstance(file, _Files):
+        return FileHash(algorithm, file.digest(algorithm, is_wanted))
+    found = engine.map(partial(_digest, algorithm), file.shards)
+    return FileHash(algorithm, digest_of(list(itertools.takewhile(lambda _: is_wanted(), found)), algorithm))
+
+
+def shard_digest(shard: Shard, algorithm: str) -> str:
+    """Return the hash of the file of a shard, computed where the current engine runs unless it is known."""
+    if algorithm not in shard.digests:
+        (shard.digests[algorithm],) = current_engine().map(partial(_digest, algorithm), [shard])
+    return shard.digests[algorithm]
+
+
+def _digest(algorithm: str, shard: Shard) -> str:
+    return shard.digest(algorithm)

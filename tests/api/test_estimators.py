@@ -128,13 +128,13 @@ def test_copies_transform_as_the_original(kind: Any) -> None:
 def test_y_is_the_main_task_and_is_never_erased_unasked() -> None:
     x, table = rows()
     x = x / x.std(axis=0)
-    with pytest.raises(UsageError, match=r"given none: fit\(X, y, guarded=labels\).*main task.*set_fit_request"):
+    with pytest.raises(UsageError, match=r"there is none: fit\(X, y, guarded=labels\).*main task.*set_fit_request"):
         make_pipeline(salcli.SAL(), LogisticRegression()).fit(x, table["job"])
     erased = salcli.SAL(guards="y").fit_transform(x, table["gender"])
     np.testing.assert_array_equal(erased, salcli.SAL().fit_transform(x, guarded=table["gender"]))
     with pytest.raises(LabelError, match="requires y to be passed, but the target y is None"):
         salcli.SAL(guards="y").fit(x)
-    with pytest.raises(UsageError, match="give one of both"):
+    with pytest.raises(UsageError, match="pass one of both"):
         salcli.SAL(guards="y").fit(x, table["job"], guarded=table["gender"])
     with pytest.raises(UsageError, match="expected 'guarded' or 'y'"):
         salcli.SAL(guards="z").fit(x, table["job"])
@@ -261,7 +261,7 @@ def test_noise_needs_its_secret(tmp_path: Path) -> None:
     path, secret, out = (str(tmp_path / name) for name in ("e.npz", "secret", "out.npy"))
     embeddings, _, _ = write(tmp_path, x, table)
     found.to_artifact(path)
-    with pytest.warns(SalcliWarning, match="made a new secret"):
+    with pytest.warns(SalcliWarning, match="wrote a new secret"):
         apply(path, embeddings, out, ApplyOptions(noise_key=secret))
     np.testing.assert_array_equal(np.load(out), found.set_params(noise_key=secret).transform(x))
 

@@ -19,7 +19,7 @@ from salcli.api.report import GATES
 from salcli.commands.evaluate import evaluate as evaluate_files
 from salcli.data.embeddings import Embeddings
 from salcli.errors import AlignmentError, ParameterError, UsageError
-from salcli.evaluation.report import to_json
+from salcli.evaluation.json_fields import to_json
 from salcli.options import EvaluateOptions, LabelOptions, Limit
 from salcli.render.html import html
 from tests.api.test_estimators import Table, rows, write
@@ -98,6 +98,7 @@ def test_an_estimator_can_be_fitted_again(tmp_path: Path) -> None:
     assert salcli.evaluate(x, part, table["gender"], **PLAIN).eraser.method == "against"
 
 
+@pytest.mark.slow
 def test_a_pipeline_erases_and_options_may_be_texts() -> None:
     x, erased, table = data()
     part = table["split"] == "train"
@@ -171,10 +172,12 @@ def test_gates_that_cannot_be_judged_are_refused(measured: Any) -> None:
             plain.gate(**limits)
 
 
+@pytest.mark.slow
 def test_a_report_is_shown_as_the_page_and_as_a_frame(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = str(tmp_path / "report.html")
     x, erased, table = data()
     found = salcli.evaluate(x, erased, table["gender"], split=table["split"], reports=path, **PLAIN)
+    assert repr(found) == f"Report(verdict='none', probes={len(found.probes)}, gates=0)"
     shown = found._repr_html_()
     page = unescape(shown.split('srcdoc="')[1].split('"')[0])
     assert page == html(found) == Path(path).read_text("utf-8")

@@ -1,6 +1,9 @@
 """Frames and tensors: taken as rows and as labels, and returned. Packages that are not installed are skipped."""
 
+import sys
+from contextlib import nullcontext
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -148,6 +151,57 @@ def test_frames_of_polars() -> None:
     assert erased.columns == NAMES
 
 
+class Tensor:
+    """A tensor on another device, as torch has them: numpy takes no part of it before `cpu`."""
+
+    __module__ = "torch"
+
+    def __init__(self, values: np.ndarray, device: str, dtype: str, *, is_attached: bool = False) -> None:
+        self.values, self.device, self.dtype, self.is_attached = values, device, dtype, is_attached
+
+    def is_floating_point(self) -> bool:
+        return "float" in self.dtype
+
+    def detach(self) -> "Tensor":
+        return Tensor(self.values, self.device, self.dtype)
+
+    def float(self) -> "Tensor":
+        return Tensor(self.values.astype(np.float32), self.device, "float32")
+
+    def cpu(self) -> "Tensor":
+        return Tensor(self.values, "cpu", self.dtype, is_attached=self.is_attached)
+
+    def numpy(self) -> np.ndarray:
+        assert (self.device, self.is_attached) == ("cpu", False)
+        assert self.dtype != "bfloat16"
+        return self.values
+
+    def to(self, *, device: str, dtype: str | None) -> "Tensor":
+        return Tensor(self.values, device, dtype or self.dtype)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "returned"),
+    [("float16", "float16"), ("bfloat16", "bfloat16"), ("float32", "float32"), ("int64", "float64")],
+)
+def test_a_tensor_comes_back_to_its_device_with_its_type(
+    dtype: str, returned: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = ModuleType("torch")
+    torch.bfloat16 = "bfloat16"  # type: ignore[attr-defined]
+    torch.from_numpy = lambda values: Tensor(values, "cpu", values.dtype.name)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    x, table = rows()
+    x = np.round(x).astype("float32" if dtype == "bfloat16" else dtype)
+    codes = Tensor(np.unique(table["gender"], return_inverse=True)[1], "cuda:1", "int64")
+    with pytest.warns(SalcliWarning, match="bfloat16") if dtype == "bfloat16" else nullcontext():
+        found = salcli.SAL().fit(Tensor(x, "cuda:1", dtype, is_attached=True), guarded=codes)
+    erased = found.transform(Tensor(x, "cuda:1", dtype, is_attached=True))
+    assert isinstance(erased, Tensor)
+    assert (erased.device, erased.dtype, erased.is_attached) == ("cuda:1", returned, False)
+    np.testing.assert_array_equal(erased.values, found.transform(x))
+
+
 def test_tensors_of_torch() -> None:
     torch = pytest.importorskip("torch")
     x, table = rows()
@@ -160,8 +214,10 @@ def test_tensors_of_torch() -> None:
     assert isinstance(erased, torch.Tensor)
     assert (erased.dtype, erased.device, erased.requires_grad) == (tensor.dtype, tensor.device, False)
     np.testing.assert_array_equal(erased.numpy(), expected.transform(x))
-    half = found.transform(tensor.detach().to(torch.bfloat16))
-    assert half.dtype == torch.bfloat16
+    coarse = tensor.detach().to(torch.bfloat16)
+    assert found.transform(coarse).dtype == torch.bfloat16
+    with pytest.warns(SalcliWarning, match="rounded to bfloat16 may have the attribute again"):
+        salcli.SAL().fit(coarse, guarded=codes)
     whole = (
         salcli.SAL()
         .fit(torch.arange(12).reshape(6, 2), guarded=list("aababb"))

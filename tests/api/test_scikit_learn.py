@@ -2,7 +2,7 @@
 
 import doctest
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any
 from unittest import SkipTest
 
 import numpy as np
@@ -17,31 +17,10 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import salcli
 from salcli.api import scoring
-from salcli.errors import LabelError, ParameterError, RankError, UsageError
+from salcli.errors import ParameterError, SalcliWarning, UsageError
 from tests.api.test_estimators import rows
 
-
-class Splince(salcli.SPLINCE):
-    """SPLINCE with a main task of its own, which checks cannot give."""
-
-    def fit(self, X: Any, y: Any = None, *, guarded: Any = None, task: Any = None) -> Self:
-        return super().fit(X, y, task=task_of(y))
-
-    def partial_fit(self, X: Any, y: Any = None, *, guarded: Any = None, task: Any = None) -> Self:
-        return super().partial_fit(X, y, task=task_of(y))
-
-
-def task_of(y: Any) -> list[int]:
-    return [i % 2 for i in range(0 if y is None else len(np.asarray(y)))]
-
-
-WHOLE = (salcli.SAL, salcli.LEACE, salcli.KernelSAL)
-SELECTIVE = {
-    salcli.INLP: ("expected at least 5 for each", "at chance"),
-    salcli.Transport: ("expected at least 10 for covariances",),
-    Splince: ("task",),
-}
-"""Methods that refuse what some checks fit them to, and how they say so."""
+WHOLE = (salcli.SAL, salcli.LEACE, salcli.KernelSAL, salcli.SPLINCE, salcli.INLP, salcli.Transport)
 NAMED = (
     "check_set_output_transform",
     "check_set_output_transform_pandas",
@@ -67,17 +46,6 @@ def test_all_checks_of_scikit_learn_pass(kind: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", SELECTIVE)
-def test_other_methods_fail_no_check_but_by_refusing_its_rows(kind: Any) -> None:
-    found = check_estimator(kind(guards="y"), on_fail=None, on_skip=None)
-    failed = [each["exception"] for each in found if each["status"] == "failed"]
-    assert len(found) - len(failed) > 20
-    for error in failed:
-        assert isinstance(error, (LabelError, RankError)) or "1 feature" in str(error), error
-        assert any(why in str(error) for why in SELECTIVE[kind]), error
-
-
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("check", NAMED)
 @pytest.mark.parametrize("kind", WHOLE)
 def test_the_checks_that_scikit_learn_does_not_run_pass_too(kind: Any, check: str) -> None:
@@ -85,6 +53,19 @@ def test_the_checks_that_scikit_learn_does_not_run_pass_too(kind: Any, check: st
         getattr(estimator_checks, check)(kind.__name__, kind(guards="y"))
     except SkipTest as skipped:
         pytest.skip(str(skipped))
+
+
+def test_without_a_task_splince_keeps_none_and_says_so() -> None:
+    x, table = rows(dtype=np.float64)
+    with pytest.warns(SalcliWarning, match="no main task to keep, and the eraser is that of leace"):
+        found = salcli.SPLINCE(guards="y").fit(x, table["gender"])
+    np.testing.assert_allclose(found.transform(x), salcli.LEACE().fit_transform(x, guarded=table["gender"]), atol=1e-9)
+    assert "kept_task" not in found.header_
+    with pytest.warns(SalcliWarning, match="no main task"):
+        parts = salcli.SPLINCE(guards="y").partial_fit(x, table["gender"]).eraser_
+    np.testing.assert_allclose(parts(x), found.transform(x), atol=1e-9)
+    with pytest.raises(UsageError, match="keeps a main task, and there is none"):
+        salcli.SPLINCE().fit(x, guarded=table["gender"])
 
 
 def test_tags_say_what_is_needed_and_kept() -> None:

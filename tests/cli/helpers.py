@@ -15,6 +15,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.warm import environment, warm
+
 HERE = Path(__file__).resolve().parent
 SAMPLE = HERE.parents[1] / "sample_data"
 SCRIPT = Path(sys.executable).with_name("salcli")
@@ -55,7 +57,10 @@ def run(
     env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
 ) -> Done:
-    """Run salcli in a process of its own."""
+    """Run salcli in a process of its own: a new one where `command`, `env` or `stdin` is something else than usual."""
+    if command == MODULE and not env and not stdin and warm().environment == environment():
+        code, out, err, _ = warm().run(*args, cwd=cwd or HERE)
+        return Done(code, out, err)
     done = subprocess.run(
         [*command, *map(str, args)],
         cwd=cwd or HERE,

@@ -81,6 +81,7 @@ def test_the_exit_status_is_over_all_candidates(folder: Path, args: tuple[str, .
         assert done.stdout.splitlines()[-1] == f"verdict: {'fail' if status else 'pass'}"
 
 
+@pytest.mark.slow
 def test_reports_are_the_same_in_another_folder(folder: Path, tmp_path: Path) -> None:
     asked = [part for name in REPORTS for part in ("--report", name)]
     found = []
@@ -93,6 +94,7 @@ def test_reports_are_the_same_in_another_folder(folder: Path, tmp_path: Path) ->
     assert not [text for text in found[0] if str(tmp_path).encode() in text]
 
 
+@pytest.mark.slow
 def test_a_baseline_is_the_report_of_an_earlier_candidate(folder: Path, tmp_path: Path) -> None:
     assert compare(folder, "--report", tmp_path / "r.json").exit_code == 0
     old = json.loads((tmp_path / "r.json").read_text("utf-8"))["candidates"][1]["report"]

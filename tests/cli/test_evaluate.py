@@ -45,8 +45,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+LINEAR = ("--probes", "linear", "--as", "raw", "--no-learning-curve")
+
+
 def inputs(folder: Path, eraser: str = "e.npz") -> list[object]:
-    return [folder / "x.npy", folder / "y.csv", "--eraser", folder / eraser, "--probes", "linear", "--as", "raw"]
+    return [folder / "x.npy", folder / "y.csv", "--eraser", folder / eraser, *LINEAR]
 
 
 @pytest.fixture(scope="module")
@@ -189,10 +192,7 @@ def test_copies_of_fitted_rows_are_left_out_and_pass_no_gate_if_they_are_many(tm
         "evaluate",
         tmp_path / "x.npy",
         tmp_path / "y.csv",
-        "--probes",
-        "linear",
-        "--as",
-        "raw",
+        *LINEAR,
         "--max-accuracy",
         "1",
         "--json",
@@ -219,7 +219,7 @@ def test_a_gate_may_name_its_probe(folder: Path) -> None:
 
 
 def test_without_an_eraser_the_gate_judges_the_file_as_it_is(folder: Path) -> None:
-    done = run("evaluate", folder / "x.npy", folder / "y.csv", "--json", "--max-accuracy", "0.9")
+    done = run("evaluate", folder / "x.npy", folder / "y.csv", *LINEAR, "--json", "--max-accuracy", "0.9")
     assert done.code == 1
     found = done.json()
     assert found["eraser"] is None
@@ -263,7 +263,7 @@ def test_labels_that_changed_places_are_refused_or_told(folder: Path, tmp_path: 
     if part == "train":
         refuse(3, "evaluate", *given, "--quiet", says="has other labels on the fitted rows")
     else:
-        notes = succeed("evaluate", *given, "--json").json()["notes"]
+        notes = succeed("evaluate", *given, *LINEAR, "--json").json()["notes"]
         assert any("the labels are not the file that the eraser was fitted on" in note for note in notes)
 
 
@@ -285,10 +285,7 @@ def test_an_eraser_of_rows_of_another_size_is_refused_and_not_attacked_for_ever(
         y,
         "--eraser",
         tmp_path / "e.npz",
-        "--probes",
-        "linear",
-        "--as",
-        "raw",
+        *LINEAR,
         says="of another size",
     )
     assert "as they lie apart" in done.err
@@ -306,7 +303,7 @@ def test_the_cap_on_training_rows_is_stated_when_it_bites(folder: Path) -> None:
 def test_without_dev_rows_half_of_the_test_rows_attack(folder: Path, tmp_path: Path) -> None:
     text = (folder / "y.csv").read_text().replace(",dev", ",unused")
     (tmp_path / "y.csv").write_text(text)
-    given = [folder / "x.npy", tmp_path / "y.csv", "--eraser", folder / "e.npz", "--as", "raw"]
+    given = [folder / "x.npy", tmp_path / "y.csv", "--eraser", folder / "e.npz", *LINEAR]
     fresh = result(succeed("evaluate", *given, "--json").json(), "fresh", "after")
     assert fresh["n_train"] + fresh["n_test"] == 250
     assert 90 < fresh["n_train"] < 160
@@ -321,10 +318,7 @@ def test_nothing_held_out_is_said_and_no_gate_on_fresh_passes(folder: Path, tmp_
         tmp_path / "all.npz",
         "--json",
         "--quiet",
-        "--probes",
-        "linear",
-        "--as",
-        "raw",
+        *LINEAR,
     ]
     done = run("evaluate", *given, "--max-accuracy", "1")
     assert done.code == 1
@@ -364,7 +358,7 @@ def test_fresh_and_test_rows_of_a_split_took_no_part_in_the_fit(tmp_path: Path) 
     write_secret(tmp_path, list(range(100, 200)), 200)
     given = [tmp_path / "secret.txt", tmp_path / "secret.csv"]
     succeed("fit", *given, "-o", tmp_path / "e.npz")
-    found = succeed("evaluate", *given, "--eraser", tmp_path / "e.npz", "--json").json()
+    found = succeed("evaluate", *given, "--eraser", tmp_path / "e.npz", *LINEAR, "--json").json()
     assert_only_fresh_reads(found)
     assert {(p["n_train"], p["n_test"]) for p in found["probes"]} == {(100, 50), (50, 50)}
 
@@ -378,12 +372,12 @@ def test_fresh_and_test_rows_of_a_holdout_took_no_part_in_the_fit(tmp_path: Path
     write_secret(tmp_path, held_out, n)
     given = [tmp_path / "secret.txt", tmp_path / "secret.csv"]
     succeed("fit", *given, "-o", tmp_path / "e.npz", *rule, "--attribute", "y")
-    found = succeed("evaluate", *given, "--eraser", tmp_path / "e.npz", "--json").json()
+    found = succeed("evaluate", *given, "--eraser", tmp_path / "e.npz", *LINEAR, "--json").json()
     assert_only_fresh_reads(found)
     fresh, in_sample = result(found, "fresh", "after"), result(found, "in-sample", "after")
     assert fresh["n_train"] + fresh["n_test"] == len(held_out)
     assert in_sample["n_train"] == header_of(tmp_path / "e.npz")["rows"]["n_fitted"] == n - len(held_out)
-    bare = succeed("evaluate", *given, *rule, "--attribute", "y", "--json").json()  # the same rule, asked for
+    bare = succeed("evaluate", *given, *rule, *LINEAR, "--attribute", "y", "--json").json()  # the same rule
     assert result(bare, "fresh", "before") == result(found, "fresh", "before")
 
 

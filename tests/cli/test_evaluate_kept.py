@@ -33,7 +33,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def given(folder: Path) -> list[object]:
-    return [folder / "x.txt", folder / "y.csv", "--attribute", "y", "--probes", "linear", "--as", "raw", "--json"]
+    how = ["--attribute", "y", "--probes", "linear", "--as", "raw", "--no-learning-curve", "--json"]
+    return [folder / "x.txt", folder / "y.csv", *how]
 
 
 def cosine_rho(x: np.ndarray[Any, Any], gold: Path) -> float:

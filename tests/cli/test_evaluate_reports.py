@@ -30,7 +30,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def given(folder: Path) -> list[object]:
-    return [folder / "x.npy", folder / "y.csv", "--eraser", folder / "e.npz", "--probes", "linear", "--task", "job"]
+    files = [folder / "x.npy", folder / "y.csv", "--eraser", folder / "e.npz"]
+    return [*files, "--probes", "linear", "--no-learning-curve", "--task", "job"]
 
 
 def test_all_reports_are_written_though_a_gate_fails_and_again_the_same(folder: Path, tmp_path: Path) -> None:

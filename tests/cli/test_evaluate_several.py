@@ -50,7 +50,8 @@ def attributes(*names: str) -> list[str]:
 
 
 def evaluated(folder: Path, *options: object, labels: str = "y.csv", code: int = 0) -> dict[str, Any]:
-    done = run("evaluate", folder / "x.npy", folder / labels, *options, "--as", "raw", "--json", "--quiet")
+    how = ("--as", "raw", "--no-learning-curve", "--json", "--quiet")
+    done = run("evaluate", folder / "x.npy", folder / labels, *options, *how)
     assert done.code == code, done
     return done.json()
 

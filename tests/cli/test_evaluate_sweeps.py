@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def given(folder: Path, eraser: str = "e.npz") -> list[object]:
     files = [folder / "x.npy", folder / "y.csv", "--eraser", folder / eraser]
-    return [*files, "--probes", "linear", "--as", "raw", "--task", "job", "--json"]
+    return [*files, "--probes", "linear", "--as", "raw", "--no-learning-curve", "--task", "job", "--json"]
 
 
 @pytest.mark.parametrize("sweep", ["k=0:9", "strength=0:1:0.5"])
@@ -150,7 +150,7 @@ def crossed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def of_z(folder: Path) -> list[object]:
     files = [folder / "x.npy", folder / "y.csv", "--eraser", folder / "e.npz", "--attribute", "z"]
-    return ["evaluate", *files, "--probes", "linear", "--as", "raw", "--json"]
+    return ["evaluate", *files, "--probes", "linear", "--as", "raw", "--no-learning-curve", "--json"]
 
 
 def test_fits_are_repeated_for_what_the_eraser_guards_and_not_for_what_is_attacked(crossed: Path) -> None:

@@ -29,23 +29,27 @@ def test_the_onnx_file_erases_real_rows_as_apply_does_and_leaves_as_little(
     np.save(tmp_path / "served.npy", served)
     found = {}
     for name in ("applied", "served"):
-        against = ("--against", tmp_path / f"{name}.npy", "--probes", "linear", "--as", "raw", "--json")
+        against = ("--against", tmp_path / f"{name}.npy", "--probes", "linear", "--as", "raw")
+        against += ("--no-learning-curve", "--no-kept", "--json")
         probes = succeed("evaluate", *BIOS, *against).json()["probes"]
         found[name] = {p["adversary"]: p["accuracy"] for p in probes if p["stage"] == "after"}
     for adversary, accuracy in found["applied"].items():
         assert found["served"][adversary] == pytest.approx(accuracy, abs=0.01)
 
 
-def test_what_is_no_matrix_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+def test_what_a_file_cannot_compute_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
     succeed("kfit", *BIOS, "--landmarks", "50", "-o", tmp_path / "k.npz")
-    for eraser, code, message in (
-        ("k.npz", 2, "kernel features"),
-        ("none.npz", 3, "none.npz"),
+    succeed("fit", *BIOS, "--method", "transport", "--shrinkage", "0.1", "--noise", "0.1", "-o", tmp_path / "n.npz")
+    for eraser, output, code, message in (
+        ("k.npz", "e.safetensors", 2, "writes kernel features"),
+        ("n.npz", "e.onnx", 2, "adds noise that a secret and a hash of each row seed, which no such file computes: "),
+        ("n.npz", "e.onnx", 2, "with --noise-key FILE"),
+        ("none.npz", "e.onnx", 3, "none.npz"),
     ):
-        done = run("export", tmp_path / eraser, "-o", tmp_path / "e.onnx")
+        done = run("export", tmp_path / eraser, "-o", tmp_path / output)
         assert done.code == code, done.err
         assert message in done.err
-        assert not (tmp_path / "e.onnx").exists()
+        assert not (tmp_path / output).exists()
 
 
 def test_options_that_contradict_the_target_are_usage_errors(tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from .helpers import HERE, MODULE, leftovers, planted, run, save_npy, succeed, text_of, words, write_csv
+from tests.warm import warm
+
+from .helpers import HERE, MODULE, Done, leftovers, planted, run, save_npy, succeed, text_of, words, write_csv
 
 pytestmark = pytest.mark.slow  # each test starts processes
 
@@ -22,10 +24,8 @@ OLD = b"what was there before"
 FAULT = """
 import os, signal, sys
 
-folder, when, sent = os.environ["FAULT_FOLDER"], int(os.environ["FAULT_AT"]), int(os.environ["FAULT_SIGNAL"])
+folder, when, sent = {folder!r}, {at}, {sent}
 seen = 0
-if sent == signal.SIGINT:
-    signal.signal(sent, signal.default_int_handler)  # ignored where the tests run in the background of a shell
 
 def count(event, args):
     global seen
@@ -36,6 +36,8 @@ def count(event, args):
 
 sys.addaudithook(count)
 """
+
+KILL = "import os, signal, threading; threading.Timer({seconds}, os.kill, (os.getpid(), signal.SIGKILL)).start()"
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Command]:
     succeed("fit", folder / "x.txt", folder / "y.csv", "-o", folder / "e.npz")
     text, labelled, eraser = (str(folder / name) for name in ("x.txt", "y.csv", "e.npz"))
     reports = ("r.json", "r.xml")
+    quick = ("--probes", "linear", "--quick", "--no-kept")
     asked = [part for name in reports for part in ("--report", f"{{out}}/{name}")]
     return {
         "fit": Command(("fit", text, labelled, "-o", "{out}/e.npz"), ("e.npz",)),
@@ -73,7 +76,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Command]:
         "apply to Arrow": Command(("apply", eraser, text, "-o", "{out}/o.arrow"), ("o.arrow",)),
         "label": Command(("label", text, "--direction", "w1:w2", "--top", "90", "-o", "{out}/l.csv"), ("l.csv",)),
         "inspect": Command(("inspect", eraser, "--projection", "{out}/p.npy"), ("p.npy",)),
-        "evaluate": Command(("evaluate", text, labelled, "--eraser", eraser, "--probes", "linear", *asked), reports),
+        "evaluate": Command(("evaluate", text, labelled, "--eraser", eraser, *quick, *asked), reports),
     }
 
 
@@ -124,14 +127,12 @@ def test_a_signal_at_every_step_of_writing_leaves_the_old_or_the_whole_output(
     tmp_path: Path,
 ) -> None:
     """The process is struck at its first, second, third … touch of the output's folder, until it gets through."""
-    (tmp_path / "sitecustomize.py").write_text(FAULT, encoding="utf-8")
-    paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
     folder = tmp_path / "out"
     n_struck = 0
     for at in itertools.count(1):
         prepared(folder, commands[name].outputs)
-        env = {"PYTHONPATH": os.pathsep.join(paths), "FAULT_AT": str(at), "FAULT_SIGNAL": str(int(sent))}
-        done = run(*commands[name].into(folder), env=env | {"FAULT_FOLDER": str(folder)})
+        before = FAULT.format(folder=str(folder), at=at, sent=int(sent))
+        done = Done(*warm().run(*commands[name].into(folder), cwd=HERE, before=before)[:3])
         require_old_or_whole(folder, whole[name], may_leave_temporary=sent == signal.SIGKILL)
         assert b"Traceback" not in done.stderr, done
         if done.code == 0:
@@ -147,17 +148,14 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_whole_output(
     name: str, times: int, commands: dict[str, Command], whole: dict[str, dict[str, bytes]], tmp_path: Path
 ) -> None:
     folder, chance = tmp_path / "out", random.Random(name)
-    command = [*MODULE, *commands[name].into(folder)]
-    start = time.monotonic()
+    arguments = commands[name].into(folder)
     prepared(folder, commands[name].outputs)
-    succeed(*commands[name].into(folder))
+    start = time.monotonic()
+    succeed(*arguments)
     lasts = time.monotonic() - start
     for _ in range(times):
         prepared(folder, commands[name].outputs)
-        process = subprocess.Popen(command, cwd=HERE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(chance.uniform(0.2, 1.1) * lasts)
-        process.kill()
-        process.wait()
+        warm().run(*arguments, cwd=HERE, before=KILL.format(seconds=chance.uniform(0, 1.1) * lasts))
         require_old_or_whole(folder, whole[name], may_leave_temporary=True)
 
 

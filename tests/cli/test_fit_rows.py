@@ -256,5 +256,5 @@ def test_a_split_without_test_rows_is_told_as_that(tmp_path: Path) -> None:
     save_npy(tmp_path / "x.npy", x)
     write_csv(tmp_path / "y.csv", ["y", "split"], zip(labels, ("train", "train", "dev") * 20, strict=True))
     args = ["evaluate", tmp_path / "x.npy", tmp_path / "y.csv", "--probes", "linear"]
-    assert "no row is marked test: only in-sample figures are given" in succeed(*args).err
+    assert "no row is marked test: there are only in-sample figures" in succeed(*args).err
     assert "so there is no fresh attacker" in succeed(*args, "--adversary", "fresh").err

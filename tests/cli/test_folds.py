@@ -32,7 +32,7 @@ def fit(folder: Path, *more: object, labels: str = "y.csv", output: str = "e.npz
 
 def evaluate(folder: Path, *more: object, labels: str = "y.csv", eraser: str = "e.npz") -> list[object]:
     files = ["evaluate", folder / "x.npy", folder / labels, "--eraser", folder / eraser]
-    return [*files, "--probes", "linear", "--json", *more]
+    return [*files, "--probes", "linear", "--no-learning-curve", "--json", *more]
 
 
 def test_groups_of_a_hold_out_are_remembered_by_the_eraser(folder: Path) -> None:
@@ -52,7 +52,7 @@ def test_groups_of_a_hold_out_are_remembered_by_the_eraser(folder: Path) -> None
 
 def test_a_hold_out_without_groups_cannot_be_divided_by_groups(folder: Path) -> None:
     succeed(*fit(folder, "--holdout", "0.4", output="h.npz"))
-    says = "--groups author: the rows of the fit were held out without groups: fit again, or ask for --folds"
+    says = "--groups author: the rows of the fit were held out without groups: fit again, or set --folds"
     refuse(2, *evaluate(folder, "--groups", "author", eraser="h.npz"), says=says)
     assert succeed(*evaluate(folder, "--groups", "author", "--folds", "3", eraser="h.npz")).json()["folds"]["n"] == 3
 
@@ -74,7 +74,7 @@ def test_a_column_that_is_not_there_is_hinted_at(folder: Path) -> None:
 def test_folds_give_figures_of_every_row_in_every_kind_of_report(folder: Path, tmp_path: Path) -> None:
     succeed(*fit(folder))
     reports = [word for name in ("r.md", "r.html", "r.xml", "r.json") for word in ("--report", tmp_path / name)]
-    args = evaluate(folder, "--folds", "5", "--max-accuracy", "0.99", *reports)
+    args = evaluate(folder, "--folds", "5", "--learning-curve", "--max-accuracy", "0.99", *reports)
     done = succeed(*args)
     assert done.stdout == succeed(*args).stdout
     found = done.json()

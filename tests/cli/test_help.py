@@ -65,7 +65,12 @@ def test_examples_are_right(example: str) -> None:
 
 
 def test_groups_name_options_that_exist_and_gates_stand_with_gates() -> None:
-    known = {"output", "eraser", *(name for each in METHODS for name in options_of(METHODS[each].Parameters))}
+    known = {
+        "output",
+        "eraser",
+        "moments",
+        *(name for each in METHODS for name in options_of(METHODS[each].Parameters)),
+    }
     for command in COMMANDS:
         if command.record is not None:
             of_record = set(flags_of(command.record))

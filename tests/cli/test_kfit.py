@@ -158,7 +158,7 @@ def test_attackers_read_the_shells_by_the_kernel_and_not_on_the_fitted_rows_afte
 ) -> None:
     files = (folder / "x.npy", folder / "labels.csv")
     kfit(folder, tmp_path / "e.npz", "--landmarks", route, labels="labels.csv")
-    probes = ("--probes", "linear,same-kernel", "--as", "raw")
+    probes = ("--probes", "linear,same-kernel", "--as", "raw", "--no-learning-curve")
     report = succeed("evaluate", *files, "--eraser", tmp_path / "e.npz", "--json", "--quiet", *probes).json()
     plain = [p for p in report["probes"] if not p["probe"].endswith("-weighted")]
     read = {(p["probe"], p["adversary"], p["stage"]): p["accuracy"] for p in plain}

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from .helpers import MODULE, succeed
@@ -64,3 +66,17 @@ def test_fit_and_apply_hold_little_of_a_file_of_six_gigabytes(tmp_path: Path, d:
     sparse_npy(tmp_path / "x.npy", n_written, d)
     assert peak("apply", tmp_path / "e.npz", tmp_path / "x.npy", "-o", tmp_path / "o.npy", "--quiet") - idle < MOST
     assert succeed("inspect", tmp_path / "o.npy", "--json").json()["n"] == n_written
+
+
+def test_apply_holds_little_of_a_table_of_one_row_group(tmp_path: Path) -> None:
+    n, d = 45_000, 768
+    x = np.random.default_rng(0).normal(size=(n, d)).astype(np.float32)
+    (tmp_path / "y.csv").write_text("y\n" + "a\nb\n" * 500, encoding="ascii")
+    np.save(tmp_path / "x.npy", x[:1000])
+    table = pa.table({"id": [f"k{i}" for i in range(n)], "emb": pa.FixedSizeListArray.from_arrays(x.reshape(-1), d)})
+    pq.write_table(table, tmp_path / "x.parquet", row_group_size=n)
+    succeed("fit", tmp_path / "x.npy", tmp_path / "y.csv", "-o", tmp_path / "e.npz")
+    used = peak("apply", tmp_path / "e.npz", tmp_path / "x.parquet", "-o", tmp_path / "o.parquet", "--quiet")
+    assert used - peak("--help") < MOST
+    groups = pq.ParquetFile(tmp_path / "o.parquet").metadata
+    assert [groups.row_group(i).num_rows * d * 4 >> 20 for i in range(2)] == [63, 63]

@@ -16,8 +16,7 @@ from salcli.cli.options import RECORDS, flags_of, in_flags
 from salcli.erasers.base import METHODS, Fit
 from salcli.erasers.linear import LinearEraser
 from salcli.errors import ParameterError, UsageError
-from salcli.evaluation.gates import Gate
-from salcli.evaluation.report import Report
+from salcli.evaluation.report import Gate, Report
 from salcli.options import ApplyOptions, FitOptions, LabelOptions, Record, option
 
 from .helpers import header_of, planted, refuse, save_npy, succeed, write_csv
@@ -202,6 +201,7 @@ def test_help_shows_the_options_of_the_method_alone(command: str, default: str) 
     assert ("--landmarks" in salcli_run(command, "--help").output) is (default == "ksal")
 
 
+@pytest.mark.slow
 def test_kfit_is_fit_with_another_default(tmp_path: Path) -> None:
     x, labels = planted(60, 4)
     save_npy(tmp_path / "x.npy", x)

@@ -17,23 +17,16 @@ from salcli.commands.fit import fit
 from salcli.erasers.ksal import KSALParameters
 from salcli.erasers.sal import SALParameters
 from salcli.errors import AlignmentError, LabelError, ParameterError, SalcliError, SalcliWarning, UsageError
-from salcli.evaluation import attack, attackers, bias, forms, gaps
+from salcli.evaluation import attackers, bias, forms, gaps, requested
 from salcli.evaluation import kept as kept_module
 from salcli.evaluation.attackers import ATTACKERS
 from salcli.evaluation.base import BeforeAfter
 from salcli.evaluation.comparison import Comparison
+from salcli.evaluation.json_fields import to_json
 from salcli.evaluation.main_task import Trained
-from salcli.evaluation.report import ErasedFile, EraserSummary, Report, to_json
+from salcli.evaluation.report import ErasedFile, EraserSummary, Report
 from salcli.evaluation.stages import Stages
-from salcli.options import (
-    ApplyOptions,
-    CompareOptions,
-    EvaluateOptions,
-    FitOptions,
-    LabelOptions,
-    Limit,
-    ReadOptions,
-)
+from salcli.options import ApplyOptions, CompareOptions, EvaluateOptions, FitOptions, LabelOptions, Limit, ReadOptions
 
 from ..cli.helpers import words, write_csv
 from .conftest import Files
@@ -125,6 +118,7 @@ def test_what_is_the_same_before_erasure_is_done_once(
     assert both == {"attacker": alone["attacker"] * 3 // 2, "nearest": 3, "task": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::salcli.errors.SalcliWarning")
 def test_votes_forms_permutations_and_bias_before_erasure_are_computed_once_and_change_nothing(
     files: Files, erasers: tuple[str, str], monkeypatch: pytest.MonkeyPatch
@@ -210,7 +204,7 @@ def test_a_kernel_eraser_is_compared_with_the_file_as_it_is(
         FitOptions(method="ksal", parameters=KSALParameters(landmarks=60)),
     )
     few = {name: ATTACKERS[name] for name in ("linear", "means", "same-kernel") if name in ATTACKERS}
-    for module in (attackers, attack):
+    for module in (attackers, requested):
         monkeypatch.setattr(module, "ATTACKERS", few)
     found = compared(files, erasers[0], kernel, evaluation=replace(MEANS, probes=("all",)))
     first, second = ({p for p in each.report.probes if p.stage == "before"} for each in found.candidates)

@@ -14,7 +14,8 @@ from salcli.cli.app import app
 from salcli.commands.evaluate import evaluate
 from salcli.commands.fit import fit
 from salcli.errors import SalcliWarning, UsageError
-from salcli.evaluation.report import Report, to_json
+from salcli.evaluation.json_fields import to_json
+from salcli.evaluation.report import Report
 from salcli.options import FORMS, EvaluateOptions, FitOptions, LabelOptions, Limit
 from salcli.render.terminal import terminal
 
@@ -109,6 +110,7 @@ def test_inner_products_of_a_kernel_are_attacked_as_they_are(files: Files) -> No
         evaluate(files.embeddings, files.labels, files.path("k.npz"), options)
 
 
+@pytest.mark.slow
 def test_a_sweep_and_repeats_attack_the_first_form(files: Files) -> None:
     fit(files.embeddings, files.labels, files.path("e.npz"), FitOptions())
     found = json.loads(
@@ -124,6 +126,7 @@ def test_a_sweep_and_repeats_attack_the_first_form(files: Files) -> None:
     }
 
 
+@pytest.mark.slow
 def test_terminal_tables_fit_into_80_columns_and_reports_have_every_attacker(files: Files) -> None:
     fit(files.embeddings, files.labels, files.path("e.npz"), FitOptions())
     reports = tuple(files.path(f"r.{kind}") for kind in ("md", "html", "json"))

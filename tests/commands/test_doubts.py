@@ -102,6 +102,7 @@ def test_an_eraser_of_all_directions_is_told_of(tmp_path: Any, n_classes: int, i
         assert all("all 3 directions are removed" in line for line in told)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep_mean", [False, True])
 def test_erasers_are_fitted_again_with_the_mean_as_the_artifact_has_it(
     files: Files, keep_mean: bool, monkeypatch: pytest.MonkeyPatch

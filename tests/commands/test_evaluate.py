@@ -7,15 +7,17 @@ import numpy as np
 import pytest
 
 from salcli.cli.app import app
-from salcli.commands.evaluate import evaluate, write_reports
+from salcli.commands.evaluate import evaluate
 from salcli.commands.fit import fit
 from salcli.errors import AlignmentError, ParameterError, SalcliWarning, UsageError
 from salcli.evaluation.geometry import GEOMETRY
-from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile, to_json
+from salcli.evaluation.json_fields import to_json
+from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile
 from salcli.evaluation.scatter import SCATTER
 from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.task import TASK
 from salcli.options import EvaluateOptions, FitOptions, LabelOptions, Limit
+from salcli.render.files import write_reports
 from salcli.streaming.progress import Silent
 from tests.cli.helpers import planted, save_npy, text_of, words, write_csv
 from tests.commands.conftest import Files
@@ -107,7 +109,7 @@ def test_a_task_needs_groups(folder: Path) -> None:
     ages = [[word, i, "ab"[i % 2], ["train", "dev", "test"][i % 3]] for i, word in enumerate(words(N))]
     write_csv(folder / "age.csv", ["word", "age", "job", "split"], ages)
     with pytest.raises(UsageError, match="a guarded attribute with classes is needed"):
-        evaluate(f"{folder}/x.txt", f"{folder}/age.csv", None, options(folder, labels=numeric))
+        evaluate(f"{folder}/x.txt", f"{folder}/age.csv", None, options(folder, labels=numeric, probes=("ridge",)))
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from salcli.erasers.ksal import KSALParameters
 from salcli.errors import NotEnoughMemory, SalcliWarning, UsageError
 from salcli.evaluation.attackers import ATTACKERS
 from salcli.evaluation.attackers.base import Attacker, Axis, Reads
-from salcli.evaluation.report import to_json
+from salcli.evaluation.json_fields import to_json
 from salcli.options import EvaluateOptions, FitOptions, LabelOptions, Limit, Sweep
 from salcli.streaming.engine import N_THREADS
 from salcli.streaming.memory import available_bytes

@@ -17,7 +17,7 @@ from salcli.erasers.ksal import KSALParameters
 from salcli.errors import LabelError, SalcliWarning, UsageError
 from salcli.evaluation.attackers import ATTACKERS
 from salcli.evaluation.attackers.base import Scaling
-from salcli.evaluation.report import to_json
+from salcli.evaluation.json_fields import to_json
 from salcli.formats.label_table import read_labels
 from salcli.options import EvaluateOptions, FitOptions, LabelOptions, Limit, ReadOptions, Sweep
 
@@ -97,6 +97,7 @@ def test_no_row_is_erased_by_an_eraser_that_it_was_fitted_with(small: Files) -> 
     assert any("of the method" in note for note in found["notes"])
 
 
+@pytest.mark.slow
 def test_the_main_task_is_pooled_too(small: Files) -> None:
     found = run(small, folds=5, task="job", max_tpr_gap=1.0, labels=LabelOptions(("y",)))
     task = found["task"]
@@ -133,6 +134,7 @@ def test_groups_stay_whole_and_widen_the_intervals(small: Files) -> None:
     assert all(p["n_effective"] < N for p in found["probes"])
 
 
+@pytest.mark.slow
 def test_several_attributes_take_turns_together(small: Files) -> None:
     """Two of classes and a number, of which the eraser was fitted for one."""
     rows = [[*line.split(",")[:2], f"{x:.3f}"] for line, x in zip(
@@ -164,6 +166,7 @@ def test_a_row_counts_for_each_attribute_that_it_has(small: Files) -> None:
     assert sum(found["folds"]["n_fitted"]) <= n_test["y"]
 
 
+@pytest.mark.slow
 def test_gates_judge_the_pooled_figures(small: Files) -> None:
     asked = EvaluateOptions(probes=("linear",), folds=5, max_accuracy=(Limit(0.9), Limit(0.4)))
     asked = replace(asked, labels=LabelOptions(("y",)))

@@ -7,7 +7,7 @@ from salcli.commands.fit import fit
 from salcli.commands.sweep import repeat_fits, require_repeatable, sweep
 from salcli.erasers.sal import SALParameters
 from salcli.errors import LabelError, RankError
-from salcli.evaluation.report import to_json
+from salcli.evaluation.json_fields import to_json
 from salcli.options import EvaluateOptions, FitOptions, Sweep
 
 from .conftest import Files

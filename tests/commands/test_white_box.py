@@ -12,7 +12,8 @@ from salcli.commands.evaluate import evaluate
 from salcli.commands.fit import fit
 from salcli.erasers.base import find_method
 from salcli.errors import UsageError
-from salcli.evaluation.report import Report, to_json
+from salcli.evaluation.json_fields import to_json
+from salcli.evaluation.report import Report
 from salcli.options import CompareOptions, EvaluateOptions, FitOptions, LabelOptions, Limit, Sweep
 from salcli.render.markdown import markdown
 
@@ -67,6 +68,7 @@ def figures(report: Report, stage: str = "after") -> dict[tuple[str, str], float
     return {(r.adversary, r.probe): r.accuracy for r in report.probes if r.stage == stage}
 
 
+@pytest.mark.slow
 def test_whoever_holds_a_transport_reads_what_others_do_not(folder: Path) -> None:
     asked = {"probes": ("linear", "quadratic", "boosting"), "quick": False, "forms": ("raw",)}
     report = read_by(folder, transport(folder), max_leak=(Limit(0.9),), **asked)
@@ -119,6 +121,7 @@ def test_raw_rows_alone_are_inverted_and_gates_expect_no_more(folder: Path) -> N
         EvaluateOptions(adversaries=("white-box",), forms=("unit",))
 
 
+@pytest.mark.slow
 def test_a_gate_fails_where_no_white_box_attacker_could_be_trained(folder: Path) -> None:
     rows = [("ab"[i % 2],) for i in range(N)]
     labels = write_csv(folder / "whole.csv", ["y"], rows)
@@ -132,6 +135,7 @@ def test_a_gate_fails_where_no_white_box_attacker_could_be_trained(folder: Path)
     assert "white-box" in report.gates[0].reasons[0]
 
 
+@pytest.mark.slow
 def test_numbers_are_read_from_preimages_too(folder: Path) -> None:
     labels = LabelOptions((), numeric=("number",))
     path = str(folder / "number.npz")

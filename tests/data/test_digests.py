@@ -73,3 +73,35 @@ def test_another_order_of_classes_is_another_label() -> None:
     one, other = (Attribute("g", np.array(codes, np.int8), ("a", "b")) for codes in ([0, 1], [1, 0]))
     digests_of = [labels_digest(GuardedLabels("l.csv", (a,), None), a, range(2)) for a in (one, other)]
     assert digests_of[0] != digests_of[1]
+
+
+@pytest.mark.parametrize("by_key", [True, False])
+@pytest.mark.parametrize("numeric", [True, False])
+def test_the_digest_of_several_shards_is_composed_of_theirs(by_key: bool, numeric: bool) -> None:
+    shards, rng = [7, 1, 12], np.random.default_rng(0)
+    codes = np.repeat([0, 1, 2], shards).astype(np.int8)  # so that a shard has one class of three
+    attribute = Attribute("g", codes * 1.5, None) if numeric else Attribute("g", codes, ("a", "b", "c"))
+    keys = tuple(f"w{i * 7 % 20}" for i in range(20)) if by_key else None
+    labels, index = GuardedLabels("l.csv", (attribute,), keys), np.array([0, 3, 6, 7, 9, 19])
+    for of in (None, attribute):
+        found = (
+            rows_digest(labels, rng.permutation(index), shards=shards)
+            if of is None
+            else labels_digest(labels, of, index, shards=shards)
+        )
+        texts = [[repr(float(v))] if numeric else ["abc"[v]] for v in attribute.values]
+        if keys is not None:
+            lines = [json.dumps([keys[i], *([] if of is None else texts[i])]) + "\n" for i in index]
+            total = sum(int.from_bytes(hashlib.sha512(line.encode()).digest(), "little") for line in lines)
+            assert found == hashlib.sha256((total % 2**512).to_bytes(64, "little")).hexdigest()
+        else:
+            parts, first = [], 0
+            for n in shards:
+                part, rows = (
+                    labels.restricted_to(range(first, first + n)),
+                    index[(index >= first) & (index < first + n)],
+                )
+                own = rows_digest(part, rows - first)
+                parts.append(own if of is None else labels_digest(part, part.attributes[0], rows - first))
+                first += n
+            assert found == hashlib.sha256("".join(f"{part}\n" for part in parts).encode()).hexdigest()

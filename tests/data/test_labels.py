@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from salcli.data.blocks import Block
 from salcli.data.join import Join
 from salcli.data.labels import Attribute, GuardedLabels, smallest_code
 from salcli.errors import LabelError, SalcliWarning
@@ -42,23 +43,23 @@ def test_strata_are_the_combinations_of_classes() -> None:
 
 def test_one_class_is_named_and_refused() -> None:
     with pytest.raises(LabelError, match=r"y\.csv: column 'gender' has one class \(F\) on 2 rows"):
-        classes([0, 0, -1], "F").require_variety("y.csv")
+        Block.of(classes([0, 0, -1], "F")).require_variety("y.csv")
 
 
 def test_labels_that_are_all_unique_are_refused() -> None:
     with pytest.raises(LabelError, match="every label is unique"):
-        classes([0, 1, 2], "abc").require_variety("y.csv")
+        Block.of(classes([0, 1, 2], "abc")).require_variety("y.csv")
 
 
 def test_a_class_with_a_single_row_is_warned_of() -> None:
     with pytest.warns(SalcliWarning, match="single row: M"):
-        classes([0, 0, 1]).warn_of_single_rows("y.csv")
+        Block.of(classes([0, 0, 1])).warn_of_single_rows("y.csv")
 
 
 def test_a_number_that_never_changes_is_refused() -> None:
     with pytest.raises(LabelError, match="y.csv: numeric column 'age' has one value on 2 rows"):
-        numbers([3.0, np.nan, 3.0]).require_variety("y.csv")
-    numbers([3.0, 4.0]).require_variety("y.csv")
+        Block.of(numbers([3.0, np.nan, 3.0])).require_variety("y.csv")
+    Block.of(numbers([3.0, 4.0])).require_variety("y.csv")
 
 
 @pytest.mark.parametrize("is_centred", [True, False])

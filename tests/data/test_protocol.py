@@ -6,7 +6,8 @@ from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels
-from salcli.data.splits import EvaluationSplit, SplitRule, capped
+from salcli.data.sampling import capped
+from salcli.data.splits import EvaluationSplit, SplitRule
 
 
 def labels(n: int, splits: tuple[str, ...] | None = None, keys: tuple[str, ...] | None = None) -> GuardedLabels:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from salcli.data.labels import Attribute, GuardedLabels
-from salcli.data.splits import FRESH, SplitRule, seeded_shares, shared_by, stratified_parts, stratified_sample
+from salcli.data.sampling import seeded_shares, stratified_parts, stratified_sample
+from salcli.data.splits import FRESH, SplitRule, shared_by
 from salcli.errors import LabelError, SalcliWarning, UsageError
 
 

@@ -5,13 +5,18 @@ A fenced block whose first line says `file=NAME` is written to that file; a bloc
 output that is `…` stands for any lines.
 """
 
+import atexit
 import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+
+from tests.warm import warm
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
@@ -53,6 +58,8 @@ class Session:
 
     folder: Path
     failures: list[str] = field(default_factory=list)
+    is_cold: bool = False
+    """Whether each salcli is a new process; else a warm parent forks it (see `tests.warm`)."""
 
     def __post_init__(self) -> None:
         (self.folder / "sample_data").symlink_to(ROOT / "sample_data")
@@ -64,17 +71,26 @@ class Session:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(step.content, "utf-8")
             return ""
-        done = run(step.command, self.folder)
+        done = run(step.command, self.folder, is_cold=self.is_cold)
         if done.returncode:
             self.failures.append(f"$ {step.command}\nexit status {done.returncode}: {done.stderr}{done.stdout}")
         return done.stdout
 
 
-def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+@cache
+def forking() -> str:
+    """Return a folder with a command `salcli` that a warm parent forks."""
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    return str(warm().client(Path(folder.name)).parent)
+
+
+def run(command: str, folder: Path, *, is_cold: bool = False) -> subprocess.CompletedProcess[str]:
     """Run a command in a shell that finds this salcli."""
+    places = [*([] if is_cold else [forking()]), str(Path(sys.executable).parent), os.environ["PATH"]]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")} | {
         "LC_ALL": "C.UTF-8",
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": os.pathsep.join(places),
         "PYTHONPATH": str(ROOT),
         "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
         "COLUMNS": "200",

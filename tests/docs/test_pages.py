@@ -30,7 +30,7 @@ def name_of(page: Path) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("page", RUN, ids=name_of)
 def test_every_command_of_a_page_prints_what_is_shown(page: Path, tmp_path: Path) -> None:
-    session = Session(tmp_path)
+    session = Session(tmp_path, is_cold=page == ROOT / "README.md")
     for step in steps(TEXTS[page]):
         printed = session.run(step)
         assert not session.failures
@@ -126,17 +126,18 @@ def test_every_key_of_a_report_and_of_an_artifact_is_documented(tmp_path: Path) 
     session, bios = Session(tmp_path), "sample_data/bios-sample.npy sample_data/bios-sample.csv --attribute gender"
     words = "sample_data/glove-sample.txt sample_data/glove-sample-labels.csv"
     kept = "--similarity simlex999 --neighbors king --bias rnd,weat6 --as raw,int8"
-    asked = "--task profession --sweep k=0:1 --repeats 2 --sample 100 --max-accuracy 0.1"
+    few = "--probes linear --attacker-rows 100"
+    every = "--task profession --sweep k=0:1 --repeats 2 --sample 100 --max-accuracy 0.1"
     for command in (
         f"salcli fit {bios} -o e.npz",
         f"salcli kfit {bios} --kernel poly --landmarks 50 -o k.npz",
-        f"salcli evaluate {bios} --probes linear --eraser e.npz {asked} --report 1.json || true",
-        f"salcli evaluate {bios} --probes linear --eraser k.npz --report 2.json",
+        f"salcli evaluate {bios} {few} --eraser e.npz {every} --report 1.json || true",
+        f"salcli evaluate {bios} {few} --eraser k.npz --report 2.json",
         f"salcli fit {words} -o w.npz",
-        f"salcli evaluate {words} --probes linear --eraser w.npz {kept} --report 3.json",
-        f"salcli compare {bios} --probes linear --quick --eraser e.npz --eraser k.npz --report 4.json",
-        f"salcli evaluate {bios} --probes linear --eraser e.npz --folds 4 --task profession --quick --report f.json",
-        f"salcli evaluate {bios} --probes linear --eraser e.npz --sweep strength=0:1:1 --quick --report s.json",
+        f"salcli evaluate {words} {few} --eraser w.npz {kept} --report 3.json",
+        f"salcli compare {bios} {few} --quick --eraser e.npz --eraser k.npz --report 4.json",
+        f"salcli evaluate {bios} {few} --eraser e.npz --folds 4 --task profession --quick --report f.json",
+        f"salcli evaluate {bios} {few} --eraser e.npz --sweep strength=0:1:1 --quick --report s.json",
     ):
         session.run(next(steps(f"```console\n$ {command}\n```")))
     assert not session.failures

@@ -1,5 +1,6 @@
 """INLP against a plain loop of scikit-learn's classifiers, and the traps of the usual recipe."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -169,10 +170,40 @@ def test_several_attributes_are_each_trained_until_they_are_at_chance() -> None:
         assert LinearSVC(dual=False).fit(erased, codes).score(erased, codes) < 1 / (codes.max() + 1) + 0.06
 
 
-def test_labels_that_carry_nothing_and_numbers_are_refused_in_one_line() -> None:
+def test_labels_that_carry_nothing_take_one_round_and_that_is_said() -> None:
     x, codes = drawn()
-    with pytest.raises(RankError, match="on 225 held-out rows of the fit is at chance.*nothing to remove"):
-        fitted(x, np.random.default_rng(5).permutation(codes))
+    fit = fitted(x, np.random.default_rng(5).permutation(codes))
+    assert (fit.eraser.k, fit.header["inlp"]["n_rounds"], fit.header["inlp"]["is_at_chance"]) == (1, 1, True)
+    assert re.match("before anything is removed, .* on held-out rows .* is at chance: g 0.* removed all", fit.doubts[0])
+
+
+def test_few_rows_are_scored_out_of_fold_and_that_is_said() -> None:
+    x, codes = drawn(n=24, d=6, shift=6.0)
+    fit = fitted(x, codes)
+    about = fit.header["inlp"]
+    assert (about["n_train"], about["n_held_out"]) == (24, 0)
+    assert about["accuracies"][0][0] == 1.0
+    assert "24 fitted rows are too few to hold any out" in fit.doubts[0]
+    noise = np.random.default_rng(0).normal(size=(24, 40))  # of more dimensions than rows: all classes are separable
+    rng = np.random.default_rng(1)
+    accuracies = [fitted(noise, rng.permutation(codes), rounds=1).header["inlp"]["accuracies"][0][0] for _ in range(6)]
+    assert 0.3 < np.mean(accuracies) < 0.65  # a row scored by a classifier that was trained on it would be right
+
+
+@pytest.mark.parametrize("n_groups", [2, 7])
+def test_few_rows_of_a_group_are_scored_by_classifiers_of_other_groups(n_groups: int) -> None:
+    x, codes = drawn(n=28, d=4)
+    rows = labelled(x, codes)
+    authors = Attribute("author", np.arange(28) % n_groups, tuple(map(str, range(n_groups))))
+    rows = replace(rows, labels=replace(rows.labels, groups=authors))
+    folds = ProbeRows.of(rows, None, 0, Silent(), method="inlp", may_fold=True).folds
+    assert folds is not None
+    assert len(np.unique(folds)) > 1
+    assert all(len(np.unique(folds[authors.values == group])) == 1 for group in range(n_groups))
+
+
+def test_numbers_and_rows_that_cannot_be_parted_are_refused_in_one_line() -> None:
+    x, _ = drawn()
     numbers = GuardedLabels("y.csv", (Attribute("age", x[:, 0], None),), None)
     with pytest.raises(LabelError, match="y.csv: column 'age' is numeric, and inlp trains classifiers"):
         METHOD.fit(
@@ -181,8 +212,12 @@ def test_labels_that_carry_nothing_and_numbers_are_refused_in_one_line() -> None
             engine=LOCAL,
             progress=Silent(),
         )
+    rows = labelled(x[:6], np.array([0, 0, 0, 0, 0, 1]))
+    rows = replace(rows, labels=replace(rows.labels, groups=Attribute("author", np.zeros(6, int), ("one",))))
     with pytest.raises(LabelError, match="expected at least 5 for each of"):
-        fitted(x[:6], np.array([0, 0, 0, 0, 0, 1]))
+        METHOD.fit(rows, INLPParameters(), engine=LOCAL, progress=Silent())
+    with pytest.raises(RankError, match="rows do not vary"):
+        fitted(np.ones((40, 3)), np.arange(40) % 2)
 
 
 def test_more_rows_than_may_train_are_sampled_by_class_and_counted() -> None:

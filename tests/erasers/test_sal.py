@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
-from salcli.erasers.base import Fit, choose_k
+from salcli.erasers.base import Fit
 from salcli.erasers.sal import fit_sal
+from salcli.erasers.spectrum import choose_k
 from salcli.errors import RangeError, RankError, UsageError
 from salcli.linalg.moments import CrossMoments
 

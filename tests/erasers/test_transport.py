@@ -54,6 +54,7 @@ def exactly_known(eraser: TransportEraser, code: int) -> TransportEraser:
     return replace(eraser, posterior=Posterior(np.zeros((d, c)), np.where(np.arange(c) == code, 0.0, -1e4), 0.0))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=12)
 @given(st.integers(2, 6), st.integers(2, 4), st.integers(0, 50), st.booleans())
 def test_with_the_class_known_means_and_covariances_are_those_of_the_barycentre(
@@ -234,12 +235,38 @@ def test_two_attributes_are_guarded_by_their_product_and_numbers_are_refused() -
     x, codes = gaussians(200, 4, 2)
     with pytest.raises(LabelError, match="column 'y' is numeric, expected classes"):
         salcli.fit(x, x[:, 0], method="transport", numeric=True)
-    with pytest.raises(LabelError, match="class 1 has 5 fitted rows, expected at least 10"):
-        salcli.fit(x[:105], (np.arange(105) >= 100).astype(int), method="transport")
     with pytest.raises(UsageError, match="`towards` says what"):
         salcli.fit(x, codes, method="transport", towards="pooled")
     with pytest.raises(RankError):
         salcli.fit(np.repeat(np.eye(4)[:2], 100, axis=0), np.repeat([0, 1], 100), method="transport", shrinkage=0.0)
+
+
+def test_a_class_with_few_rows_has_the_covariance_of_all_classes() -> None:
+    x, codes = gaussians(400, 4, 2)
+    few = np.arange(400) % 60 == 0
+    codes[few] = 2
+    fit = salcli.fit(x, codes, method="transport")
+    (doubt, *_) = fit.doubts
+    assert "column 'y': classes with few fitted rows for a covariance in 4 dimensions: 2 (7), expected at l" in doubt
+    assert "their covariance is taken for that of all classes" in doubt
+    assert len(fit.header["transport"]["tried"]) > 1  # by the rows of the others
+    moments, shares = ClassMoments.of(x, np.eye(3)[codes]), np.array([np.mean(codes == z) for z in range(3)])
+    found = ClassGaussians.of(moments, x, codes, few=np.arange(3) == 2)
+    own = ClassGaussians.of(moments, x, codes).covariances
+    expected = np.stack([*own[:2], np.einsum("c,cde->de", shares, own)])
+    unit = np.trace(found.covariances[0]) / np.trace(own[0])  # the mean variance of all classes is 1
+    assert_allclose(found.covariances, unit * expected, atol=1e-9)
+    chosen = Shrinkage(fit.header["transport"]["shrinkage"], fit.header["transport"]["towards"])
+    assert_allclose(fit.eraser.maps, found.transport(chosen).maps, atol=1e-9)  # type: ignore[attr-defined]
+
+
+def test_with_no_two_classes_of_enough_rows_only_means_are_removed_and_that_is_said() -> None:
+    x, codes = gaussians(105, 4, 2)[0], (np.arange(105) >= 100).astype(int)
+    fit = salcli.fit(x, codes, method="transport")
+    assert "1 (5), expected at least 10: class means alone are removed, as method sal does" in fit.doubts[0]
+    assert fit.header["transport"]["tried"] == []
+    open_gate = replace(fit.eraser, posterior=replace(fit.eraser.posterior, certain=0.0))  # type: ignore[attr-defined,type-var]
+    assert_allclose(open_gate(x), salcli.fit(x, codes).eraser(x), atol=1e-3)
 
 
 @settings(deadline=None, max_examples=12)

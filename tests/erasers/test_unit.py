@@ -24,7 +24,7 @@ from salcli.erasers.sal import SALParameters
 from salcli.erasers.splince import SPLINCEParameters
 from salcli.erasers.unit import EQUAL, UnitEraser
 from salcli.errors import FormatError, ShapeError, UsageError
-from salcli.evaluation.report import to_json
+from salcli.evaluation.json_fields import to_json
 from salcli.formats.artifact import write_file
 from salcli.linalg.unit import normalize, row_lengths
 from salcli.options import ApplyOptions, EvaluateOptions, FitOptions, InspectOptions, LabelOptions, ReadOptions, Sweep
@@ -102,6 +102,7 @@ def test_inlp_removes_the_differences_of_means_that_its_classifiers_leave() -> N
     assert found.eraser.k == normals.shape[1] + 1 == found.rank
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["sal", "leace"]), st.integers(2, 4), st.sampled_from([1e-3, 1, 1e3]))
 def test_class_means_are_equal_or_the_rounds_are_stated(seed: int, method: str, c: int, scale: float) -> None:
@@ -293,6 +294,7 @@ def test_a_damaged_artifact_is_refused(paths: tuple[str, str, Path]) -> None:
     assert inspect(str(folder / "e.npz"), InspectOptions())["unit"] == header["unit"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", OPTIONS)
 def test_the_artifact_is_the_same_for_any_batches(method: str, paths: tuple[str, str, Path]) -> None:
     x, y, folder = paths

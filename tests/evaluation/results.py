@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from salcli.evaluation.report import ProbeResult
+from salcli.evaluation.probe_result import ProbeResult
 
 
 def result(accuracy: float = 0.5, **changes: Any) -> ProbeResult:

@@ -15,7 +15,7 @@ from salcli.evaluation.answers import pooled, pooled_numbers
 from salcli.evaluation.attackers.scores import Answers, areas, errors, wilson
 from salcli.evaluation.clusters import cluster_effect
 from salcli.evaluation.explained import Guesses, NumericResult, explained
-from salcli.evaluation.report import ProbeResult
+from salcli.evaluation.probe_result import ProbeResult
 
 from .results import result
 

@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.data.splits import EvaluationSplit
 from salcli.errors import AlignmentError
-from salcli.evaluation.attack import asked_for, attack, chosen_probes, needs_vectors
+from salcli.evaluation.attack import attack
+from salcli.evaluation.attack_jobs import jobs_of
 from salcli.evaluation.attackers import ATTACKERS
 from salcli.evaluation.attackers.base import Attacker, Axis
+from salcli.evaluation.forms import Form
+from salcli.evaluation.requested import chosen_probes, expected_of, needs_vectors
 from salcli.evaluation.stages import Stages
 from salcli.options import EvaluateOptions
 from salcli.streaming.progress import Silent
@@ -114,6 +117,16 @@ def test_what_cannot_be_attacked_or_says_little_is_noted() -> None:
     assert "the test rows are all of one class" in notes[0]
 
 
+def test_a_job_has_the_test_rows_of_classes_that_are_trained_on() -> None:
+    x, y = rows()
+    y[-3:] = 2
+    (given,), train, test = labels(y).attributes, np.arange(N // 2), np.arange(N // 2, N)
+    (job,), doubts = jobs_of(given, "fresh", train, test, Form("raw", stages(x)), ("linear",))
+    assert (job.untrained, len(job.y_test), len(doubts)) == ({"c": 3}, N // 2 - 3, 1)
+    assert np.array_equal(job.y_test, y[job.at_test])
+    assert (job.name("after"), job.name("after", form="unit")[2]) == (("g0", "fresh", "raw", "linear", "after"), "unit")
+
+
 def test_progress_counts_every_attacker_at_every_stage() -> None:
     x, y = rows()
     told = Recorder()
@@ -171,7 +184,7 @@ def test_untuned_attackers_have_their_usual_settings() -> None:
 def test_all_that_a_gate_expects_is_named() -> None:
     _, y = rows()
     mixed = GuardedLabels("l.csv", (*labels(y).attributes, Attribute("n", y.astype(float), None)), None)
-    asked = asked_for(mixed, EvaluateOptions(adversaries=("fresh",)), ("linear", "rbf"))
+    asked = expected_of(mixed, EvaluateOptions(adversaries=("fresh",)), ("linear", "rbf"))
     assert asked.attackers == (("g0", "fresh", "linear"), ("g0", "fresh", "rbf"))
     assert asked.unjudged == ("n",)
 

@@ -10,11 +10,11 @@ from sklearn.metrics import r2_score
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.data.splits import EvaluationSplit
 from salcli.errors import UsageError
-from salcli.evaluation.attack import require_attackers
-from salcli.evaluation.attack_numbers import asked_of_numbers, attack_numbers, chosen_regressors
+from salcli.evaluation.attack_numbers import attack_numbers, chosen_regressors, expected_of_numbers
 from salcli.evaluation.attackers import REGRESSORS
 from salcli.evaluation.attackers.base import Attacker, Axis
-from salcli.evaluation.gates import Asked, Judge, r2_gate
+from salcli.evaluation.gates import Expected, Judge, r2_gate
+from salcli.evaluation.requested import require_attackers
 from salcli.evaluation.stages import Stages
 from salcli.options import EvaluateOptions, Limit
 from salcli.streaming.progress import Silent
@@ -94,9 +94,9 @@ def test_numbers_are_attacked_in_every_form_of_the_rows_and_gates_expect_them_al
     same, _ = measured(x, labels, "ridge", forms=("raw", "float16", "unit"), after=x.astype(np.float16))
     assert [(r.form, r.stage) for r in same[:6]] == [(f, s) for f in ("raw", "float16", "unit") for s in STAGES]
     assert (same[3].r2, same[3].form) == (same[1].r2, "float16")  # after, the rows are float16 already
-    asked = asked_of_numbers(labels, EvaluateOptions(), ("ridge", "same-kernel"), ("raw", "unit"))
+    asked = expected_of_numbers(labels, EvaluateOptions(), ("ridge", "same-kernel"), ("raw", "unit"))
     assert [name for _, adversary, name in asked if adversary == "fresh"] == ["ridge", "same-kernel", "ridge as unit"]
-    wanted = Asked(of_numbers=asked_of_numbers(labels, EvaluateOptions(), ("ridge",), ("raw", "unit")))
+    wanted = Expected(of_numbers=expected_of_numbers(labels, EvaluateOptions(), ("ridge",), ("raw", "unit")))
     gate = r2_gate(1.0, "ridge", wanted, raw, "before", Judge())
     assert gate.reason == "no result for age: in-sample ridge as unit, fresh ridge as unit"
     assert r2_gate(1.0, "ridge", wanted, found, "before", Judge()).status == "passed"
@@ -157,10 +157,10 @@ def test_the_gate_judges_every_attacker_and_lets_nothing_pass_that_was_not_measu
     x, labels = rows()
     results, _ = measured(x, labels, "ridge")
     options = EvaluateOptions(probes=("ridge",))
-    asked = Asked(of_numbers=asked_of_numbers(labels, options, ("ridge",), ("raw",)))
+    asked = Expected(of_numbers=expected_of_numbers(labels, options, ("ridge",), ("raw",)))
 
-    def gate(limit: float, of: Any = results, wanted: Asked = asked, probe: str | None = None) -> Any:
-        return r2_gate(limit, probe, wanted, of, "before", Judge())
+    def gate(limit: float, of: Any = results, expected: Expected = asked, probe: str | None = None) -> Any:
+        return r2_gate(limit, probe, expected, of, "before", Judge())
 
     worst = max(results, key=lambda r: r.r2)
     assert gate(0.95).status == "passed"
@@ -169,6 +169,6 @@ def test_the_gate_judges_every_attacker_and_lets_nothing_pass_that_was_not_measu
     assert gate(0.2).value == worst.r2
     assert gate(0.2).decided_by == f"age, ridge, {worst.adversary}"
     assert gate(0.95, results[:1]).reason == "no result for age: fresh ridge"
-    assert gate(0.95, probe="boosting").reason == "the boosting probe was not asked for"
-    assert gate(0.95, (), Asked()).reason == "no attribute is numeric"
-    assert gate(0.95, wanted=Asked(of_numbers=asked.of_numbers, doubts=("why",))).status == "failed"
+    assert gate(0.95, probe="boosting").reason == "the boosting probe was not requested"
+    assert gate(0.95, (), Expected()).reason == "no attribute is numeric"
+    assert gate(0.95, expected=Expected(of_numbers=asked.of_numbers, doubts=("why",))).status == "failed"

@@ -13,7 +13,7 @@ from salcli.evaluation.attackers import ATTACKERS
 from salcli.evaluation.attackers.base import Scaling
 from salcli.evaluation.bands import attack_bands, notes_on_bands, numbers_on_bands
 from salcli.evaluation.explained import NumericResult
-from salcli.evaluation.gates import Asked, Judge, leak_gate, r2_gate
+from salcli.evaluation.gates import Expected, Judge, leak_gate, r2_gate
 from salcli.evaluation.stages import Stages
 from salcli.options import EvaluateOptions
 from salcli.streaming.progress import Silent
@@ -123,12 +123,12 @@ def test_a_band_of_one_class_or_of_classes_that_nobody_knows_is_named_and_passes
     assert notes_on_bands(found) == (
         "g: the 80 rows of band1 are all of one class: no attacker does better than a blind guess",
     )
-    gate = leak_gate(1.0, None, Asked((("g", "fresh", "linear"),)), (*results, *found), "after", Judge())
+    gate = leak_gate(1.0, None, Expected((("g", "fresh", "linear"),)), (*results, *found), "after", Judge())
     assert (gate.status, gate.reason) == ("failed", "the rows of band1 are all of one class of g")
     codes[np.flatnonzero(parts == "band1")[:40]] = 2  # half of the band is of a class that trains nobody
     codes[np.flatnonzero(parts == "band1")[:60:2]] = 1
     found, _ = attack_bands(stages, changed, split, results, 0, Silent())
-    gate = leak_gate(1.0, None, Asked((("g", "fresh", "linear"),)), (*results, *found), "after", Judge())
+    gate = leak_gate(1.0, None, Expected((("g", "fresh", "linear"),)), (*results, *found), "after", Judge())
     assert "of 80 rows of band1 are of classes of g" in gate.reason
 
 
@@ -140,7 +140,7 @@ def test_numbers_of_a_band_are_not_attacked_so_no_gate_on_numbers_passes() -> No
     assert reason.startswith("band1: rows have a number in age, and numbers are not attacked on bands")
     assert numbers_on_bands(labels, split) == ()
     found = NumericResult("age", "ridge", "fresh", "after", 0.0, 0.001, 900.0, 900, 900, True, False)
-    asked = Asked(of_numbers=(("age", "fresh", "ridge"),))
+    asked = Expected(of_numbers=(("age", "fresh", "ridge"),))
     assert r2_gate(0.1, None, asked, (found,), "after", Judge()).passed
     gate = r2_gate(0.1, None, replace(asked, doubts_of_numbers=(reason,)), (found,), "after", Judge())
     assert (gate.status, gate.reason) == ("failed", reason)

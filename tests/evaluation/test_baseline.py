@@ -8,11 +8,13 @@ import pytest
 
 from salcli.errors import FormatError
 from salcli.evaluation.baseline import Baseline
-from salcli.evaluation.gates import Asked, Judge, leak_increase_gate
-from salcli.evaluation.report import ProbeResult, Report, to_json
+from salcli.evaluation.gates import Expected, Judge, leak_increase_gate
+from salcli.evaluation.json_fields import to_json
+from salcli.evaluation.probe_result import ProbeResult
+from salcli.evaluation.report import Report
 from tests.evaluation.results import result
 
-ASKED = Asked((("g", "fresh", "linear"), ("g", "fresh", "rbf")))
+ASKED = Expected((("g", "fresh", "linear"), ("g", "fresh", "rbf")))
 
 
 def earlier(folder: Path, *probes: ProbeResult) -> Baseline:

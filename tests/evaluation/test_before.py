@@ -51,6 +51,7 @@ def test_rows_are_erased_without_being_read_again(source: Source, monkeypatch: p
     assert before.erased(source, Erasure(), Silent()).after is None
 
 
+@pytest.mark.slow
 def test_attackers_before_are_those_of_both_stages_together(source: Source) -> None:
     before = before_of(source)
     stages = before.erased(source, first_removed(), Silent())

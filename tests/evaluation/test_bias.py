@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salcli.evaluation.bias import BIAS, BiasChange, bias_change
-from salcli.evaluation.report import to_json
+from salcli.evaluation.json_fields import to_json
 from salcli.formats.word_sets import BiasTest, WordSet, built_in_names, read_bias_tests
 
 Vectors = Mapping[str, np.ndarray[Any, Any]]
@@ -68,6 +68,7 @@ def exact_divisions(figure: Any, targets: list[np.ndarray], n_x: int, *others: A
     return found
 
 
+@pytest.mark.slow
 @given(st.integers(0, 999), st.integers(2, 4), st.integers(2, 4), st.integers(1, 3))
 def test_weat_is_the_papers_and_p_the_share_of_divisions(seed: int, n_x: int, n_y: int, n_a: int) -> None:
     sizes = {"X": n_x, "Y": n_y, "A": n_a, "B": 2}

@@ -59,6 +59,7 @@ def test_a_linear_leak_needs_no_more_than_sal_at_its_rank() -> None:
     assert found.header["parameters"]["k"] is None
 
 
+@pytest.mark.slow
 def test_what_differs_in_covariance_needs_more_than_a_projection() -> None:
     found = chosen(*spread(), max_leak=0.4, attackers=("rbf",))
     tried = found.header["auto"]["tried"]
@@ -67,6 +68,7 @@ def test_what_differs_in_covariance_needs_more_than_a_projection() -> None:
     assert all(each["leak"] > 0.4 for each in tried[:-1])
 
 
+@pytest.mark.slow
 def test_clusters_that_nothing_makes_alike_are_refused_and_the_best_is_named() -> None:
     with pytest.raises(
         GateError, match=r"no method keeps `max_leak=0.2` on 300 held-out rows .* the best of \d"
@@ -76,6 +78,7 @@ def test_clusters_that_nothing_makes_alike_are_refused_and_the_best_is_named() -
     assert "(y, rbf" in str(got.value)
 
 
+@pytest.mark.slow
 def test_of_several_classes_fewer_directions_are_tried_first() -> None:
     rng = np.random.default_rng(0)
     y = rng.integers(4, size=N)

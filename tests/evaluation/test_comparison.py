@@ -17,8 +17,9 @@ from salcli.evaluation.comparison import (
     worst_of,
 )
 from salcli.evaluation.explained import NumericResult
+from salcli.evaluation.json_fields import to_json
 from salcli.evaluation.kept import Kept, KeptRows
-from salcli.evaluation.report import Gate, Report, Status, to_json
+from salcli.evaluation.report import Gate, Report, Status
 from tests.render.reports import full_report
 
 SHARES = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 1.0]) | st.floats(0, 1)

@@ -10,17 +10,19 @@ from hypothesis import strategies as st
 from salcli.evaluation import gates
 from salcli.evaluation.attackers.scores import Areas
 from salcli.evaluation.gaps import GapTest, mean
-from salcli.evaluation.gates import Asked, Judge
+from salcli.evaluation.gates import Expected, Judge
 from salcli.evaluation.group_rates import Cell, Gap, GroupRates, Rate
+from salcli.evaluation.json_fields import to_json
 from salcli.evaluation.main_task import Accuracy, Task
 from salcli.evaluation.neighbors import Neighbors
-from salcli.evaluation.report import Gate, ProbeResult, to_json
+from salcli.evaluation.probe_result import ProbeResult
+from salcli.evaluation.report import Gate
 from tests.render.reports import similarity
 
 from .results import result
 
-WANTED = Asked((("g", "fresh", "linear"), ("g", "fresh", "rbf")))
-LINEAR = Asked(WANTED.attackers[:1])
+WANTED = Expected((("g", "fresh", "linear"), ("g", "fresh", "rbf")))
+LINEAR = Expected(WANTED.attackers[:1])
 SHARES = st.floats(0, 1)
 POINT = Judge(None)
 accuracy_gate, gain_gate, tpr_gap_gate, similarity_gate = (
@@ -171,13 +173,13 @@ def test_a_gate_without_a_value_cannot_have_passed() -> None:
 
 
 def test_a_numeric_attribute_that_no_limit_judges_passes_no_gate() -> None:
-    gate = accuracy_gate(1.0, None, Asked(LINEAR.attackers, ("age",)), (result(0.5),), "after")
+    gate = accuracy_gate(1.0, None, Expected(LINEAR.attackers, ("age",)), (result(0.5),), "after")
     assert not gate.passed
     assert "no limit judges age, which is numeric" in gate.reason
 
 
 def test_what_is_missing_is_told_attribute_by_attribute() -> None:
-    wanted = Asked((("a", "fresh", "linear"), ("a", "fresh", "rbf"), ("b", "fresh", "linear")))
+    wanted = Expected((("a", "fresh", "linear"), ("a", "fresh", "rbf"), ("b", "fresh", "linear")))
     assert accuracy_gate(1.0, None, wanted, (), "after").reason == (
         "no result for a: fresh linear, fresh rbf; no result for b: fresh linear"
     )
@@ -252,7 +254,7 @@ def test_the_task_gates_judge_accuracy_from_below_and_need_a_task_that_was_measu
             assert why in gate.reason
     nothing = gates.task_kept_gate(0.0, replace(good, undefined={"before": "at the majority"}), Judge())
     assert (nothing.status, nothing.reason) == ("failed", "there is nothing to keep: at the majority")
-    copied = gates.task_accuracy_gate(0.0, good, "after", Judge(), Asked(doubts=("copies",)))
+    copied = gates.task_accuracy_gate(0.0, good, "after", Judge(), Expected(doubts=("copies",)))
     assert (copied.status, copied.reason) == ("failed", "copies")
 
 
@@ -326,7 +328,7 @@ def test_a_gate_on_a_probe_judges_its_weighted_twin_too() -> None:
 
 
 def test_a_gate_misses_a_form_that_was_asked_for_and_not_measured() -> None:
-    asked = Asked((("g", "fresh", "linear"),), forms={"linear": ("raw", "binary")})
+    asked = Expected((("g", "fresh", "linear"),), forms={"linear": ("raw", "binary")})
     raw, binary = result(0.5, n_test=10_000), result(0.5, n_test=10_000, form="binary")
     assert gates.accuracy_gate(0.6, None, asked, (raw, binary), "after", Judge()).status == "passed"
     gate = gates.accuracy_gate(0.6, None, asked, (raw,), "after", Judge())

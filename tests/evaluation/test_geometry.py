@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salcli.evaluation.geometry import GEOMETRY, MOST_CLASSES, ClassPair, Geometry, clusters, variance_removed
-from salcli.evaluation.report import to_json
+from salcli.evaluation.json_fields import to_json
 
 
 def mean_cosines(x: np.ndarray, codes: np.ndarray) -> dict[tuple[int, int], list[float]]:

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.data.splits import EvaluationSplit
-from salcli.evaluation.attack import asked_for, attack
+from salcli.evaluation.attack import attack
 from salcli.evaluation.gates import Judge, leak_gate
 from salcli.evaluation.intersections import LEAST_ROWS, attacked, product
+from salcli.evaluation.requested import expected_of
 from salcli.evaluation.stages import Stages
 from salcli.options import EvaluateOptions
 from salcli.streaming.progress import Silent
@@ -78,10 +79,10 @@ def test_a_product_is_read_where_neither_attribute_is_and_gates_judge_it() -> No
     assert max(leaks["one"], leaks["two"]) < 0.2
     assert leaks["one × two"] > 0.3
     assert results[2].factors == ("one", "two")
-    gate = leak_gate(0.25, None, asked_for(given, options, ("linear",)), results, "before", Judge(None))
+    gate = leak_gate(0.25, None, expected_of(given, options, ("linear",)), results, "before", Judge(None))
     assert (gate.status, gate.decided_by) == ("failed", "one × two, linear, fresh")
     alone, _ = measured(x, given, intersections=False)
-    asked = asked_for(given, EvaluateOptions(adversaries=("fresh",), intersections=False), ("linear",))
+    asked = expected_of(given, EvaluateOptions(adversaries=("fresh",), intersections=False), ("linear",))
     assert leak_gate(0.25, None, asked, alone, "before", Judge(None)).status == "passed"
 
 
@@ -110,7 +111,7 @@ def test_a_product_of_which_too_much_is_left_out_passes_no_gate() -> None:
         None,
     )
     results, _ = measured(x, many)
-    asked = asked_for(many, EvaluateOptions(adversaries=("fresh",)), ("linear",))
+    asked = expected_of(many, EvaluateOptions(adversaries=("fresh",)), ("linear",))
     gate = leak_gate(1.0, None, asked, results, "before", Judge())
     assert gate.status == "failed"
     assert "or that have fewer than 10 of them" in gate.reason
@@ -118,6 +119,6 @@ def test_a_product_of_which_too_much_is_left_out_passes_no_gate() -> None:
     assert {result.attribute for result in few} == {"one", "two"}
     assert "one × two is not attacked: fewer than two of its classes have 10 test rows" in notes[0]
     missing = leak_gate(
-        1.0, None, asked_for(given, EvaluateOptions(adversaries=("fresh",)), ("linear",)), few, "before", Judge()
+        1.0, None, expected_of(given, EvaluateOptions(adversaries=("fresh",)), ("linear",)), few, "before", Judge()
     )
     assert missing.reason == "no result for one × two: fresh linear"

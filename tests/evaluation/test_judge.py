@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from salcli.evaluation.evidence import Estimate, Evidence, Share, rows_needed
-from salcli.evaluation.gates import Asked, Judge, Measured, accuracy_gate, gain_gate
-from salcli.evaluation.report import Gate, ProbeResult
+from salcli.evaluation.gates import Expected, Judge, Measured, accuracy_gate, gain_gate
+from salcli.evaluation.probe_result import ProbeResult
+from salcli.evaluation.report import Gate
 
 from .results import result
 
 NAMES = tuple(itertools.product(("g",), ("in-sample", "fresh"), ("linear", "poly", "rbf")))
-ASKED = Asked(NAMES)
+ASKED = Expected(NAMES)
 RUNS = 400
 NOISE = 0.033
 """Three standard errors of a share of .05 over the runs."""
@@ -85,7 +86,7 @@ def _decided(of: Evidence, limit: float) -> bool:
 
 def test_an_undecided_gate_says_how_many_rows_would_decide() -> None:
     gate = accuracy_gate(
-        0.6, None, Asked(NAMES[:1]), (result(0.55, adversary="in-sample", n_test=100),), "after", Judge()
+        0.6, None, Expected(NAMES[:1]), (result(0.55, adversary="in-sample", n_test=100),), "after", Judge()
     )
     assert (gate.status, gate.value) == ("undecided", 0.55)
     assert gate.rows_needed == pytest.approx((1.645 / 0.05) ** 2 * 0.24 + 20, abs=1)
@@ -96,7 +97,7 @@ def test_an_undecided_gate_says_how_many_rows_would_decide() -> None:
 def test_rows_of_groups_decide_in_groups_and_as_many_more_as_they_are_alike() -> None:
     def gate(n_effective: float | None, unit: str) -> Gate:
         of = result(0.55, adversary="in-sample", n_test=400, n_effective=n_effective)
-        return accuracy_gate(0.6, None, Asked(NAMES[:1], unit=unit), (of,), "after", Judge())
+        return accuracy_gate(0.6, None, Expected(NAMES[:1], unit=unit), (of,), "after", Judge())
 
     apart, together = gate(200.0, "test rows"), gate(100.0, "test rows in groups of such sizes")
     assert together.rows_needed == pytest.approx(2 * (apart.rows_needed or 0), rel=0.01)

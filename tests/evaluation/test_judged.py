@@ -5,16 +5,17 @@ from dataclasses import replace
 import pytest
 
 from salcli.evaluation.explained import NumericResult
-from salcli.evaluation.gates import Asked, Judge, accuracy_gate, neighbors_gate, r2_gate, similarity_gate
-from salcli.evaluation.judged import worst_gates
+from salcli.evaluation.gates import Expected, Judge, accuracy_gate, neighbors_gate, r2_gate, similarity_gate
+from salcli.evaluation.judged import judged, worst_gates
 from salcli.evaluation.report import EraserSummary, Gate, Measurement, Repeats, Report, SweepStep
 from salcli.evaluation.similarity import SIMILARITY
+from salcli.options import EvaluateOptions, Limit
 
 from ..render.reports import similarity
 from .results import result
 
 ERASER = EraserSummary("e.npz", "0" * 64, "sal", 9, 2, 5, is_centred=True, k_rule={}, attributes=("g",))
-ASKED = Asked((("g", "fresh", "linear"),))
+ASKED = Expected((("g", "fresh", "linear"),))
 LEVELS: list[int] = []
 
 
@@ -60,7 +61,7 @@ def test_the_worst_repeat_decides_and_is_named(worst: float, status: str) -> Non
 
 def test_other_forms_of_the_rows_than_those_of_the_repeats_are_judged_with_them() -> None:
     unit = result(0.55, n_test=4_000, form="unit")
-    asked = Asked(ASKED.attackers, forms={"linear": ("raw", "unit")})
+    asked = Expected(ASKED.attackers, forms={"linear": ("raw", "unit")})
 
     def gates_of(report: Report, n: int) -> list[Gate]:
         return [accuracy_gate(0.6, None, asked, report.probes, "after", Judge(n_settings=n))]
@@ -104,7 +105,7 @@ def test_a_kernels_own_products_are_those_of_the_report() -> None:
     same = result(0.5, probe="same-kernel", n_test=4_000)
     found = report(measured(0.5), measured(0.52))
     found = replace(found, probes=(*found.probes, same))
-    asked = Asked((*ASKED.attackers, ("g", "fresh", "same-kernel")))
+    asked = Expected((*ASKED.attackers, ("g", "fresh", "same-kernel")))
     (gate,) = worst_gates(
         found, lambda each, n: [accuracy_gate(0.6, None, asked, each.probes, "after", Judge(n_settings=n))]
     )
@@ -115,7 +116,7 @@ def test_forms_that_are_not_attacked_again_are_those_of_the_report() -> None:
     unit = result(0.5, form="unit", n_test=4_000)
     found = report(measured(0.5), measured(0.52))
     found = replace(found, probes=(*found.probes, unit))
-    asked = Asked(ASKED.attackers, forms={"linear": ("raw", "unit")})
+    asked = Expected(ASKED.attackers, forms={"linear": ("raw", "unit")})
     (gate,) = worst_gates(
         found, lambda each, n: [accuracy_gate(0.6, None, asked, each.probes, "after", Judge(n_settings=n))]
     )
@@ -128,9 +129,21 @@ def test_attackers_of_numbers_are_judged_in_every_repeat() -> None:
 
     runs = tuple(Measurement(numeric=(numeric(r2),)) for r2 in (0.02, 0.4))
     found = Report(eraser=ERASER, numeric=(numeric(0.01),), repeats=Repeats(2, 9, (), runs))
-    asked = Asked(of_numbers=(("age", "fresh", "ridge"),))
+    asked = Expected(of_numbers=(("age", "fresh", "ridge"),))
     (gate,) = worst_gates(
         found, lambda each, n: [r2_gate(0.2, None, asked, each.numeric, "after", Judge(n_settings=n))]
     )
     assert (gate.status, gate.value) == ("failed", 0.4)
     assert str(gate.decided_by).endswith("repeat 2 of 2")
+
+
+def test_every_limit_of_the_options_has_a_gate_which_fails_where_nothing_was_measured() -> None:
+    attackers = {name: (Limit(0.5),) for name in ("max_accuracy", "max_gain", "max_leak", "max_r2")}
+    task = {"task": "job", "max_tpr_gap": 1.0, "min_task_accuracy": 0.0, "min_task_kept": 0.0}
+    others = {"similarity": ("s",), "min_similarity_kept": 0.0, "min_neighbors_kept": 0.0}
+    limits = attackers | task | others
+    found = judged(Report(eraser=ERASER), ASKED, EvaluateOptions(**limits))  # type: ignore[arg-type]
+    wanted = [name.replace("_", "-") for name in limits if name.startswith(("max", "min"))]
+    assert [gate.name for gate in found.gates] == wanted
+    assert {gate.status for gate in found.gates} == {"failed"}
+    assert judged(report(), ASKED, EvaluateOptions()).gates == ()

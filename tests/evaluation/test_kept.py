@@ -17,8 +17,8 @@ from salcli.data.source import Source
 from salcli.data.splits import EvaluationSplit
 from salcli.evaluation import kept
 from salcli.evaluation.base import BeforeAfter, Labelled
+from salcli.evaluation.json_fields import to_json
 from salcli.evaluation.kept import KEPT, Kept, KeptRows, Vote, compared, drawn_rows, vote, votes_on
-from salcli.evaluation.report import to_json
 from salcli.evaluation.stages import Erasure, Stages
 from salcli.formats.registry import open_source
 from salcli.options import EvaluateOptions

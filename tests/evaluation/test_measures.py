@@ -80,6 +80,7 @@ def evaluated(folder: Path, *args: str) -> tuple[dict, str]:
     return json.loads((folder / "r.json").read_text()), done.stdout
 
 
+@pytest.mark.slow
 def test_a_measure_that_is_registered_is_measured_swept_repeated_and_shown_everywhere(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

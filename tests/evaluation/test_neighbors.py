@@ -13,8 +13,8 @@ from salcli.erasers.linear import LinearEraser
 from salcli.errors import AlignmentError, NotEnoughMemory
 from salcli.evaluation.base import BeforeAfter
 from salcli.evaluation.cosine import PLACES
+from salcli.evaluation.json_fields import to_json
 from salcli.evaluation.neighbors import NEIGHBORS, NOWHERE, Neighbor, Neighbors, WordNeighbors, nearest, neighbors
-from salcli.evaluation.report import to_json
 from salcli.evaluation.stages import Erasure
 from salcli.formats.registry import open_source
 from salcli.options import EvaluateOptions

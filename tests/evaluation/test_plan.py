@@ -10,7 +10,8 @@ from numpy.testing import assert_array_equal
 
 from salcli.commands.fit import fit
 from salcli.data.labels import Attribute, GuardedLabels
-from salcli.data.splits import DEV_NAMES, SplitRule
+from salcli.data.split_parts import DEV_NAMES
+from salcli.data.splits import SplitRule
 from salcli.errors import AlignmentError, UsageError
 from salcli.evaluation.plan import note_on_splits, notes_on, require_same_labels, split_rows
 from salcli.options import EvaluateOptions, FitOptions, LabelOptions
@@ -56,9 +57,9 @@ def test_what_is_left_out_is_said() -> None:
 @pytest.mark.parametrize(
     ("splits", "options", "says"),
     [
-        (None, EvaluateOptions(), "no rows were held out .*only in-sample figures are given"),
+        (None, EvaluateOptions(), "no rows were held out .*there are only in-sample figures"),
         (None, EvaluateOptions(adversaries=("fresh",)), "so there is no fresh attacker"),
-        (("train",) * N, EvaluateOptions(), "no row is marked test: only in-sample"),
+        (("train",) * N, EvaluateOptions(), "no row is marked test: there are only in-sample"),
         ((*("train",) * (N - 1), "test"), EvaluateOptions(seed=1), "no row is left to train a fresh attacker"),
     ],
 )

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import salcli
-from salcli.evaluation.provenance import OF_FILES, WITHOUT_EFFECT, file_name, run_of
+from salcli.evaluation.provenance import OF_FILES, WITHOUT_EFFECT, run_of
+from salcli.formats.files import file_name
 from salcli.options import EvaluateOptions, LabelOptions, Limit, ReadOptions, Sweep, options_of
 
 

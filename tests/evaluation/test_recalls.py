@@ -1,7 +1,8 @@
 """Recall by class of the strongest attackers."""
 
+from salcli.evaluation.json_fields import to_json
 from salcli.evaluation.recalls import ClassRecall, strongest_recalls
-from salcli.evaluation.report import Report, Worst, to_json
+from salcli.evaluation.report import Report, Worst
 
 from .results import result
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from salcli.errors import AlignmentError
-from salcli.evaluation.similarity import similarity_score, spellings
+from salcli.evaluation.word_pairs import similarity_score, spellings
 
 WORDS = "abcdefgh"
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from salcli.errors import AlignmentError
-from salcli.evaluation.report import to_json
+from salcli.evaluation.json_fields import to_json
 from salcli.evaluation.similarity import SIMILARITY, SimilarityChange, random_directions, similarity_change
 
 WORDS = tuple("abcdefghij")

@@ -11,9 +11,9 @@ from salcli.evaluation import main_task as module
 from salcli.evaluation.attackers.base import Scaling
 from salcli.evaluation.attackers.scores import wilson
 from salcli.evaluation.group_rates import Guarded
+from salcli.evaluation.json_fields import to_json
 from salcli.evaluation.logistic import Logistic, fit_logistic
 from salcli.evaluation.main_task import Task, main_task
-from salcli.evaluation.report import to_json
 
 TRAIN, TEST = np.arange(300), np.arange(300, 600)
 Rows = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]

@@ -7,6 +7,7 @@ from salcli.evaluation.main_task import Accuracy, Task
 from salcli.evaluation.report import Report
 from salcli.evaluation.section import Section
 from salcli.evaluation.task import TASK
+from salcli.evaluation.task_tables import class_rates
 from salcli.render.pictures import pictures
 
 
@@ -57,6 +58,14 @@ def test_a_class_that_is_left_out_of_the_gap_has_none_and_a_group_without_rows_i
     gaps = {row[0]: row[5:7] for row in of_g.rows}
     assert gaps == {"p": ("–", "–"), "q": ("0.400", "0.400")}
     assert any("no test row is there: p × y" in told for told in section.paragraphs)
+
+
+def test_gap_and_ratio_of_a_class_need_a_rate_of_every_group() -> None:
+    groups, (p, q) = class_rates(FOUND, OF_G)
+    assert groups == ("x", "y")
+    assert (p.gap("after", groups), p.ratio("after", groups)) == (None, None)
+    assert (q.gap("after", groups), q.gap("after", groups[::-1]), q.ratio("after", groups)) == (0.4, -0.4, 0.5)
+    assert q.counts == {"x": 10, "y": 10}
 
 
 def test_where_nothing_was_erased_nothing_is_said_of_after() -> None:

@@ -131,6 +131,7 @@ def test_a_large_compressed_stream_is_refused(monkeypatch: pytest.MonkeyPatch) -
 GOOD = {is_file: written(table_of(X[:4]), is_file=is_file, rows=2) for is_file in (True, False)}
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.booleans(), st.floats(0, 1, exclude_max=True), st.integers(0, 255), st.booleans())
 def test_a_damaged_file_is_refused_in_one_line_or_read(is_file: bool, where: float, byte: int, is_cut: bool) -> None:

@@ -43,6 +43,7 @@ def rows_of(source: Source, rows: int | None = None) -> tuple[NDArray[Any], list
     return np.concatenate(found), keys if source.has_keys else None
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     st.integers(1, 90), st.integers(1, 5), st.sampled_from(["f2", "f4", "f8"]), st.sampled_from(KINDS),

@@ -10,7 +10,7 @@ from salcli.formats.secret import read_secret
 
 
 def made(path: Path) -> bytes:
-    with pytest.warns(SalcliWarning, match="made a new secret for noise"):
+    with pytest.warns(SalcliWarning, match="wrote a new secret for noise"):
         return read_secret(str(path))
 
 
@@ -47,7 +47,7 @@ def test_a_secret_that_others_may_read_is_refused(tmp_path: Path) -> None:
 
 
 def test_no_folder_and_no_file_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="cannot be read or made: No such file"):
+    with pytest.raises(OutputError, match="cannot be read or created: No such file"):
         read_secret(str(tmp_path / "nowhere" / "k"))
     with pytest.raises(SalcliError):
         read_secret(str(tmp_path))

@@ -1,13 +1,10 @@
-"""A warm parent of commands, one for each module."""
-
-from collections.abc import Iterator
+"""What the fuzz tests share."""
 
 import pytest
 
-from .forked import Commands, forked_commands
+from .forked import Commands
 
 
-@pytest.fixture(scope="module")
-def commands() -> Iterator[Commands]:
-    with forked_commands() as found:
-        yield found
+@pytest.fixture(scope="session")
+def commands() -> Commands:
+    return Commands()

@@ -262,6 +262,7 @@ def test_a_similarity_set_without_end_is_refused(
     commands.refuse("inspect", tmp_path / "x.npy", "--similarity", tmp_path / "s.tsv", says=says)
 
 
+@pytest.mark.slow
 def test_a_file_of_keys_without_end_is_refused(commands: Commands, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.eye(3))
     sparse(tmp_path / "k.txt", 10**9, b"a\nb\n")

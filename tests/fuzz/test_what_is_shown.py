@@ -117,7 +117,7 @@ def test_reports_of_every_kind_show_names_as_text(commands: Commands, folder: Pa
         ({"x.txt": b"a 1 2\nb 2 1\n", "y.csv": b"word,y\na,%b\nb,%b\n"}, ["fit", "x.txt", "y.csv"], "is not UTF-8"),
         ({"x.txt": b"a 1 2\nb 2 1\n", "s.tsv": b"x\ty\t1\nc\t%b\tz\n"}, ["inspect", "x.txt", "--similarity", "s.tsv"],
          "two words and a score"),
-        ({"none": b""}, ["inspect", "gone.npy"], "No such file"),
+        ({"none": b""}, ["inspect", "gone.npy"], "no file matches"),
     ],
 )  # fmt: skip
 def test_an_error_shows_what_it_quotes_as_text(

@@ -69,7 +69,7 @@ def test_more_rounds_never_lower_the_sum() -> None:
 
 def test_rows_that_are_all_equal_and_rows_too_large_are_refused() -> None:
     unknown = np.full(6, FREE)
-    with pytest.raises(RankError, match="nothing to tell them apart"):
+    with pytest.raises(RankError, match="nothing separates them"):
         align(np.ones((6, 2)), unknown, np.array([3, 3]), seed=(0,))
     with pytest.raises(RangeError, match="scale the embeddings down"):
         align(np.linspace(1.0, 1.7, 6)[:, None] * 1e308, unknown, np.array([3, 3]), seed=(0,))

@@ -20,12 +20,12 @@ from salcli.evaluation.kept import Kept, KeptRows, Vote
 from salcli.evaluation.main_task import Accuracy, Task
 from salcli.evaluation.neighbors import Neighbor, Neighbors, WordNeighbors
 from salcli.evaluation.power import Detectable
+from salcli.evaluation.probe_result import ProbeResult
 from salcli.evaluation.report import (
     ErasedFile,
     EraserSummary,
     Gate,
     InputFile,
-    ProbeResult,
     RepeatedFigure,
     Repeats,
     Report,

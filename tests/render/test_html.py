@@ -9,8 +9,8 @@ from salcli.evaluation.report import Gate, Report
 from salcli.evaluation.similarity import SIMILARITY
 from salcli.evaluation.task import TASK
 from salcli.evaluation.text import visible
-from salcli.render import plots
-from salcli.render.html import html
+from salcli.render import pictures, plots
+from salcli.render.html import NO_PICTURES, html
 from tests.render.reports import HOSTILE, full_report, poisoned, reports
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -129,9 +129,10 @@ def test_strings_of_a_report_are_shown_letter_by_letter(text: str) -> None:
 @settings(max_examples=80)
 def test_any_report_gives_a_page_that_parses(report: Report) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        for name in ("accuracy_plot", "similarity_plot", "gap_plot", "curve_plot", "scatter_plot"):
+        names = ("accuracy_plot", "similarity_plot", "gap_plot", "scatter_plot")
+        for module, name in (*((plots, name) for name in names), (pictures, "curve_plot")):
             patched.setattr(
-                plots, name, lambda *_, salt, **__: f'<svg xmlns="http://www.w3.org/2000/svg" id="{salt}"/>'
+                module, name, lambda *_, salt, **__: f'<svg xmlns="http://www.w3.org/2000/svg" id="{salt}"/>'
             )
         text = html(report)
         text.encode("utf-8")
@@ -142,6 +143,20 @@ def test_hostile_names_do_not_break_the_page() -> None:
     gates = tuple(Gate("max-gain", 0.1, 0.2, "failed", reasons=(f"x{text}",)) for text in HOSTILE)
     page = check_page(html(Report(notes=HOSTILE, gates=gates)))
     assert {visible(text) for each in HOSTILE if each for text in (each, f"x{each}")} <= set(page.texts)
+
+
+def test_without_matplotlib_the_page_has_all_but_pictures_and_says_how_to_get_them(
+    full_page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # as if it were not installed
+    page, whole = check_page(html(full_report())), check_page(full_page)
+    assert [len(page.all(tag)) for tag in ("figure", "svg")] == [0, 0]
+    assert len(page.all("table")) == len(whole.all("table"))
+    said = [text for text in page.texts if "matplotlib" in text]
+    assert said == [NO_PICTURES]
+    assert "pip install matplotlib" in NO_PICTURES
+    assert NO_PICTURES not in whole.texts
+    assert NO_PICTURES not in check_page(html(Report())).texts  # nothing to draw
 
 
 def test_an_empty_report_is_a_page_that_says_so() -> None:

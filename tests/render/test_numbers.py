@@ -6,7 +6,6 @@ from salcli.evaluation.explained import NumericResult
 from salcli.evaluation.power import Detectable, of_classes, of_numbers
 from salcli.evaluation.recalls import ClassRecall, Recalls
 from salcli.evaluation.report import Report
-from salcli.render.attackers import shown_attributes
 from salcli.render.numbers import (
     detectable_lines,
     detectable_table,
@@ -15,6 +14,7 @@ from salcli.render.numbers import (
     numeric_table,
     recall_table,
 )
+from salcli.render.probe_pairs import shown_attributes
 from salcli.render.verdict import findings, subject, verdict_sentence
 
 from .reports import ERASER, result

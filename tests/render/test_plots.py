@@ -9,11 +9,12 @@ from salcli.evaluation.group_rates import GroupRates, Rate
 from salcli.evaluation.main_task import Accuracy, Task
 from salcli.evaluation.report import Gate, LearningCurve, LearningPoint, Report
 from salcli.evaluation.scatter import SCATTER, Classes
-from salcli.evaluation.task import class_rates
-from salcli.render import plots
-from salcli.render.attackers import probe_pairs
+from salcli.evaluation.task_tables import class_rates
+from salcli.render import axes, plots
 from salcli.render.canvas import VARIABLES
+from salcli.render.curves import curve_plot, learning_plot
 from salcli.render.pictures import pictures
+from salcli.render.probe_pairs import probe_pairs
 from salcli.render.style import STYLE
 from salcli.render.sweep import Curve
 from tests.render.reports import ERASER, HOSTILE, full_report, result, scatter_of, similarity
@@ -34,7 +35,7 @@ def test_odd_names_are_drawn_as_they_are() -> None:
 
 def test_legends_keep_names_that_begin_with_an_underscore() -> None:
     curves = [Curve(name, ((0.0, 0.5), (1.0, 0.4)), name) for name in ("_a", "$b$", "c" * 300)]
-    shown = [text.strip() for text in texts(plots.curve_plot(curves, "k", "accuracy", level=0.3))]
+    shown = [text.strip() for text in texts(curve_plot(curves, "k", "accuracy", level=0.3))]
     assert {"_a", "$b$", "majority"} <= set(shown)
     assert any(text.startswith("ccc") and "…" in text for text in shown)
 
@@ -42,7 +43,7 @@ def test_legends_keep_names_that_begin_with_an_underscore() -> None:
 @pytest.mark.parametrize(("last", "ticks"), [(2.0, {"0", "1", "2"}), (0.5, {"0.0", "0.5"})])
 def test_between_whole_values_there_are_no_ticks(last: float, ticks: set[str]) -> None:
     curve = Curve("linear, fresh", ((0.0, 0.41), (last, 0.42)), "linear")
-    shown = texts(plots.curve_plot([curve], "k", "accuracy"))
+    shown = texts(curve_plot([curve], "k", "accuracy"))
     along = shown[: shown.index("k")]
     assert ticks <= set(along)
     assert last < 1 or all(text.isdigit() for text in along)
@@ -85,7 +86,7 @@ def test_rare_classes_share_one_grey() -> None:
     scatter = scatter_of([f"class {c}" for c in range(n)], [*range(n), 0], spots, spots)
     shown = texts(plots.scatter_plot(scatter, scatter.first))
     assert "other classes" in shown
-    assert sum(text.startswith("class") for text in shown) == plots.MOST_COLOURS - 1
+    assert sum(text.startswith("class") for text in shown) == axes.MOST_COLOURS - 1
 
 
 def test_rows_in_units_of_their_own_fill_their_panel() -> None:
@@ -118,7 +119,7 @@ def test_every_guarded_attribute_has_a_picture_of_the_rows() -> None:
 def test_long_names_stand_one_a_line_in_a_legend() -> None:
     def lefts(n: int) -> set[str]:
         curves = [Curve(name * n, ((0.0, 0.5), (1.0, 0.4)), name) for name in "wm"]
-        svg = plots.curve_plot(curves, "k", "accuracy")
+        svg = curve_plot(curves, "k", "accuracy")
         found = re.findall(r'<text[^>]* x="([0-9.]+)"[^>]*>\s*(?:w+|m+)<', svg)
         assert len(found) == 2
         return set(found)
@@ -137,7 +138,7 @@ def test_only_the_widest_gaps_are_drawn() -> None:
     task = Task("job", tuple(f"c{c}" for c in range(100)), 0.5, 9, 9, Accuracy(0.5, 0.5, None), True, of, ())
     groups, rates = class_rates(task, of)
     widest = plots.widest_gaps(rates, groups)
-    assert [of.name for of in widest] == [f"c{c}" for c in range(99, 99 - plots.MOST_ROWS, -1)]
+    assert [of.name for of in widest] == [f"c{c}" for c in range(99, 99 - axes.MOST_ROWS, -1)]
     assert widest[0].gap("after", groups) == pytest.approx(0.99)
     assert "c99" in texts(plots.gap_plot(rates, groups))
 
@@ -157,12 +158,12 @@ def y_ticks(svg: str, x_label: str) -> list[float]:
 
 def test_a_change_smaller_than_its_interval_is_no_mountain() -> None:
     points, bounds = ((0.0, 0.500), (1.0, 0.504)), ((0.45, 0.55), (0.454, 0.554))
-    ticks = y_ticks(plots.curve_plot([Curve("c", points, "c", bounds)], "k", "accuracy"), "k")
+    ticks = y_ticks(curve_plot([Curve("c", points, "c", bounds)], "k", "accuracy"), "k")
     assert max(ticks) - min(ticks) >= 0.08
-    many = [Curve(f"c{i}", points, f"c{i}", bounds) for i in range(plots.MOST_BANDS + 1)]
-    ticks = y_ticks(plots.curve_plot(many, "k", "accuracy"), "k")
+    many = [Curve(f"c{i}", points, f"c{i}", bounds) for i in range(axes.MOST_BANDS + 1)]
+    ticks = y_ticks(curve_plot(many, "k", "accuracy"), "k")
     assert max(ticks) - min(ticks) >= 0.08
-    ticks = y_ticks(plots.curve_plot([Curve("c", points, "c")], "k", "accuracy"), "k")
+    ticks = y_ticks(curve_plot([Curve("c", points, "c")], "k", "accuracy"), "k")
     assert max(ticks) - min(ticks) >= 0.06
 
 
@@ -204,6 +205,6 @@ def test_clusters_are_drawn_with_each_pair_of_classes_and_its_task_class() -> No
 
 def test_the_rows_of_a_learning_curve_are_numbers_not_powers_in_tex() -> None:
     points = (LearningPoint(100, (0.6, 0.7)), LearningPoint(800, (0.75,)))
-    svg = plots.learning_plot(LearningCurve("g", "rbf", "fresh", "after", points, 8_000, 0.8, (0.77, 0.83)))
+    svg = learning_plot(LearningCurve("g", "rbf", "fresh", "after", points, 8_000, 0.8, (0.77, 0.83)))
     assert {"100", "800", "8,000"} <= set(texts(svg))
     assert not any("$" in text for text in texts(svg))

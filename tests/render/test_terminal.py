@@ -11,7 +11,7 @@ from rich.console import Console
 
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.deviation import Deviation
-from salcli.evaluation.gates import Asked, Judge, accuracy_gate, gain_gate
+from salcli.evaluation.gates import Expected, Judge, accuracy_gate, gain_gate
 from salcli.evaluation.measures import MEASURES
 from salcli.evaluation.report import Gate, LearningCurve, LearningPoint, Report, SweepStep
 from salcli.evaluation.section import Column, Section, Table, names, numbers
@@ -100,7 +100,7 @@ def test_a_gate_names_attribute_attacker_and_adversary_that_decided_it() -> None
         result("b", "before", 1.0, probe="poly"),
     )
     judge = Judge(None)
-    asked = Asked(tuple((each.attribute, each.adversary, each.probe) for each in probes if each.stage == "after"))
+    asked = Expected(tuple((each.attribute, each.adversary, each.probe) for each in probes if each.stage == "after"))
     gates = (
         accuracy_gate(0.6, "rbf", asked, probes, "after", judge),
         gain_gate(0.6, None, asked, probes, "after", judge),

@@ -5,7 +5,8 @@ import pytest
 from salcli.data.hashes import FileHash
 from salcli.evaluation.group_rates import Gap, GroupRates
 from salcli.evaluation.main_task import Accuracy, Task
-from salcli.evaluation.report import ErasedFile, Gate, ProbeResult, Report
+from salcli.evaluation.probe_result import ProbeResult
+from salcli.evaluation.report import ErasedFile, Gate, Report
 from salcli.render.attackers import attackers_section
 from salcli.render.verdict import facts, findings, tone_of, verdict_sentence
 from tests.render.reports import ERASER, full_report, result

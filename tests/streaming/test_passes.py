@@ -61,7 +61,7 @@ def test_a_fold_gives_the_same_bits_for_any_batch_size_and_format(
         found = folded(path, given, rows, batch_rows)
         for part in ("mean_x", "mean_z", "comoment"):
             assert np.array_equal(getattr(found, part), getattr(first, part)), (part, batch_rows)
-    z = given.design(np.arange(len(rows)))
+    z = given.standardized(is_centred=True).design(np.arange(len(rows)))
     plain = x[rows].astype(np.float64)
     np.testing.assert_allclose(first.mean_x, plain.mean(0), rtol=1e-13)
     np.testing.assert_allclose(first.comoment, (plain - plain.mean(0)).T @ (z - z.mean(0)), atol=1e-8)
@@ -154,7 +154,7 @@ def test_groups_of_several_partitions_fold_to_the_plain_sums(tmp_path: Path, joi
     given = labels(rng, N)
     np.save(tmp_path / "x.npy", x)
     found = folded(tmp_path / "x.npy", given, np.arange(N), None, joining=joining)
-    z = given.design(np.arange(N))
+    z = given.standardized(is_centred=True).design(np.arange(N))
     np.testing.assert_allclose(found.comoment, (x - x.mean(0)).T @ (z - z.mean(0)), atol=1e-11)
 
 

@@ -1,4 +1,4 @@
-"""`TransportEraser`: rows of each class are mapped to one Gaussian, as far as a posterior of the class says.
+"""`TransportEraser`: rows of each class are mapped to one Gaussian, as far as a posterior of the class is sure.
 
 With q_z(x) the posterior of the class of the row as it is, g(x) a gate in [0, 1] and w_z = g q_z:
 
@@ -53,7 +53,7 @@ class Posterior:
 
 @dataclass(frozen=True, eq=False)
 class TransportEraser(Eraser):
-    """Removes the differences of class means, and of class covariances as far as the posterior knows the class."""
+    """Removes the differences of class means, and of class covariances as far as the posterior of the class is sure."""
 
     kind: ClassVar[str] = "transport"
     names: ClassVar[tuple[str, ...]] = (
@@ -205,7 +205,7 @@ class TransportEraser(Eraser):
         return np.ascontiguousarray(self.directions), self.directions.T.copy(), shifts
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what an artifact holds."""
+        """Return its arrays for an artifact."""
         posterior = (self.posterior.weights, self.posterior.bias, np.array(self.posterior.certain))
         return dict(
             zip(TransportEraser.names, (self.mean, self.directions, self.centre, self.maps, *posterior), strict=True)
@@ -213,7 +213,7 @@ class TransportEraser(Eraser):
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> Self:  # noqa: ARG003 (others use it)
-        """Return the eraser that an artifact holds (see `Eraser.from_arrays`).
+        """Return the eraser of an artifact (see `Eraser.from_arrays`).
 
         Raises
         ------

@@ -6,14 +6,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.data.labels import Attribute, Index
+from salcli.data.labels import GuardedLabels, Index
 from salcli.erasers.base import Fit
 from salcli.erasers.linear import LinearEraser
 from salcli.erasers.linear_probes import held_out
 from salcli.erasers.sal import fit_sal
 from salcli.erasers.transport.choice import Trial, best_of, try_all
 from salcli.erasers.transport.eraser import TransportEraser
-from salcli.erasers.transport.gaussians import ClassGaussians, Shrinkage
+from salcli.erasers.transport.gaussians import POOLED, ClassGaussians, Shrinkage
 from salcli.erasers.transport.scored import Scores
 from salcli.erasers.transport.sequence import SequenceEraser
 from salcli.errors import LabelError
@@ -25,7 +25,7 @@ from salcli.streaming.passes import LabelledSource, fold, gather_rows
 from salcli.streaming.progress import Progress
 
 Array = NDArray[np.float64]
-LEAST_ROWS = 0.1  # of a class, a dimension
+LEAST_ROWS, AT_LEAST = 0.1, 10  # of a class: a dimension, and in all
 HELD_OUT, MOST_HELD_OUT = 1 / 3, 2_400  # rows by which shrinkage is chosen
 FEW_ROWS = 50  # a dimension: with fewer, estimation error leaves much to be read
 MATRICES = 5  # of [d, d] a class that are in memory at once
@@ -90,16 +90,16 @@ def fit_one(
 
     Raises
     ------
-    LabelError : a class with too few rows, or scores that do not vary
+    LabelError : a class in too few groups, or scores that do not vary
     RankError : rows do not covary with the labels, or do not vary within classes
     NotEnoughMemory : the matrices of all classes do not fit into memory
     """
     attribute, d = rows.labels.attributes[0], rows.source.d
-    n_classes = len(attribute.classes or ())
-    _require_rows(rows, attribute)
+    counts = np.array(list(attribute.counts().values()))
+    n_classes, few = len(counts), counts < least_rows(d)
     needed = 8 * MATRICES * n_classes * d * d
     memory.require_memory(needed, f"covariances of {n_classes} classes in {d} dimensions", "merge classes")
-    held, rest = _divided(rows, seed)
+    held, rest = _divided(rows, seed, few)
     held = np.random.default_rng(0).permutation(held)
     x, kept = gather_rows(rows.source, rows.row_of_label[held], progress)
     held = held[kept]
@@ -113,17 +113,18 @@ def fit_one(
     def covariances(index: Index) -> tuple[Array | None, Array]:
         if scores is None:
             return None, np.bincount(attribute.codes(index), minlength=n_classes).astype(np.float64)
-        return scores.covariances(rows, index, origin, engine, progress)
+        return scores.covariances(rows, index, origin, progress)
 
     trials: tuple[Trial, ...] = ()
-    if shrinkage is None:
-        gaussians = ClassGaussians.of(moments, x, codes, covariances=covariances(rest)[0])
-        trials = try_all(gaussians.transport, x, codes, n_classes, progress)
+    if shrinkage is None and np.sum(~few) > 1:
+        gaussians = ClassGaussians.of(moments, x, codes, few=few, covariances=covariances(rest)[0])
+        at = ~few[codes]
+        trials = try_all(gaussians.transport, x[at], (np.cumsum(~few) - 1)[codes[at]], int(np.sum(~few)), progress)
         del gaussians  # matrices of [d, d]
-        shrinkage = best_of(trials).shrinkage
+    shrinkage = shrinkage or (best_of(trials).shrinkage if trials else Shrinkage(1.0, POOLED))
     moments = moments.add(x, attribute.design(held))
     of_scores, n_effective = covariances(np.union1d(held, rest))
-    gaussians = ClassGaussians.of(moments, x, codes, keep_mean=keep_mean, covariances=of_scores)
+    gaussians = ClassGaussians.of(moments, x, codes, keep_mean=keep_mean, few=few, covariances=of_scores)
     eraser = gaussians.transport(shrinkage)
     about = {
         **shrinkage.to_dict(),
@@ -136,42 +137,27 @@ def fit_one(
     n = float(n_effective.sum())
     shown = f"{n:,.0f} fitted rows" if scores is None else f"{moments.n:,} fitted rows, with the scored ones {n:,.0f},"
     doubts = _doubts(f"{shown} are few for covariances in {d} dimensions" if n < FEW_ROWS * d else "", trials)
+    doubts = _doubts_of_classes(rows.labels, counts, d) + doubts
     return Fitted(eraser, fit_sal(moments.cross), moments, about, doubts, n_effective)
 
 
 def least_rows(d: int) -> int:
-    """Return the least rows of a class for a covariance in `d` dimensions."""
-    return max(10, int(LEAST_ROWS * d))
+    """Return the rows of a class that a covariance in `d` dimensions takes."""
+    return max(AT_LEAST, int(LEAST_ROWS * d))
 
 
-def _require_rows(rows: LabelledSource, attribute: Attribute) -> None:
-    """Check that each class has rows enough for a covariance.
-
-    Raises
-    ------
-    LabelError : it names the class
-    """
-    least = least_rows(rows.source.d)
-    name, n = min(attribute.counts().items(), key=lambda each: each[1])
-    if n < least:
-        raise LabelError(
-            f"{rows.labels.path}: column {attribute.name!r}: class {name} has {n} fitted rows, expected at least "
-            f"{least} for covariances in {rows.source.d} dimensions: merge classes, or use method sal"
-        )
-
-
-def _divided(rows: LabelledSource, seed: int) -> tuple[Index, Index]:
+def _divided(rows: LabelledSource, seed: int, few: NDArray[np.bool_]) -> tuple[Index, Index]:
     """Return the labels that are held out for the choice of shrinkage, and the others, ascending.
 
     Raises
     ------
-    LabelError : the groups of rows leave one of both without a class
+    LabelError : the groups of rows leave one of both without a class that is none of the `few` `[c]`
     """
     everyone, attribute = np.arange(len(rows)), rows.labels.attributes[0]
     held = held_out(rows.labels, everyone, min(HELD_OUT, MOST_HELD_OUT / len(rows)), seed)
     rest = np.setdiff1d(everyone, held)
     for part in (held, rest):
-        for code in np.setdiff1d(np.arange(len(attribute.classes or ())), attribute.codes(part))[:1]:
+        for code in np.setdiff1d(np.flatnonzero(~few), attribute.codes(part))[:1]:
             raise LabelError(
                 f"{rows.labels.path}: column {attribute.name!r}: class {(attribute.classes or ())[code]} is in too few "
                 "groups, expected some on either side of a third that is held out"
@@ -181,6 +167,25 @@ def _divided(rows: LabelledSource, seed: int) -> tuple[Index, Index]:
 
 def _only(rows: LabelledSource, index: Index) -> LabelledSource:
     return LabelledSource.of(rows.source, rows.labels.restricted_to(index), rows.row_of_label[index])
+
+
+def _doubts_of_classes(labels: GuardedLabels, counts: NDArray[np.int64], d: int) -> tuple[str, ...]:
+    """Return what is said of classes with few of `counts` `[c]` rows."""
+    attribute, least = labels.attributes[0], least_rows(d)
+    few = np.flatnonzero(counts < least)
+    if not len(few):
+        return ()
+    named = ", ".join(f"{(attribute.classes or ())[code]} ({counts[code]})" for code in few[:3])
+    more = f" and {len(few) - 3} more" if len(few) > 3 else ""
+    does = (
+        "their covariance is taken for that of all classes, so more of them can be read"
+        if len(counts) - len(few) > 1
+        else "class means alone are removed, as method sal does"
+    )
+    return (
+        f"{labels.path}: column {attribute.name!r}: classes with few fitted rows for a covariance in {d} dimensions: "
+        f"{named}{more}, expected at least {least}: {does}; merge classes",
+    )
 
 
 def _doubts(few: str, trials: tuple[Trial, ...]) -> tuple[str, ...]:

@@ -97,7 +97,7 @@ def certain_lead(posterior: Posterior, x: Array, codes: NDArray[np.int64]) -> fl
 
 @dataclass(frozen=True, eq=False)
 class ClassGaussians:
-    """What a transport is made of, but for shrinkage."""
+    """What a transport is computed from, but for shrinkage."""
 
     mean_step: LinearEraser
     """SAL of the fitted rows, which removes all differences of class means."""
@@ -110,6 +110,8 @@ class ClassGaussians:
     """`[c]` of the rows, by class."""
     centre: Array
     """`[d]` mean of every class after the mean step."""
+    varies: NDArray[np.bool_]
+    """`[d]` which columns are not constant within all classes; the others are not mapped, not even by rounding."""
 
     @classmethod
     def of(
@@ -119,6 +121,7 @@ class ClassGaussians:
         codes: NDArray[np.int64],
         *,
         keep_mean: bool = False,
+        few: NDArray[np.bool_] | None = None,
         covariances: Array | None = None,
     ) -> Self:
         """Return the Gaussians of some moments, and the posterior with its gate.
@@ -129,6 +132,7 @@ class ClassGaussians:
         x : `[n, d]` labelled rows, by which the gate is set
         codes : `[n]` class of each
         keep_mean : see `fit_sal`
+        few : `[c]` whether a class has too few rows for a covariance, and is taken to have that of all classes
         covariances : `[c, d, d]` of the classes; default: those of the moments
 
         Raises
@@ -144,10 +148,13 @@ class ClassGaussians:
         counts = moments.counts if covariances is None else np.ones(len(scatters))
         for part, scatter, n in zip(inner, scatters, counts, strict=True):
             np.matmul(rest.T @ scatter, rest / max(n, 1), out=part)
+        if few is not None and few.any():
+            inner[few] = np.tensordot(moments.counts / moments.n, inner, 1)
         if rest.shape[1]:
             inner /= float(np.trace(inner, axis1=1, axis2=2).mean() / rest.shape[1]) or 1.0
         centre = middle - v @ (v.T @ (middle - mean_step.mean))
-        return cls(mean_step, posterior, rest, inner, moments.counts / moments.n, centre)
+        varies = np.diagonal(moments.scatters, axis1=1, axis2=2).max(axis=0) > 0
+        return cls(mean_step, posterior, rest, inner, moments.counts / moments.n, centre, varies)
 
     def transport(self, shrinkage: Shrinkage) -> TransportEraser:
         """Return the transport of the classes to their barycentre, covariances shrunk by `shrinkage`.
@@ -171,4 +178,6 @@ class ClassGaussians:
                 whole += rest @ part @ rest.T
                 whole += whole.T.copy()
                 whole /= 2
+                whole[~self.varies] = whole[:, ~self.varies] = 0
+                whole.flat[:: d + 1] += ~self.varies
         return TransportEraser(self.mean_step.mean, self.mean_step.left, self.centre, maps, self.posterior)

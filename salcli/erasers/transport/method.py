@@ -8,7 +8,7 @@ import numpy as np
 from salcli.data.labels import Attribute, GuardedLabels, smallest_code
 from salcli.erasers.base import Fit
 from salcli.erasers.transport.eraser import TransportEraser
-from salcli.erasers.transport.fitting import Fitted, fit_one, least_rows
+from salcli.erasers.transport.fitting import Fitted, fit_one
 from salcli.erasers.transport.gaussians import IDENTITY, POOLED, Shrinkage
 from salcli.erasers.transport.noise import noisy
 from salcli.erasers.transport.scored import Scores
@@ -20,7 +20,7 @@ from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Progress
 
 MOST_CLASSES = 64
-"""Of several attributes together; with more, or a combination of few rows, they are moved one after another."""
+"""Of several attributes together; with more combinations they are moved one after another."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +87,12 @@ class TransportMethod:
 
         Raises
         ------
-        LabelError : numbers, a class with too few rows, or no scores as `score` needs them
+        LabelError : numbers, too many classes, a class in too few groups, or no scores as `score` needs them
         UsageError : noise or a score with several attributes that do not allow it
         RankError : rows do not covary with the labels, or do not vary within classes
         NotEnoughMemory : the matrices of all classes do not fit into memory
         """
-        labels, shrinkage = _parts(rows.labels, rows.source.d), None
+        labels, shrinkage = _parts(rows.labels), None
         if parameters.shrinkage is not None:
             shrinkage = Shrinkage(parameters.shrinkage, parameters.towards or POOLED)
         _require_one(parameters, rows.labels, labels)
@@ -151,22 +151,17 @@ def _require_one(parameters: TransportParameters, labels: GuardedLabels, parts: 
         raise UsageError("`score` is what the classes of one attribute are cut from, and several are guarded")
     if parameters.noise and len(parts) > 1:
         raise UsageError(
-            "`noise` goes with one transport; these attributes have too many combinations of classes for their rows, "
+            f"`noise` goes with one transport; these attributes have more than {MOST_CLASSES} combinations of classes, "
             "and are moved one after another"
         )
 
 
-def _parts(labels: GuardedLabels, d: int) -> list[GuardedLabels]:
+def _parts(labels: GuardedLabels) -> list[GuardedLabels]:
     """Return labels with one attribute each: all combinations of classes that occur, or the attributes as they are.
-
-    Parameters
-    ----------
-    labels : of the fit
-    d : dimensions, for covariances in which a combination needs rows
 
     Raises
     ------
-    LabelError : an attribute is numeric
+    LabelError : an attribute is numeric, or one of several has too many classes
     """
     for attribute in labels.attributes:
         if attribute.classes is None:
@@ -177,8 +172,13 @@ def _parts(labels: GuardedLabels, d: int) -> list[GuardedLabels]:
     if len(labels.attributes) == 1:
         return [labels]
     codes = labels.strata(np.arange(len(labels)))
-    counts = np.bincount(codes)
-    if (n := len(counts)) > MOST_CLASSES or counts.min() < least_rows(d):
+    if (n := int(codes.max()) + 1) > MOST_CLASSES:
+        for attribute in labels.attributes:
+            if len(attribute.classes or ()) > MOST_CLASSES:
+                raise LabelError(
+                    f"{labels.path}: column {attribute.name!r} has {len(attribute.classes or ()):,} classes, expected "
+                    f"at most {MOST_CLASSES} of each of several attributes: guard it alone, or merge classes"
+                )
         return [replace(labels, attributes=(attribute,)) for attribute in labels.attributes]
     names = " × ".join(attribute.name for attribute in labels.attributes)
     first = np.array([np.flatnonzero(codes == code)[0] for code in range(n)])

@@ -89,12 +89,12 @@ class NoisyTransportEraser(TransportEraser):
         raise UsageError("`adversaries=white-box`: noise by a secret is not inverted by whoever holds the eraser alone")
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what an artifact holds: no secret."""
+        """Return its arrays for an artifact: no secret."""
         return {**super().arrays(), **{name: getattr(self, name) for name in ("components", "variances", "noise")}}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> Self:
-        """Return the eraser that an artifact holds, without its secret (see `Eraser.from_arrays`).
+        """Return the eraser of an artifact, without its secret (see `Eraser.from_arrays`).
 
         Raises
         ------

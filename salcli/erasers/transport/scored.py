@@ -14,55 +14,22 @@ Class means, and the posterior, are those of the labelled rows alone.
 import os
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.data.join import settle_index
-from salcli.data.labels import Attribute, GuardedLabels, Index, Selection, as_index
+from salcli.data.join import LabelledRows, settle_index
+from salcli.data.labels import Index, as_index
+from salcli.data.source import Chunk, Source
 from salcli.errors import LabelError, SalcliWarning, UsageError
 from salcli.linalg.label_matrix import LabelMatrix
-from salcli.linalg.weighted_moments import WeightedMoments
+from salcli.linalg.weighted_moments import WeightedSums
 from salcli.options import LabelOptions
-from salcli.streaming.engine import Engine
-from salcli.streaming.passes import LabelledSource, fold, join_labels, read_table
+from salcli.streaming.engine import ordered_map
+from salcli.streaming.passes import LabelledSource, join_labels, read_table
 from salcli.streaming.progress import Progress
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedSource(LabelledSource):
-    """Rows with a weight each, which stands in the column of their class."""
-
-    weights: Array
-    """`[n]` of each label."""
-
-    def label_matrix(self, index: Selection) -> LabelMatrix:
-        """Return Z of the labels at `index` `[n]` by its entries."""
-        codes = self.labels.attributes[0].codes(as_index(index)).astype(np.int32)
-        return LabelMatrix(codes[:, None], self.weights[index][:, None], self.labels.n_columns)
-
-
-@dataclass(frozen=True)
-class FromOrigin:
-    """Rows x − origin."""
-
-    is_by_row: ClassVar[bool] = True
-    origin: Array
-    """`[d]`"""
-
-    @property
-    def width(self) -> int:
-        """Width d of the rows."""
-        return len(self.origin)
-
-    def __call__(self, x: NDArray[Any]) -> Array:
-        """Return `[n, d]` float64 of rows `x` `[n, d]`."""
-        moved: Array = x.astype(np.float64)
-        moved -= self.origin
-        return moved
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,9 +91,7 @@ class Scores:
         order = np.argsort(row_of_label[free])
         return cls(own, row_of_label[free][order], score[free][order])
 
-    def covariances(
-        self, rows: LabelledSource, index: Index, origin: Array, engine: Engine, progress: Progress
-    ) -> tuple[Array, Array]:
+    def covariances(self, rows: LabelledSource, index: Index, origin: Array, progress: Progress) -> tuple[Array, Array]:
         """Return the covariances `[c, d, d]` of the classes, from a pass, and the numbers `[c]` of rows they are worth.
 
         Parameters
@@ -134,7 +99,7 @@ class Scores:
         rows : of the fit, with one attribute
         index : `[n]` the labels that take part
         origin : `[d]` near the rows
-        engine, progress : of the pass
+        progress : shows the pass
 
         Raises
         ------
@@ -155,13 +120,33 @@ class Scores:
                     "fewer than three scores: expected a score that varies"
                 )
             weights[is_own], other_weights[is_near] = found[: is_own.sum()], found[is_own.sum() :]
-        all_codes = np.concatenate([codes, nearest])
-        a = np.concatenate([weights, other_weights])
-        labels = GuardedLabels(rows.labels.path, (Attribute(attribute.name, all_codes, attribute.classes),), None)
+        all_codes, a = np.concatenate([codes, nearest]), np.concatenate([weights, other_weights])
         all_rows = np.concatenate([rows.row_of_label[index], self.rows])
-        source = WeightedSource(rows.source, labels, LabelledSource.of(rows.source, labels, all_rows).rows, a)
-        moments = fold(source, WeightedMoments, engine, progress, FromOrigin(origin))
-        return moments.covariances(), 1 / np.bincount(all_codes, a**2, n_classes)
+        sums = _summed(rows.source, all_rows, all_codes, a, origin, n_classes, progress)
+        return sums.covariances(), 1 / np.bincount(all_codes, a**2, n_classes)
+
+
+def _summed(
+    source: Source, rows: Index, codes: Index, weights: Array, origin: Array, n_classes: int, progress: Progress
+) -> WeightedSums:
+    """Return the sums of `rows` `[n]` of a source, x − origin, of class `codes` `[n]` with `weights` `[n]`.
+
+    Rows are read on threads, and added up in their order on this one, so that the sums are the same for any of them.
+    """
+    chosen, sums = LabelledRows.of(rows), WeightedSums(source.d, n_classes)
+    chunks = (chunk for chunk in source.chunks() if chosen.touch(chunk.start, chunk.n_rows))
+
+    def read(chunk: Chunk) -> list[tuple[Array, Index]]:
+        found = (chosen.within(batch) for batch in chunk.batches(sums.best_rows(source.d)))
+        return [(x.astype(np.float64) - origin, as_index(index)) for x, index in found]
+
+    with progress.stage("covariances", len(rows)) as advance:
+        for parts in ordered_map(read, chunks):
+            for x, index in parts:
+                z = LabelMatrix(codes[index].astype(np.int32)[:, None], weights[index][:, None], n_classes)
+                sums.add(x, z)
+                advance(len(x))
+    return sums
 
 
 def regression_weights(own: Array, others: Array) -> Array | None:

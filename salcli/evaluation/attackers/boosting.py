@@ -93,9 +93,9 @@ class BoostingRegression(Attacker):
     ) -> Iterator[Array]:
         """Return the predictions of other rows (see `Attacker.decisions`); the first trees of many are those of few."""
         for _, group in itertools.groupby(choices, key=lambda each: each["leaves"]):
-            of = list(group)
-            n_trees = [int(settings["trees"]) for settings in of]
-            fitted = self.fit(x, y, of[0] | {"trees": max(n_trees)}, seed).trees
+            alike = list(group)
+            n_trees = [int(settings["trees"]) for settings in alike]
+            fitted = self.fit(x, y, alike[0] | {"trees": max(n_trees)}, seed).trees
             staged = dict(enumerate(map(np.asarray, fitted.staged_predict(new)), start=1))
             yield from (staged[n] for n in n_trees)
 

@@ -79,9 +79,7 @@ class KernelRegression:
 
     def decision(self, x: Array) -> Array:
         """Return the predicted numbers `[m]` of rows `x` `[m, d]`, block by block."""
-        starts = range(0, len(x), RBF.block_rows)
-        blocks = (RBF.gram(x[start : start + RBF.block_rows], self.rows, self.settings) for start in starts)
-        return np.concatenate([np.zeros(0), *map(self.regression.decision, blocks)])
+        return np.concatenate([np.zeros(0), *map(self.regression.decision, RBF.blocks(x, self.rows, self.settings))])
 
     def predict(self, x: Array) -> Array:
         """Return the same as `decision`, of rows `x` `[m, d]`."""
@@ -106,11 +104,8 @@ class KernelRidge(Attacker):
     def decisions(
         self, x: Array, y: NDArray[Any], new: Array, choices: Sequence[Settings], seed: int
     ) -> Iterator[Array]:
-        """Return the predictions of other rows (see `Attacker.decisions`); one Gram matrix serves all α of a γ."""
-        gamma, among, across = np.nan, np.zeros((0, 0)), np.zeros((0, 0))
-        for settings in choices:
-            if settings["gamma"] != gamma:
-                gamma, among, across = settings["gamma"], RBF.gram(x, x, settings), RBF.gram(new, x, settings)
+        """Yield the predictions of other rows (see `Attacker.decisions`)."""
+        for settings, among, across in RBF.grams(x, new, choices):
             yield from self.solver.decisions(among, y, across, [settings], seed)
 
     def memory_bytes(self, n_train: int, n_test: int, d: int) -> int:  # noqa: ARG002 (blocks of test rows)

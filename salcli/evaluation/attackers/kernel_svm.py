@@ -128,15 +128,11 @@ class KernelClassifier:
 
     def decision(self, x: Array) -> Array:
         """Return scores (see `Classifier.decision`), block by block."""
-        return np.concatenate([self.classifier.decision(gram) for gram in self._grams(x)])
+        return np.concatenate([*map(self.classifier.decision, self.svm.blocks(x, self.rows, self.settings))])
 
     def predict(self, x: Array) -> NDArray[Any]:
         """Return the class of each row of `x` `[m, d]`, block by block."""
-        return np.concatenate([self.classifier.predict(gram) for gram in self._grams(x)])
-
-    def _grams(self, x: Array) -> Iterator[Array]:
-        for start in range(0, len(x), self.svm.block_rows):
-            yield self.svm.gram(x[start : start + self.svm.block_rows], self.rows, self.settings)
+        return np.concatenate([*map(self.classifier.predict, self.svm.blocks(x, self.rows, self.settings))])
 
 
 @dataclass(frozen=True)
@@ -164,12 +160,29 @@ class KernelSVM(Attacker):
     def decisions(
         self, x: Array, y: NDArray[Any], new: Array, choices: Sequence[Settings], seed: int
     ) -> Iterator[Array]:
-        """Yield the scores of new rows (see `Attacker.decisions`); consecutive settings with one γ share the matrix."""
+        """Yield the scores of new rows (see `Attacker.decisions`)."""
+        for settings, among, across in self.grams(x, new, choices):
+            yield from self._solver().decisions(among, y, across, [settings], seed)
+
+    def grams(self, x: Array, new: Array, choices: Sequence[Settings]) -> Iterator[tuple[Settings, Array, Array]]:
+        """Yield settings, inner products of training rows, and of new with training rows; settings of one γ share them.
+
+        Parameters
+        ----------
+        x : `[n, d]` training rows
+        new : `[m, d]` other rows
+        choices : settings, those of one γ in succession
+        """
         gamma, among, across = np.nan, np.zeros((0, 0)), np.zeros((0, 0))
         for settings in choices:
             if settings["gamma"] != gamma:
                 gamma, among, across = settings["gamma"], self.gram(x, x, settings), self.gram(new, x, settings)
-            yield from self._solver().decisions(among, y, across, [settings], seed)
+            yield settings, among, across
+
+    def blocks(self, x: Array, rows: Array, settings: Settings) -> Iterator[Array]:
+        """Yield the inner products of the rows `x` with the training `rows`, `block_rows` of x at once."""
+        for start in range(0, len(x), self.block_rows):
+            yield self.gram(x[start : start + self.block_rows], rows, settings)
 
     def gram(self, x: Array, y: Array, settings: Settings) -> Array:
         """Return inner products `[a, b]`.

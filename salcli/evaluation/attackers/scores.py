@@ -192,8 +192,8 @@ def _area(scores: Array, is_of: NDArray[np.bool_]) -> tuple[float, Array]:
     """Return the area under the curve, and by how much each row moves it `[m]`."""
     inside, outside = np.sort(scores[is_of]), np.sort(scores[~is_of])
 
-    def below(sorted_: Array, of: Array) -> Array:
-        both = np.searchsorted(sorted_, of, "left") + np.searchsorted(sorted_, of, "right")
+    def below(sorted_: Array, values: Array) -> Array:
+        both = np.searchsorted(sorted_, values, "left") + np.searchsorted(sorted_, values, "right")
         shares: Array = both / (2 * len(sorted_))
         return shares
 
@@ -229,7 +229,7 @@ def class_counts(attribute: Attribute, codes: Classes) -> dict[str, int]:
 
 @contextmanager
 def silence_convergence_warnings() -> Iterator[None]:
-    """Ignore scikit-learn's warnings of each fit: results have `converged`, and many classes are what was asked."""
+    """Ignore scikit-learn's warnings of each fit: results have `converged`, and many classes may be meant."""
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.data.splits import stratified_parts
+from salcli.data.sampling import stratified_parts
 from salcli.evaluation.attackers.base import Array, Attacker, Axis, Settings
 from salcli.evaluation.attackers.scores import areas, balanced_accuracy, r_squared
 
@@ -84,6 +84,8 @@ def tuned(attacker: Attacker, rows: TrainingRows, seed: int) -> Settings:
 
 
 def _thinned(axis: Axis) -> Axis:
+    if len(axis.values) <= 2:
+        return axis
     at = axis.values.index(axis.usual)
     return Axis(axis.values[at % 2 :: 2], axis.usual, axis.grows)
 
@@ -125,29 +127,29 @@ class _Trial:
             np.sort(part) for part in stratified_parts(strata, [s / len(rows.y) for s in sizes], seed, sizes=sizes)
         ]
         folds = [
-            (np.sort(np.concatenate([p for j, p in enumerate(parts) if j != i])), held) for i, held in enumerate(parts)
+            (np.sort(np.concatenate([p for j, p in enumerate(parts) if j != i])), test) for i, test in enumerate(parts)
         ]
-        if any(len(held) == 0 or len(np.unique(rows.y[train])) < 2 for train, held in folds):
+        if any(len(test) == 0 or len(np.unique(rows.y[train])) < 2 for train, test in folds):
             return None
         return cls(attacker, rows, folds, _are_level(attacker, rows), seed)
 
     def scores(self, choices: Sequence[Settings]) -> Array:
         """Return the score of each of the settings."""
         found = np.zeros((len(self.folds), len(choices)))
-        for i, (train, held) in enumerate(self.folds):
+        for i, (train, test) in enumerate(self.folds):
             place = 0
             for _, group in itertools.groupby(choices, key=lambda each: each.get(WHITENED, 0.0)):
-                of = list(group)
-                x = self.rows.view(of[0])
+                settings = list(group)
+                x = self.rows.view(settings[0])
                 y = self.rows.y[train]
                 if self.attacker.reads == "vectors":
-                    among, across = x[train], x[held]
+                    among, across = x[train], x[test]
                 else:
-                    among, across = x[np.ix_(train, train)], x[np.ix_(held, train)]
+                    among, across = x[np.ix_(train, train)], x[np.ix_(test, train)]
                 if self.is_level:
                     among, across = _levelled(among, across, y, of_products=self.attacker.reads == "kernel")
-                for decision in self.attacker.decisions(among, y, across, of, self.seed):
-                    found[i, place] = self._score(decision, self.rows.y[held], y)
+                for decision in self.attacker.decisions(among, y, across, settings, self.seed):
+                    found[i, place] = self._score(decision, self.rows.y[test], y)
                     place += 1
         mean: Array = found.mean(axis=0)
         return mean

@@ -1,4 +1,4 @@
-"""An eraser as other programs load it: one dense affine map, and the files it is written to.
+"""An eraser as other programs load it: one dense affine map, or another map of rows, and the files it is written to.
 
 A target is one module with a `Target`, and an entry in `TARGETS`.
 """
@@ -7,11 +7,13 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from salcli.errors import ParameterError, UsageError
+from salcli.linalg.kernels import KernelRow
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,12 +27,66 @@ class DenseMap:
     normalizes: bool = False
     """Whether x is divided by its length before, and x' after; rows of zeros stay zero."""
     metadata: dict[str, str] = field(default_factory=dict)
+    """What the file records of the eraser."""
+
+    @property
+    def d(self) -> int:
+        """Dimensions that it takes."""
+        return len(self.bias)
+
+    d_out = d
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMaps:
+    """x' = x + Σ_z w_z (x − centre) steps_z, w the posterior of the class times a gate (see `Posterior`)."""
+
+    weights: NDArray[np.float64]
+    """`[d, c]`"""
+    bias: NDArray[np.float64]
+    """`[c]`: log p(z | x) = xᵀ weights + bias, up to a constant."""
+    certain: float
+    """The lead of the likeliest class, in log odds, from which on the gate is open; 0: always."""
+    centre: NDArray[np.float64]
+    """`[d]`"""
+    steps: NDArray[np.float64]
+    """`[c, d, d]`"""
+    metadata: dict[str, str] = field(default_factory=dict)
     """What the file says of the eraser."""
 
     @property
     def d(self) -> int:
-        """Dimensions."""
+        """Dimensions that it takes."""
+        return len(self.centre)
+
+    d_out = d
+
+
+@dataclass(frozen=True, eq=False)
+class KernelMap:
+    """x' = κ(x) weight + bias, κ(x) the kernel of x with landmarks."""
+
+    row: KernelRow
+    """κ"""
+    weight: NDArray[np.float64]
+    """`[m, r]`"""
+    bias: NDArray[np.float64]
+    """`[r]`"""
+    metadata: dict[str, str] = field(default_factory=dict)
+    """What the file says of the eraser."""
+
+    @property
+    def d(self) -> int:
+        """Dimensions that it takes."""
+        return int(self.row.y.shape[1])
+
+    @property
+    def d_out(self) -> int:
+        """Dimensions that it returns."""
         return len(self.bias)
+
+
+Map = DenseMap | ClassMaps | KernelMap
 
 
 @dataclass(frozen=True)
@@ -39,13 +95,15 @@ class Target:
 
     name: str
     suffixes: tuple[str, ...]
-    """Of outputs that are of this kind unless another one is asked for."""
-    write: Callable[[str, DenseMap, bool], list[str]]
+    """Of outputs that are of this kind unless another one is requested."""
+    write: Callable[[str, Any, bool], list[str]]
     """Writes a map to a path, whole or not at all, in double precision or not; returns the files it wrote."""
     is_folder: bool = False
     """Whether the output is a folder that exists."""
     has_double: bool = False
     """Whether it can be written in double precision."""
+    holds: tuple[type, ...] = (DenseMap,)
+    """The maps that `write` takes."""
 
 
 TARGETS = ("onnx", "safetensors", "npz", "sentence-transformers")

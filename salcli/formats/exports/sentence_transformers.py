@@ -47,7 +47,7 @@ def write(path: str, dense: DenseMap, is_double: bool) -> list[str]:  # noqa: AR
         if dense.bias.any():
             raise UsageError(
                 f"{path}: the model divides embeddings by their lengths, and this eraser keeps a constant in the "
-                "directions that it removes, which then gives the attribute away: fit with `unit`"
+                "directions that it removes, from which the attribute can then be read: fit with `unit`"
             )
         warn(
             f"{path}: the model's embeddings are of length 1, the erased ones are not: `fit unit=True` keeps the length"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from salcli.commands.apply import stream_through
+from salcli.commands.erased_rows import stream_through
 from salcli.erasers.linear import LinearEraser
 from salcli.formats.registry import create, open_source
 from salcli.options import ReadOptions

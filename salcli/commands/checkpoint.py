@@ -1,0 +1,145 @@
+"""`fit --checkpoint`: the moments of each shard in a folder, for a run that starts again."""
+
+import functools
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from salcli.commands.header import describe_inputs, joint_name
+from salcli.commands.moments import Design, header_of_shard
+from salcli.data.hashes import digest_of
+from salcli.data.labels import GuardedLabels, Index
+from salcli.data.source import Shard
+from salcli.errors import FormatError, OutputError
+from salcli.formats.files import ByteFile
+from salcli.formats.moments import read_header, read_sums, write_moments
+from salcli.streaming.hashing import shard_digest
+from salcli.streaming.passes import LabelledSource
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """Sums of shards in a folder (see `Kept`), each in a moments file; one that does not match is made again."""
+
+    folder: str
+    algorithm: str
+    """Of the hash of shards, or none."""
+    shards: tuple[Shard, ...]
+    """Of the parts, in order."""
+    headers: tuple[dict[str, Any], ...]
+    """What the moments of each have to say, without the inputs' hashes and the bound on rounding."""
+
+    @classmethod
+    def of(
+        cls, folder: str, algorithm: str, design: Design, rows: LabelledSource, table: GuardedLabels, fitted: Index
+    ) -> Self:
+        """Return the checkpoint of a fit, and make its folder.
+
+        Parameters
+        ----------
+        folder : of the moments
+        algorithm : of the hash of shards, or none
+        design : of the moments
+        rows : all labelled rows, with the task if one is kept
+        table : all labels
+        fitted : `[n]` those of them that are fitted, in the order of the labels of `rows`
+
+        Raises
+        ------
+        OutputError : the folder cannot be made
+        """
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"{folder}: cannot make this folder: {error.strerror}") from error
+        shards, headers, digest = list[Shard](), list[dict[str, Any]](), functools.cache(_sha256)
+        for part in rows.by_shard():
+            shard = part.source.shards[0]
+            chosen = rows.rows.between(shard.first, shard.first + shard.reader.n).index
+            inputs = {
+                "embeddings": {**describe_inputs(part.source, table)["embeddings"], **_state(shard)},
+                "labels": _labels_of(shard, rows.source.shards, table, digest),
+            }
+            headers.append(
+                {**header_of_shard(design, part, table, np.sort(fitted[chosen]), shard.first), "inputs": inputs}
+            )
+            shards.append(shard)
+        return cls(folder, algorithm, tuple(shards), tuple(headers))
+
+    def has(self, number: int, *, is_exact: bool) -> bool:
+        """Return whether the sums of a shard are there, of the same file, labels and design (see `Kept`)."""
+        try:
+            found = read_header(self._path(number, is_exact))
+        except FormatError:  # none, or one that cannot be read
+            return False
+        expected = {**self.headers[number], "is_exact": is_exact}
+        hashed = found["inputs"]["embeddings"].pop("hash")
+        if any(found[name] != expected[name] for name in expected):
+            return False
+        is_known = hashed is not None or expected["inputs"]["embeddings"]["size"] is not None
+        return is_known and bool(hashed == self._hash(number))
+
+    def load(self, number: int, *, is_exact: bool) -> bytes:
+        """Return the sums of a shard.
+
+        Raises
+        ------
+        FormatError : they are damaged
+        """
+        path = self._path(number, is_exact)
+        return read_sums(path, read_header(path))
+
+    def keep(self, number: int, sums: bytes, rounding: float, *, is_exact: bool) -> None:
+        """Write the moments of a shard.
+
+        Raises
+        ------
+        OutputError : they cannot be written
+        """
+        header = {**self.headers[number], "is_exact": is_exact, "rounding": rounding}
+        inputs = header["inputs"]
+        header["inputs"] = {**inputs, "embeddings": {**inputs["embeddings"], "hash": self._hash(number)}}
+        write_moments(self._path(number, is_exact), header, sums)
+
+    def _hash(self, number: int) -> dict[str, str] | None:
+        if self.algorithm == "none":
+            return None
+        return {"algorithm": self.algorithm, "digest": shard_digest(self.shards[number], self.algorithm)}
+
+    def _path(self, number: int, is_exact: bool) -> str:
+        path = self.shards[number].reader.path
+        place = hashlib.sha256(os.fsencode(os.path.abspath(path))).hexdigest()[:12]  # names may be those of others
+        kind = "exact." if is_exact else ""
+        return os.path.join(self.folder, f"{os.path.basename(path)}.{place}.{kind}npz")
+
+
+def _labels_of(
+    shard: Shard, shards: Sequence[Shard], table: GuardedLabels, digest: Callable[[str], str]
+) -> dict[str, Any]:
+    """Return the record of the labels of a shard: of its own file where each has one, else of all."""
+    parts = list(table.parts) or [(table.path, len(table))]
+    if table.keys is None and len(parts) == len(shards):
+        parts = [parts[shards.index(shard)]]
+    paths = [path for path, _ in parts]
+    sha256 = digest_of([digest(path) for path in paths], "sha256")
+    return {"name": joint_name(paths), "n": sum(n for _, n in parts), "sha256": sha256}
+
+
+def _sha256(path: str) -> str:
+    with closing(ByteFile.open(path, may_be_wide=True, is_refused=False)) as file:
+        return file.digest("sha256")
+
+
+def _state(shard: Shard) -> dict[str, Any]:
+    """Return size and time of change of the file of a shard; None where it is no file here."""
+    container = getattr(shard.reader.innermost, "container", None)
+    try:
+        found = os.stat(shard.reader.path if container is None else container.place)
+    except OSError:
+        return {"size": None, "changed": None}
+    return {"size": found.st_size, "changed": str(found.st_mtime_ns)}

@@ -1,0 +1,168 @@
+"""Folders and globs of files: which files are meant, in natural order, and whether a folder of outputs is whole.
+
+Names that begin with `.` or `_` are never shards, as in Spark, Arrow and Hive; nor are erasers.
+"""
+
+import glob
+import json
+import os
+import re
+import resource
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from salcli.errors import FormatError
+from salcli.formats.npz_archive import is_artifact
+
+RECORD = "_salcli.json"
+"""Beside the shards that `apply` wrote: how, and whether all are there."""
+PACKED = (".gz", ".bz2", ".xz")
+HANDLES = 256  # of a process beside its shards
+LISTED = 3  # names in a message
+Kinds = Mapping[str, str]
+"""The kind of a file by its suffix."""
+
+
+def is_several(path: str) -> bool:
+    """Return whether `path` is a folder or a glob rather than one file; a URL is one file."""
+    return os.path.isdir(path) or (glob.has_magic(path) and "://" not in path and not os.path.lexists(path))
+
+
+def plain_name(path: str) -> str:
+    """Return `path` of a folder without slashes at its end; others as they are."""
+    return path.rstrip(os.sep) or path if is_several(path) else path
+
+
+def natural_key(name: str) -> tuple[Any, ...]:
+    """Return what sorts names so that `a_10` follows `a_9`; equal numbers (`01` and `1`) by their spelling."""
+    parts = re.split(r"([0-9]+)", name)
+    return tuple((int(part), "") if i % 2 else (-1, part) for i, part in enumerate(parts)), name
+
+
+def natural_order(names: Iterable[str]) -> list[str]:
+    """Return `names`, numbers in them by their value."""
+    return sorted(names, key=natural_key)
+
+
+def suffix_of(name: str) -> str:
+    """Return the suffix of a file's name in lower case, that of a compressed file's content."""
+    lower = name.lower()
+    packed = next((end for end in PACKED if lower.endswith(end)), "")
+    return Path(lower.removesuffix(packed)).suffix
+
+
+def matches(path: str) -> list[str]:
+    """Return the visible files of a folder, or those that a glob matches, in natural order."""
+    pattern = os.path.join(glob.escape(path), "*") if os.path.isdir(path) else path
+    found = glob.glob(pattern, recursive=True)
+    return natural_order(one for one in found if os.path.basename(one)[:1] not in "._" and os.path.isfile(one))
+
+
+def shard_files(path: str, ranks: Sequence[Kinds], what: str) -> list[str]:
+    """Return the files of a folder or glob that are read as one, in natural order.
+
+    A glob means all files that it matches. Of a folder, files of one kind are meant: of the first rank of which there
+    are any.
+
+    Parameters
+    ----------
+    path : a folder or a glob
+    ranks : kinds by suffix; those of a later rank may lie beside those of an earlier one
+    what : the files, as messages name them
+
+    Raises
+    ------
+    FormatError : there are none, there are several kinds, or the folder is incomplete
+    """
+    files = matches(path)
+    for folder in dict.fromkeys(map(os.path.dirname, files)) if not os.path.isdir(path) else [path]:
+        require_complete(folder)
+    if not os.path.isdir(path):
+        if not files:
+            raise FormatError(f"{path}: no file matches")
+        return files
+    for kinds in ranks:
+        chosen = [one for one in files if suffix_of(one) in kinds and not _is_eraser(one)]
+        first_of = {kinds[suffix_of(one)]: os.path.basename(one) for one in reversed(chosen)}
+        if len(first_of) > 1:
+            shown = " and ".join(natural_order(first_of.values()))
+            raise FormatError(f"{path}: {what} of several formats ({shown}): choose by a glob, such as '{path}/*.npy'")
+        if chosen:
+            return chosen
+    raise FormatError(f"{path}: is a folder without {what} (a glob such as '{path}/*/*.npy' reaches deeper ones)")
+
+
+def _is_eraser(path: str) -> bool:
+    return path.lower().endswith(".npz") and is_artifact(path)
+
+
+def read_record(folder: str) -> dict[str, Any] | None:
+    """Return the record of a folder that `apply` wrote; None if it has none.
+
+    Raises
+    ------
+    FormatError : it is damaged
+    """
+    path = os.path.join(folder, RECORD)
+    try:
+        with open(path, "rb") as handle:
+            found = json.load(handle)
+        names = [shard["name"] for shard in found["shards"]]
+        if isinstance(found["complete"], bool) and all(isinstance(name, str) for name in names):
+            return dict(found)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, TypeError, KeyError, RecursionError):
+        pass
+    raise FormatError(f"{path}: is no record of shards that salcli wrote")
+
+
+def require_complete(folder: str) -> None:
+    """Check that a folder that `apply` wrote is whole; others pass.
+
+    Raises
+    ------
+    FormatError : shards are missing
+    """
+    record = read_record(folder)
+    if record is None:
+        return
+    names = [shard["name"] for shard in record["shards"]]
+    missing = [name for name in names if not os.path.isfile(os.path.join(folder, name))]
+    if not record["complete"] or missing:
+        of = f"{len(missing)} of {len(names)} shards are missing" if missing else "its shards are being written"
+        raise FormatError(f"{folder or '.'}: is incomplete: {of}; the same salcli apply as before writes them")
+
+
+def require_recorded(folder: str, files: Sequence[str]) -> None:
+    """Check that the shards of a folder that `apply` wrote are its own; those of others pass.
+
+    Parameters
+    ----------
+    folder : or a glob, which passes
+    files : its shards
+
+    Raises
+    ------
+    FormatError : there is another file among them
+    """
+    record = read_record(folder)
+    if record is None:
+        return
+    names = {shard["name"] for shard in record["shards"]}
+    if other := next((one for one in files if os.path.basename(one) not in names), None):
+        raise FormatError(f"{other}: is no shard that {RECORD} beside it records: choose by a glob, or remove the file")
+
+
+def allow_open_files(n: int) -> None:
+    """Raise this process's limit on open files, as far as the system allows it, so that `n` shards stay open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = 2 * n + HANDLES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        with suppress(ValueError, OSError):  # macOS has another limit besides
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
