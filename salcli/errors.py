@@ -7,6 +7,7 @@ flags instead.
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 
 class SalcliError(Exception):
@@ -102,9 +103,27 @@ class SalcliWarning(UserWarning):
     """A warning to the user; the command continues."""
 
 
+_collected: ContextVar[list[str] | None] = ContextVar("collected", default=None)
+
+
 def warn(message: str) -> None:
     """Issue `message` as a `SalcliWarning`, attributed to the caller's caller."""
-    warnings.warn(message, SalcliWarning, stacklevel=3)
+    found = _collected.get()
+    if found is None:
+        warnings.warn(message, SalcliWarning, stacklevel=3)
+    else:
+        found.append(message)
+
+
+@contextmanager
+def collected_warnings() -> Iterator[list[str]]:
+    """Collect what `warn` is called with in the block, on this thread, for another process to issue."""
+    found = list[str]()
+    token = _collected.set(found)
+    try:
+        yield found
+    finally:
+        _collected.reset(token)
 
 
 def first_line(error: BaseException) -> str:

@@ -239,14 +239,14 @@ def test_a_missed_target_names_the_step_that_misses_it_on_all_cores() -> None:
         target=1.0,
         bounds=("slow", "halved", "unknown", "together"),
     )
-    told = markdown(run_of(missed, *steps))
-    assert "steps alone, on one thread: slow 1 GB/s (**bounds it**: 0.25 of the reference), halved 2.5 GB/s;" in told
-    assert "; steps alone, on all threads: together 2.5 GB/s (**bounds it**: 0.62 of the reference) |" in told
+    text = markdown(run_of(missed, *steps))
+    assert "steps alone, on one thread: slow 1 GB/s (**bounds it**: 0.25 of the reference), halved 2.5 GB/s;" in text
+    assert "; steps alone, on all threads: together 2.5 GB/s (**bounds it**: 0.62 of the reference) |" in text
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("section", ["fit", "apply", "words", "methods"])
+@pytest.mark.parametrize("section", ["fit", "apply", "words", "methods", "cluster"])
 def test_sections_run_to_their_end_on_small_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, section: str) -> None:
     megabytes = itertools.count(1)
 

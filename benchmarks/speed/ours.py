@@ -21,8 +21,9 @@ from salcli.formats.registry import create, open_source
 from salcli.linalg.moments import CrossMoments
 from salcli.options import ApplyOptions
 from salcli.streaming.engine import LOCAL, one_blas_thread, ordered_map
-from salcli.streaming.passes import LabelledSource, fold
+from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Silent
+from salcli.streaming.sums import fold
 
 
 def labels_of(n: int, n_classes: int) -> GuardedLabels:

@@ -11,8 +11,9 @@ from salcli.data.labels import Attribute, GuardedLabels, smallest_code
 from salcli.data.source import Source
 from salcli.erasers.base import Eraser, Fit, SummedMethod
 from salcli.streaming.engine import current_engine
-from salcli.streaming.passes import LabelledSource, fold
+from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Silent
+from salcli.streaming.sums import fold
 
 
 @dataclass(frozen=True, eq=False)

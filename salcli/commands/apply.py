@@ -20,7 +20,7 @@ from salcli.errors import UsageError, warn
 from salcli.formats import atomic
 from salcli.formats.beside import Beside, resolve
 from salcli.formats.keys import KeyCensus
-from salcli.formats.registry import create, open_beside, open_files, open_source, output_format
+from salcli.formats.registry import create, input_files, open_beside, open_files, open_source, output_format
 from salcli.formats.secret import read_secret
 from salcli.formats.shard_folder import ShardFolder, file_digest
 from salcli.formats.shards import is_several
@@ -119,7 +119,6 @@ def _apply_to_folder(
     progress: Progress,
 ) -> Applied:
     files = {file.path: file for file in open_files(embeddings, read)}
-    done = Streamed(0)
     try:
         first = next(iter(files.values())).source(read)
         artifact.require_width(eraser, first)
@@ -131,18 +130,12 @@ def _apply_to_folder(
             place = ShardFolder(folder, about, names)
             place.check_place(embeddings)
 
-            def erase(source: Source, target: str, progress: Progress, census: KeyCensus) -> int:
-                nonlocal done
-                found = plan.write(source, target, progress, census)
-                done += found
-                return found.n
-
-            n, n_kept = erase_folder(files, place, erase, embeddings, read, progress)
+            done, n_kept = erase_folder(files, place, plan.write, embeddings, read, progress)
     finally:
         for file in files.values():
             file.file.close()
     plan.warn_of_lengths(embeddings, done)
-    return Applied(folder, name, n, plan.d, str(plan.dtype), len(names), n_kept)
+    return Applied(folder, name, place.n_rows, plan.d, str(plan.dtype), len(names), n_kept)
 
 
 @dataclass(frozen=True)
@@ -240,7 +233,8 @@ def _check_target(eraser: str, embeddings: str, target: str, options: ApplyOptio
         return
     replaced = embeddings if options.in_place else None
     atomic.check_output(target, others, may_replace=replaced)
-    atomic.check_output(target, [embeddings], may_replace=replaced, remedy="name another output, or use `in_place`")
+    files = input_files(embeddings, options.read)
+    atomic.check_output(target, files, may_replace=replaced, remedy="name another output, or use `in_place`")
 
 
 @dataclass(frozen=True)

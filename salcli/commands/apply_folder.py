@@ -6,22 +6,24 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from salcli.commands.apply_on_workers import write_on_workers
+from salcli.commands.erased_rows import Streamed
 from salcli.data.source import Source
-from salcli.errors import FormatError, UsageError
+from salcli.errors import UsageError, warn
 from salcli.formats import atomic, registry
 from salcli.formats.keys import KeyCensus
 from salcli.formats.registry import COMPRESSED_SUFFIX, READ_ONLY_SUFFIXES, OpenFile, open_source
 from salcli.formats.shard_folder import FileState, ShardFolder, file_digest
 from salcli.formats.shards import is_several, suffix_of
 from salcli.options import ReadOptions
-from salcli.streaming.engine import map_in_threads
-from salcli.streaming.progress import Advance, Progress, Silent
+from salcli.streaming.engine import current_engine, map_in_threads
+from salcli.streaming.progress import Advance, Progress
 
-Erase = Callable[[Source, str, Progress, KeyCensus], int]
-"""Write the rows of a source, erased, to a path; count its keys; return its rows."""
+Erase = Callable[[Source, str, Progress, KeyCensus], Streamed]
+"""Write the rows of a source, erased, to a path, and count its keys; it can be pickled."""
 
 
 def goes_to_folder(embeddings: str, target: str) -> bool:
@@ -55,7 +57,7 @@ def output_names(paths: Sequence[str], before: str, after: str) -> dict[str, str
         name = Path(name).stem if Path(name).suffix in READ_ONLY_SUFFIXES else name
         if before != after:
             plain = name.removesuffix(COMPRESSED_SUFFIX)
-            name = plain.removesuffix(Path(plain).suffix) + registry.named(after).suffixes[0]
+            name = plain.removesuffix(Path(plain).suffix) + next(iter(registry.named(after).suffixes), "")
         if name in found:
             raise UsageError(f"{found[name]} and {path} would both be written to {name}: give the folders one by one")
         found[name] = path
@@ -69,10 +71,10 @@ def erase_folder(
     embeddings: str,
     options: ReadOptions,
     progress: Progress,
-) -> tuple[int, int]:
+) -> tuple[Streamed, int]:
     """Write the shards of a folder that are missing or do not match its record.
 
-    The next shard is written while input and output of the last one are hashed.
+    The next shard is written while input and output of the last one are hashed; on a cluster, workers write them.
 
     Parameters
     ----------
@@ -85,7 +87,7 @@ def erase_folder(
 
     Returns
     -------
-    rows of all shards, and how many shards were kept
+    what was written, and how many shards were kept
 
     Raises
     ------
@@ -101,38 +103,74 @@ def erase_folder(
                 advance(1)
         return results
 
-    census, said = KeyCensus(), set[str]()
-    waiting: deque[tuple[str, int, FileState, Future[str], Future[str]]] = deque()
-
-    def settle(most: int) -> None:
-        while len(waiting) > most:
-            name, n, state, digest, written = waiting.popleft()
-            folder.add(name, n, state, digest.result(), written.result())
-
+    run, done = _Run(files, folder, erase, options, progress), Streamed(0)
     total = sum(reader.n for file in files.values() for reader in file.readers)
-    with folder.opened(each), ThreadPoolExecutor(1) as pool:
-        missing = set(folder.missing)
-        with (progress if missing else Silent()).stage("apply", total) as advance:
-            for name, path in folder.sources.items() if missing else ():
-                file, target = files[path], folder.target(name)
-                if name not in missing:
-                    for keys in Source(file.readers).key_batches():
-                        census.add(keys)
-                    advance(folder.rows(name))
-                    continue
+    with folder.opened(each):
+        if missing := folder.missing:
+            with progress.stage("apply", total) as advance:
+                for name in folder.sources:
+                    if name not in missing:
+                        run.count_keys(name)
+                        advance(folder.rows(name))
+                write = run.here if current_engine().shares_memory else run.on_workers
+                done = sum(write(missing, advance), done)
+    if run.census.repeated():
+        with closing(open_source(embeddings, replace(options, allow_nonfinite=False))) as whole:
+            run.census.warn(whole.path, whole.key_batches, whole.place)
+    return done, len(folder.sources) - len(missing)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The shards that are written, and what is found meanwhile."""
+
+    files: Mapping[str, OpenFile]
+    folder: ShardFolder
+    erase: Erase
+    options: ReadOptions
+    progress: Progress
+    census: KeyCensus = field(default_factory=KeyCensus)
+    said: set[str] = field(default_factory=set)
+    """Warnings, without paths."""
+
+    def here(self, names: Sequence[str], advance: Advance) -> Iterator[Streamed]:
+        """Write shards in this process, one after the other; the last one is hashed during the next."""
+        waiting: deque[tuple[str, int, FileState, Future[str], Future[str]]] = deque()
+
+        def settle(most: int) -> None:
+            while len(waiting) > most:
+                name, n, state, digest, written = waiting.popleft()
+                self.folder.add(name, n, state, digest.result(), written.result())
+
+        with ThreadPoolExecutor(1) as pool:
+            for name in names:
+                path, target = self.folder.sources[name], self.folder.target(name)
                 state = FileState.of(path)
                 digest = pool.submit(file_digest, path)
-                with _said_once(said, path, target), closing(file.source(options)) as source:
-                    n = erase(source, target, _Within(progress, advance), census)
-                if FileState.of(path) != state:
-                    raise FormatError(f"{path}: changed while it was read")
-                waiting.append((name, n, state, digest, pool.submit(file_digest, target)))
+                with _said_once(self.said, path, target), closing(self.files[path].source(self.options)) as source:
+                    found = self.erase(source, target, _Within(self.progress, advance), self.census)
+                state.require(path)
+                waiting.append((name, found.n, state, digest, pool.submit(file_digest, target)))
                 settle(1)
-        settle(0)
-    if census.repeated():
-        with closing(open_source(embeddings, replace(options, allow_nonfinite=False))) as whole:
-            census.warn(whole.path, whole.key_batches, whole.place)
-    return sum(folder.rows(name) for name in folder.sources), len(folder.sources) - len(missing)
+                yield found
+            settle(0)
+
+    def on_workers(self, names: Sequence[str], advance: Advance) -> Iterator[Streamed]:
+        """Write shards on the workers of a cluster, several at a time."""
+        readers = {path: file.readers for path, file in self.files.items()}
+        for shard in write_on_workers(self.erase, self.folder, names, readers, self.options):
+            with _said_once(self.said, self.folder.sources[shard.name], self.folder.target(shard.name)):
+                for message in shard.warnings:
+                    warn(message)
+            self.folder.add(shard.name, shard.done.n, shard.state, shard.digest, shard.written)
+            self.count_keys(shard.name)
+            advance(shard.done.n)
+            yield shard.done
+
+    def count_keys(self, name: str) -> None:
+        """Count the keys of the input of the shard `name`."""
+        for keys in Source(self.files[self.folder.sources[name]].readers).key_batches():
+            self.census.add(keys)
 
 
 class _Within:

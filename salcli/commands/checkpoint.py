@@ -18,13 +18,13 @@ from salcli.data.source import Shard
 from salcli.errors import FormatError, OutputError
 from salcli.formats.files import ByteFile
 from salcli.formats.moments import read_header, read_sums, write_moments
-from salcli.streaming.hashing import shard_digest
+from salcli.streaming.hashing import hash_shards, shard_digest
 from salcli.streaming.passes import LabelledSource
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Sums of shards in a folder (see `Kept`), each in a moments file; one that does not match is made again."""
+    """Sums of shards in a folder (see `Kept`), each in a moments file; one that does not match is computed again."""
 
     folder: str
     algorithm: str
@@ -51,7 +51,7 @@ class Checkpoint:
 
         Raises
         ------
-        OutputError : the folder cannot be made
+        OutputError : the folder cannot be created
         """
         try:
             os.makedirs(folder, exist_ok=True)
@@ -69,7 +69,17 @@ class Checkpoint:
                 {**header_of_shard(design, part, table, np.sort(fitted[chosen]), shard.first), "inputs": inputs}
             )
             shards.append(shard)
-        return cls(folder, algorithm, tuple(shards), tuple(headers))
+        found = cls(folder, algorithm, tuple(shards), tuple(headers))
+        found.hash_kept()
+        return found
+
+    def hash_kept(self) -> None:
+        """Hash the files of shards whose sums are there, several at a time."""
+        if self.algorithm != "none":
+            numbers = (
+                n for n in range(len(self.shards)) if any(os.path.exists(self._path(n, b)) for b in (False, True))
+            )
+            hash_shards([self.shards[number] for number in numbers], self.algorithm)
 
     def has(self, number: int, *, is_exact: bool) -> bool:
         """Return whether the sums of a shard are there, of the same file, labels and design (see `Kept`)."""

@@ -33,8 +33,9 @@ from salcli.evaluation.stages import Erasure, opened_against
 from salcli.formats import atomic
 from salcli.formats.files import file_name
 from salcli.formats.gold_sets import column_of
-from salcli.formats.registry import open_source
-from salcli.options import WHITE_BOX, CompareOptions, EvaluateOptions, FitOptions
+from salcli.formats.label_files import label_files
+from salcli.formats.registry import input_files, open_source
+from salcli.options import WHITE_BOX, CompareOptions, EvaluateOptions, FitOptions, ReadOptions
 from salcli.render.files import write_reports
 from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import one_blas_thread
@@ -93,9 +94,12 @@ def compare(
     """
     progress, evaluation = progress or Silent(), _of_each(options)
     paths = (embeddings, labels, *options.erasers, *options.against)
+    read = [*input_files(embeddings, evaluation.read), *label_files(labels)]
+    read += [file for path in options.against for file in input_files(path, ReadOptions())]
     for path in evaluation.reports:
         sets = (column_of(name)[0] for name in evaluation.similarity)
-        atomic.check_output(path, (*paths, evaluation.baseline, evaluation.read.keys_file, *sets, *evaluation.bias))
+        beside = (evaluation.baseline, evaluation.read.keys_file, *sets, *evaluation.bias)
+        atomic.check_output(path, (*read, *options.erasers, *beside))
     baseline = None if evaluation.baseline is None else Baseline.read(evaluation.baseline)
     artifacts = {path: read_artifact(path) for path in options.erasers}
     n_bytes = {path: os.path.getsize(path) for path in artifacts}

@@ -1,8 +1,7 @@
-"""The rows of a source through a change into a writer, in file order."""
+"""The rows of a file through a change, chunk by chunk, into a writer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,8 @@ from salcli.streaming.engine import current_engine, ordered_map
 from salcli.streaming.progress import Progress
 
 UNIT = 1e-3  # of a length of 1: rows that were rounded to float16, or to few decimals, count as well
+SENT_BYTES = 16 << 20  # of rows that come from another process at once
+
 Change = Callable[[NDArray[Any], NDArray[Any] | None], NDArray[Any]]
 
 
@@ -48,6 +49,29 @@ def _changed_chunk(change: Change, chunk: Chunk) -> tuple[Embeddings, Streamed]:
     except RowRangeError as error:
         raise RowRangeError(int(batch.rows[error.row]), error.why) from None  # counted through all shards
     return batch.with_vectors(vectors), part
+
+
+@dataclass(frozen=True)
+class _Changed:
+    """The changed rows of consecutive chunks; it can be pickled."""
+
+    change: Change
+
+    def __call__(self, chunks: list[Chunk]) -> list[tuple[Embeddings, Streamed]]:
+        return [_changed_chunk(self.change, chunk) for chunk in chunks]
+
+
+def _grouped(chunks: Iterable[Chunk]) -> Iterator[list[Chunk]]:
+    """Yield consecutive chunks of about `SENT_BYTES`."""
+    some, n_bytes = list[Chunk](), 0
+    for chunk in chunks:
+        some.append(chunk)
+        n_bytes += chunk.n_rows * chunk.shard.reader.d * chunk.shard.reader.dtype.itemsize
+        if n_bytes >= SENT_BYTES:
+            yield some
+            some, n_bytes = [], 0
+    if some:
+        yield some
 
 
 def _are_unit(x: NDArray[Any]) -> bool:
@@ -111,8 +135,8 @@ def stream_through(
     if current_engine().shares_memory:
         pieces = ordered_map(placed if is_placed else encoded, source.chunks())
     else:
-        found = ordered_map(partial(_changed_chunk, change), source.chunks())
-        pieces = ((writer.encode(batch), batch.keys, part) for batch, part in found)
+        found = ordered_map(_Changed(change), _grouped(source.chunks()))
+        pieces = ((writer.encode(batch), batch.keys, part) for some in found for batch, part in some)
     try:
         with progress.stage("apply", source.n) as advance:
             for piece, keys, part in pieces:

@@ -21,8 +21,9 @@ from salcli.evaluation.stages import opened_against
 from salcli.formats import atomic
 from salcli.formats.files import file_name
 from salcli.formats.gold_sets import column_of
-from salcli.formats.registry import open_source
-from salcli.options import EvaluateOptions
+from salcli.formats.label_files import label_files
+from salcli.formats.registry import input_files, open_source
+from salcli.options import EvaluateOptions, ReadOptions
 from salcli.render.files import write_reports
 from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import one_blas_thread
@@ -70,8 +71,10 @@ def evaluate(
     options.require_inputs(has_labels=labels is not None, has_eraser=eraser is not None)
     sets = (column_of(name)[0] for name in options.similarity)
     read = (embeddings, labels, eraser, options.against, options.baseline, options.read.keys_file, *options.bias, *sets)
+    files = input_files(embeddings, options.read) + ([] if labels is None else label_files(labels))
+    files += [] if options.against is None else input_files(options.against, ReadOptions())
     for path in options.reports:
-        atomic.check_output(path, read)
+        atomic.check_output(path, (*read, *files))
     baseline = None if options.baseline is None else Baseline.read(options.baseline)
     artifact = None if eraser is None else read_artifact(eraser)
     fitted_file = None if artifact is None else FileHash.recorded(artifact.header["inputs"]["embeddings"])

@@ -14,14 +14,16 @@ from salcli.erasers.artifact import Artifact, write_artifact
 from salcli.erasers.base import Eraser, Fit, Method, find_method, task_of, warn_of_doubts
 from salcli.errors import UsageError, located
 from salcli.formats import atomic
-from salcli.formats.registry import open_source
+from salcli.formats.label_files import label_files
+from salcli.formats.registry import input_files, open_source
 from salcli.options import FitOptions
 from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import current_engine, one_blas_thread
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
-from salcli.streaming.passes import LabelledSource, fold, join_labels, read_table
+from salcli.streaming.passes import LabelledSource, join_labels, read_table
 from salcli.streaming.progress import Progress, Silent
+from salcli.streaming.sums import fold
 
 
 @runs_on_cluster
@@ -61,7 +63,8 @@ def fit(
     parameters = _parameters(find_method(options.method), options)
     if options.checkpoint is not None:
         summed_method(find_method(options.method), parameters)
-    atomic.check_output(output, [embeddings, labels, options.read.keys_file])
+    files = [*input_files(embeddings, options.read), *label_files(labels)]
+    atomic.check_output(output, [*files, options.read.keys_file])
     keep_freed_memory()
     algorithm = options.hash_algorithm
     progress = progress or Silent()

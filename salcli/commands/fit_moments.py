@@ -26,8 +26,8 @@ from salcli.linalg.moments import Statistics
 from salcli.options import FitOptions
 from salcli.streaming.engine import map_in_threads, one_blas_thread, tree_sum
 from salcli.streaming.memory import keep_freed_memory
-from salcli.streaming.passes import rounding_of
 from salcli.streaming.progress import Progress, Silent
+from salcli.streaming.sums import rounding_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,9 +111,10 @@ def fit_moments(
                 f"{path}: rounding may be as large as {rounding_of(sums):.2g}, too much for the rank or the directions "
                 "of these rows: make the moments of all shards again by salcli moments `exact`"
             )
-        empty = [Attribute(block.name, np.zeros(0, np.int8), block.classes) for block in total]
+        columns = tuple(Attribute(block.name, np.zeros(0, np.int8), block.classes) for block in total)
+        task = columns[-1] if len(columns) > len(guarded) else None
         with located(path):
-            result = method.fit_sums(sums, GuardedLabels(path, tuple(empty), None), parameters)
+            result = method.fit_sums(sums, GuardedLabels(path, columns, None, task=task), parameters)
     warn_of_doubts(result)
     header = header_of(replace(options, parameters=parameters), result, _attributes(files, guarded), _rows(files))
     header["inputs"] = _inputs(files)

@@ -22,7 +22,7 @@ from salcli.formats import atomic
 from salcli.formats.gold_sets import column_of
 from salcli.formats.key_groups import KeyGroups, read_key_groups
 from salcli.formats.label_table import write_labels
-from salcli.formats.registry import open_source
+from salcli.formats.registry import input_files, open_source
 from salcli.linalg.seeds import direction_scores, seed_direction
 from salcli.options import LabelCommandOptions
 from salcli.streaming.engine import ordered_map
@@ -95,7 +95,7 @@ def label(
 
 def _label_by_words(embeddings: str, output: str, options: LabelCommandOptions) -> Labelled:
     groups_file = None if options.groups is None else column_of(options.groups)[0]
-    atomic.check_output(output, [embeddings, options.read.keys_file, groups_file])
+    atomic.check_output(output, [*input_files(embeddings, options.read), options.read.keys_file, groups_file])
     with closing(open_source(embeddings, options.read)) as source:
         if not source.has_keys:
             raise AlignmentError(f"{source.path} has no keys, so no seed word can be found: give `keys_file=FILE`")

@@ -17,8 +17,9 @@ from salcli.data.split_parts import PARTS, part_names
 from salcli.errors import LabelError, located, warn
 from salcli.evaluation.attackers.scores import wilson
 from salcli.formats import atomic
+from salcli.formats.label_files import label_files
 from salcli.formats.label_table import write_labels
-from salcli.formats.registry import open_source
+from salcli.formats.registry import input_files, open_source
 from salcli.linalg.assignment import Assignment, Codes, assign
 from salcli.linalg.unaligned import FREE, Alignment, align, scores_of
 from salcli.options import LabelCommandOptions, LabelOptions
@@ -125,7 +126,8 @@ def label_by_counts(embeddings: str, output: str, options: LabelCommandOptions, 
     RangeError : products of values pass the range of float64
     OutputError : the output cannot be written
     """
-    atomic.check_output(output, [embeddings, options.read.keys_file, options.seed_labels])
+    labelled = [] if options.seed_labels is None else label_files(options.seed_labels)
+    atomic.check_output(output, [*input_files(embeddings, options.read), *labelled, options.read.keys_file])
     names = tuple(name for name, _ in options.counts)
     with closing(open_source(embeddings, options.read)) as source, one_blas_thread(), located(embeddings):
         rows = _distinct_rows(source)

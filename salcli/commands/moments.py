@@ -14,15 +14,17 @@ from salcli.data.splits import SplitRule
 from salcli.erasers.base import METHODS, Method, SummedMethod, find_method, task_of
 from salcli.errors import LabelError, UsageError, warn
 from salcli.formats import atomic
+from salcli.formats.label_files import label_files
 from salcli.formats.moments import block_fields, write_moments
-from salcli.formats.registry import open_source
+from salcli.formats.registry import input_files, open_source
 from salcli.options import MomentsOptions
 from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import current_engine, one_blas_thread
 from salcli.streaming.hashing import hashing
 from salcli.streaming.memory import keep_freed_memory
-from salcli.streaming.passes import LabelledSource, fold_once, join_labels, read_table, rounding_of
+from salcli.streaming.passes import LabelledSource, join_labels, read_table
 from salcli.streaming.progress import Progress, Silent
+from salcli.streaming.sums import fold_once, rounding_of
 
 FEW_ROWS = 10
 """Of a class: from the sums of fewer its rows can nearly be read."""
@@ -63,7 +65,8 @@ def moments(
         raise UsageError("`output=-`: moments are binary and go into a file: give its name")
     method = summed_method(find_method(options.method))
     parameters = _parameters(method, options)
-    atomic.check_output(output, [embeddings, labels, options.read.keys_file])
+    files = [*input_files(embeddings, options.read), *label_files(labels)]
+    atomic.check_output(output, [*files, options.read.keys_file])
     keep_freed_memory()
     progress, algorithm = progress or Silent(), options.hash_algorithm
     table = read_table(labels, replace(options.labels, task=task_of(parameters), may_be_empty=True), progress)

@@ -25,8 +25,9 @@ from salcli.linalg.decompositions import numerical_rank, thin_svd
 from salcli.linalg.moments import CrossMoments
 from salcli.options import Record, option
 from salcli.streaming.engine import Engine
-from salcli.streaming.passes import LabelledSource, fold
+from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Progress
+from salcli.streaming.sums import fold
 
 Array = NDArray[np.float64]
 SAME = 1e-6  # of the largest singular value: normals with less are linearly dependent on others

@@ -25,8 +25,9 @@ from salcli.linalg.moments import CrossMoments
 from salcli.options import option
 from salcli.streaming import memory
 from salcli.streaming.engine import LOCAL, Engine, map_in_threads
-from salcli.streaming.passes import LabelledSource, fold, gather_rows
+from salcli.streaming.passes import LabelledSource, gather_rows
 from salcli.streaming.progress import Progress
+from salcli.streaming.sums import fold
 
 Array = NDArray[np.float64]
 Spread = Callable[[Callable[[slice], Array], Iterable[slice]], Iterable[Array]]

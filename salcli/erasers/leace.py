@@ -18,8 +18,9 @@ from salcli.erasers.unit import fit_unit, require_unit, unit_option, unit_rounds
 from salcli.erasers.whitening import Whitening, require_rank
 from salcli.linalg.moments import SecondMoments
 from salcli.streaming.engine import Engine
-from salcli.streaming.passes import LabelledSource, fold
+from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Progress
+from salcli.streaming.sums import fold
 
 
 @dataclass(frozen=True)

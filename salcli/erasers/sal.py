@@ -20,8 +20,9 @@ from salcli.linalg.decompositions import numerical_rank, thin_svd
 from salcli.linalg.moments import CrossMoments
 from salcli.options import option
 from salcli.streaming.engine import Engine
-from salcli.streaming.passes import LabelledSource, fold
+from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Progress
+from salcli.streaming.sums import fold
 
 Array = NDArray[np.float64]
 

@@ -28,8 +28,9 @@ from salcli.linalg.decompositions import thin_svd
 from salcli.linalg.moments import SecondMoments
 from salcli.options import option
 from salcli.streaming.engine import Engine
-from salcli.streaming.passes import LabelledSource, fold
+from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Progress
+from salcli.streaming.sums import fold
 
 Array = NDArray[np.float64]
 LEAST_SINE = 0.05  # of the angle between task and guarded directions; at this value whitened rows can grow twentyfold

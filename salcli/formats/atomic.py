@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from salcli.errors import OutputError, UsageError, first_line, warn
-from salcli.formats.shards import is_several, matches
 
 STDOUT = "-"
 MOST_LINKS = 40
@@ -67,7 +66,7 @@ def check_output(
     Parameters
     ----------
     path : of the output
-    inputs : paths of the command, of folders and globs too; None is passed over
+    inputs : paths of the command, of folders and globs those of their files; None is passed over
     may_replace : an input that the output may replace
     remedy : what to do instead of replacing an input, as the message ends
 
@@ -94,8 +93,9 @@ def check_output(
         raise OutputError(f"{path}: the folder {folder} is not writable")
     if not target.exists():
         return
-    files = [source for source in inputs if source is not None and source not in (STDOUT, may_replace)]
-    for source in (file for one in files for file in (matches(one) if is_several(one) else [one])):
+    for source in inputs:
+        if source is None or source in (STDOUT, may_replace):
+            continue
         if os.path.exists(source) and os.path.samefile(source, target):
             raise UsageError(f"{path}: is the input {source} itself: {remedy}")
 

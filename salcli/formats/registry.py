@@ -216,14 +216,30 @@ def open_source(path: str, options: ReadOptions | None = None) -> Source:
         return Source(readers, allow_nonfinite=options.allow_nonfinite, path=name)
 
 
+def input_files(path: str, options: ReadOptions) -> list[str]:
+    """Return the paths of the embedding files that `path` names: itself, or those of a folder or glob, in order.
+
+    Parameters
+    ----------
+    path : see `open_source`
+    options : whose format chooses among files of several in a folder
+
+    Raises
+    ------
+    FormatError : there are none, several formats, or the folder is not whole
+    """
+    if not shards.is_several(path):
+        return [path]
+    forced = None if options.format is None else _requested_format(options.format, "format")
+    return shards.shard_files(path, _ranks(forced), "embedding files")
+
+
 def open_files(path: str, options: ReadOptions) -> list[OpenFile]:
     """Open the files that `path` names, and check that they are alike (see `open_source`)."""
     forced = None if options.format is None else _requested_format(options.format, "format")
-    names = [path]
-    if shards.is_several(path):
-        names = shards.shard_files(path, _ranks(forced), "embedding files")
-        shards.require_recorded(path, names)
-        shards.allow_open_files(len(names))
+    names = input_files(path, options)
+    shards.require_recorded(path, names)
+    shards.allow_open_files(len(names))
     files, opened = list[ByteFile](), list[OpenFile]()
     with _closed_on_error(files):
         for name in names:

@@ -47,6 +47,16 @@ class FileState:
             raise FormatError(f"{path}: cannot be read: {error.strerror}") from error
         return cls(found.st_size, found.st_mtime_ns)
 
+    def require(self, path: str) -> None:
+        """Check that the input at `path` still has this state.
+
+        Raises
+        ------
+        FormatError : it has not
+        """
+        if FileState.of(path) != self:
+            raise FormatError(f"{path}: changed while it was read")
+
 
 def file_digest(path: str) -> str:
     """Return the hash of the file at `path` as it is on the disk."""
@@ -80,6 +90,11 @@ class ShardFolder:
     def missing(self) -> list[str]:
         """Names of the shards that are not written yet, in order."""
         return [name for name in self.sources if name not in self._entries]
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all shards that are written."""
+        return sum(map(self.rows, self._entries))
 
     def rows(self, name: str) -> int:
         """Return how many rows the shard called `name` has, which is written."""

@@ -143,14 +143,14 @@ def require_recorded(folder: str, files: Sequence[str]) -> None:
 
     Parameters
     ----------
-    folder : or a glob, which passes
+    folder : or a file or glob, which pass
     files : its shards
 
     Raises
     ------
     FormatError : there is another file among them
     """
-    record = read_record(folder)
+    record = read_record(folder) if os.path.isdir(folder) else None
     if record is None:
         return
     names = {shard["name"] for shard in record["shards"]}

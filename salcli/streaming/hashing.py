@@ -3,7 +3,7 @@
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -66,15 +66,28 @@ class _Files:
 def _hashed(file: Source | _Files, algorithm: str, is_wanted: Callable[[], bool], engine: Engine) -> FileHash:
     if engine.shares_memory or isinstance(file, _Files):
         return FileHash(algorithm, file.digest(algorithm, is_wanted))
-    found = engine.map(partial(_digest, algorithm), file.shards)
-    return FileHash(algorithm, digest_of(list(itertools.takewhile(lambda _: is_wanted(), found)), algorithm))
+    for _ in itertools.takewhile(lambda _: is_wanted(), _hashes(file.shards, algorithm, engine)):
+        pass
+    return FileHash(algorithm, digest_of([shard.digests.get(algorithm, "") for shard in file.shards], algorithm))
+
+
+def hash_shards(shards: Sequence[Shard], algorithm: str) -> None:
+    """Hash the files of shards where the current engine runs, several at a time; those that are known are not."""
+    for _ in _hashes(shards, algorithm, current_engine()):
+        pass
 
 
 def shard_digest(shard: Shard, algorithm: str) -> str:
     """Return the hash of the file of a shard, computed where the current engine runs unless it is known."""
-    if algorithm not in shard.digests:
-        (shard.digests[algorithm],) = current_engine().map(partial(_digest, algorithm), [shard])
+    hash_shards([shard], algorithm)
     return shard.digests[algorithm]
+
+
+def _hashes(shards: Sequence[Shard], algorithm: str, engine: Engine) -> Iterator[str]:
+    unknown = [shard for shard in shards if algorithm not in shard.digests]
+    for shard, digest in zip(unknown, engine.map(partial(_digest, algorithm), unknown), strict=True):
+        shard.digests[algorithm] = digest
+        yield digest
 
 
 def _digest(algorithm: str, shard: Shard) -> str:

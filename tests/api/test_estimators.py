@@ -215,9 +215,9 @@ def test_parameters_mean_what_they_mean_to_the_command(kind: Any, parameters: An
     x, table = rows(n=200)
     x = (x / x.std(axis=0)).astype(np.float32)
     embeddings, labels, path = write(tmp_path, x, {"gender": table["gender"]})
-    given = {name: value for name, value in parameters.items() if name != "seed"}
+    fields = {name: value for name, value in parameters.items() if name != "seed"}
     seed = parameters.get("seed", 0)
-    options = FitOptions(method=kind.method, parameters=kind._parameter_type()(**given), seed=seed)
+    options = FitOptions(method=kind.method, parameters=kind._parameter_type()(**fields), seed=seed)
     by_command = fit(embeddings, labels, path, options)
     found = fitted(kind, x, table, **parameters)
     same_eraser(by_command, found.artifact_)

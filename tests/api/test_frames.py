@@ -19,8 +19,9 @@ from salcli.linalg.class_sums import Grouping
 from salcli.linalg.moments import CrossMoments
 from salcli.options import FitOptions, LabelOptions, ReadOptions
 from salcli.streaming.engine import LOCAL
-from salcli.streaming.passes import LabelledSource, fold
+from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Silent
+from salcli.streaming.sums import fold
 from tests.api.test_estimators import rows, same_eraser, write
 
 NAMES = [f"dim{i}" for i in range(12)]

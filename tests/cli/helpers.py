@@ -194,8 +194,8 @@ def read_embeddings(path: Path, d: int) -> tuple[list[bytes] | None, Array]:
         with h5py.File(path) as file:
             return list(file["keys"][:]), file["vectors"][:]
     if name.endswith(".npz"):
-        with np.load(path) as held:
-            return [key.encode() for key in held["keys"].tolist()], held["vectors"]
+        with np.load(path) as arrays:
+            return [key.encode() for key in arrays["keys"].tolist()], arrays["vectors"]
     if name.endswith(".npy"):
         return None, np.load(path)
     data = gzip.decompress(path.read_bytes()) if path.name.endswith(".gz") else path.read_bytes()
@@ -225,8 +225,8 @@ def dense_directions(
 
 
 def load_eraser(path: Path) -> dict[str, Array]:
-    with np.load(path, allow_pickle=False) as held:
-        return {name: held[name] for name in held.files}
+    with np.load(path, allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}
 
 
 def header_of(path: Path) -> dict[str, Any]:
@@ -237,9 +237,9 @@ def header_of(path: Path) -> dict[str, Any]:
 
 def projector(path: Path) -> NDArray[np.float64]:
     """Give the removed directions of an artifact as a projector: signs and rotations of U are free."""
-    held = load_eraser(path)
-    assert np.array_equal(held["left"], held["right"])
-    return np.asarray(held["left"] @ held["right"].T)
+    arrays = load_eraser(path)
+    assert np.array_equal(arrays["left"], arrays["right"])
+    return np.asarray(arrays["left"] @ arrays["right"].T)
 
 
 def erased(x: Array, path: Path, strength: float = 1.0) -> NDArray[np.float64]:

@@ -49,8 +49,8 @@ def place(name: str) -> str:
 def held_in(path: Path) -> dict[str, Any]:
     """Read all arrays of a file, by the names they have in `ARRAYS`."""
     if path.suffix == ".npz":
-        with np.load(path) as held:
-            return dict(held)
+        with np.load(path) as arrays:
+            return dict(arrays)
     found = {}
     with h5py.File(path) as file:
         file.visititems(lambda name, item: found.update({name: item[()]} if isinstance(item, h5py.Dataset) else {}))

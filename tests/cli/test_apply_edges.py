@@ -59,8 +59,8 @@ def test_keys_from_beside_a_file_are_kept_in_its_own_format(folder: Path, tmp_pa
     if name == "x.npz":
         found = np.load(out)["keys"].tolist()
     else:
-        with h5py.File(out) as held:
-            found = [key.decode() for key in held["keys"][:]]
+        with h5py.File(out) as file:
+            found = [key.decode() for key in file["keys"][:]]
     assert found == words(N)
 
 

@@ -210,8 +210,8 @@ def test_keys_of_a_file_beside_the_only_shard_count_as_its_input() -> None:
         Path("keys.txt").write_text("".join(f"{words}{i}\n" for i in range(len(X))))
         done = applied("e.npz", "x", "-o", "out", "--keys", "keys.txt", "--output-format", "npz")
         assert done["kept"] == n_kept
-    with np.load("out/e_9.npz") as held:
-        assert held["keys"][0] == "v0"
+    with np.load("out/e_9.npz") as arrays:
+        assert arrays["keys"][0] == "v0"
 
 
 # Places that are refused
@@ -295,12 +295,12 @@ def test_another_format_has_its_suffix() -> None:
 def test_a_warning_is_said_once_for_all_shards() -> None:
     write_shards(".npz")
     for path in Path("x").iterdir():
-        with np.load(path) as held:
-            arrays = dict(held)
+        with np.load(path) as stored:
+            arrays = dict(stored)
         np.savez(path, **arrays, unit=arrays["vectors"])
     write_embeddings(Path("x/e_102.npz"), X[:1], KEYS[30:31])
-    with np.load("x/e_102.npz") as held:
-        arrays = dict(held)
+    with np.load("x/e_102.npz") as stored:
+        arrays = dict(stored)
     np.savez("x/e_102.npz", **arrays, unit=arrays["vectors"])
     done = run("apply", "e.npz", "x", "-o", "out", "--dataset", "vectors")
     assert done.exit_code == 0, done.output
@@ -309,8 +309,8 @@ def test_a_warning_is_said_once_for_all_shards() -> None:
     assert "row 10 of x/e_100.npz and row 0 of x/e_102.npz" in done.output
     assert run("apply", "e.npz", "x", "-o", "out", "--dataset", "vectors", "--erase-also", "unit").exit_code == 0
     for name in NAMES:
-        with np.load(f"out/{name}.npz") as held:
-            assert_allclose(held["unit"], held["vectors"])
+        with np.load(f"out/{name}.npz") as stored:
+            assert_allclose(stored["unit"], stored["vectors"])
 
 
 # Other processes

@@ -83,11 +83,11 @@ def test_the_exit_status_is_over_all_candidates(folder: Path, args: tuple[str, .
 
 @pytest.mark.slow
 def test_reports_are_the_same_in_another_folder(folder: Path, tmp_path: Path) -> None:
-    asked = [part for name in REPORTS for part in ("--report", name)]
+    options = [part for name in REPORTS for part in ("--report", name)]
     found = []
     for place in (tmp_path / "a", tmp_path / "b"):
         shutil.copytree(folder, place)
-        paths = [place / part if part in REPORTS else part for part in asked]
+        paths = [place / part if part in REPORTS else part for part in options]
         assert compare(place, *paths, "--max-leak", "0.9").exit_code in (0, 1)
         found.append([(place / name).read_bytes() for name in REPORTS])
     assert found[0] == found[1]

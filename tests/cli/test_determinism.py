@@ -109,10 +109,10 @@ def test_no_digit_of_many_directions_or_features_depends_on_the_batch_size(tmp_p
 
 
 def test_reports_are_the_same_bytes_for_any_threads_hash_seed_and_batch(folder: Path, usual: dict[str, bytes]) -> None:
-    asked = [part for name in REPORTS for part in ("--report", name)]
+    options = [part for name in REPORTS for part in ("--report", name)]
     found = []
     for env, size in ((SURROUNDINGS["1 thread"], 11), (SURROUNDINGS["4 threads, another hash"], 500)):
-        shown = done(folder, *EVALUATE, "--batch-rows", size, *asked, env=env)
+        shown = done(folder, *EVALUATE, "--batch-rows", size, *options, env=env)
         found.append((shown, *((folder / name).read_bytes() for name in REPORTS)))
     assert found[0] == found[1]
 

@@ -63,8 +63,8 @@ def report(done: Done) -> dict[str, Any]:
 
 
 def result(report: dict[str, Any], adversary: str, stage: str) -> dict[str, Any]:
-    asked = ("linear", adversary, stage, "raw")
-    (found,) = [p for p in report["probes"] if (p["probe"], p["adversary"], p["stage"], p["as"]) == asked]
+    options = ("linear", adversary, stage, "raw")
+    (found,) = [p for p in report["probes"] if (p["probe"], p["adversary"], p["stage"], p["as"]) == options]
     return found
 
 
@@ -244,11 +244,11 @@ def test_labels_that_lead_to_other_rows_are_refused(folder: Path, tmp_path: Path
     lines = (folder / "y.csv").read_text().splitlines()
     lines[1] = lines[1].replace("train", "test")
     (tmp_path / "y.csv").write_text("\n".join(lines) + "\n")
-    given = [folder / "x.npy", tmp_path / "y.csv", "--eraser", folder / "e.npz"]
-    refuse(3, "evaluate", *given, "--quiet", says="399 fitted rows, not to the 400")
+    files = [folder / "x.npy", tmp_path / "y.csv", "--eraser", folder / "e.npz"]
+    refuse(3, "evaluate", *files, "--quiet", says="399 fitted rows, not to the 400")
     lines[0] = "y,part"
     (tmp_path / "y.csv").write_text("\n".join(lines) + "\n")
-    refuse(3, "evaluate", *given, "--quiet", says="no column 'split'")
+    refuse(3, "evaluate", *files, "--quiet", says="no column 'split'")
 
 
 @pytest.mark.parametrize("part", ["train", "test"])
@@ -259,18 +259,18 @@ def test_labels_that_changed_places_are_refused_or_told(folder: Path, tmp_path: 
     other = next(i for i in places if lines[i] != lines[one])
     lines[one], lines[other] = lines[other], lines[one]  # the same counts, other people
     (tmp_path / "y.csv").write_text("\n".join([header, *lines]) + "\n")
-    given = [folder / "x.npy", tmp_path / "y.csv", "--eraser", folder / "e.npz"]
+    files = [folder / "x.npy", tmp_path / "y.csv", "--eraser", folder / "e.npz"]
     if part == "train":
-        refuse(3, "evaluate", *given, "--quiet", says="has other labels on the fitted rows")
+        refuse(3, "evaluate", *files, "--quiet", says="has other labels on the fitted rows")
     else:
-        notes = succeed("evaluate", *given, *LINEAR, "--json").json()["notes"]
+        notes = succeed("evaluate", *files, *LINEAR, "--json").json()["notes"]
         assert any("the labels are not the file that the eraser was fitted on" in note for note in notes)
 
 
 def test_another_width_is_refused_with_both_numbers(folder: Path, tmp_path: Path) -> None:
     save_npy(tmp_path / "x.npy", np.ones((N, D + 1)))
-    given = [tmp_path / "x.npy", folder / "y.csv", "--eraser", folder / "e.npz"]
-    refuse(3, "evaluate", *given, "--quiet", says="has 7 dimensions")
+    files = [tmp_path / "x.npy", folder / "y.csv", "--eraser", folder / "e.npz"]
+    refuse(3, "evaluate", *files, "--quiet", says="has 7 dimensions")
 
 
 def test_an_eraser_of_rows_of_another_size_is_refused_and_not_attacked_for_ever(tmp_path: Path) -> None:
@@ -303,15 +303,15 @@ def test_the_cap_on_training_rows_is_stated_when_it_bites(folder: Path) -> None:
 def test_without_dev_rows_half_of_the_test_rows_attack(folder: Path, tmp_path: Path) -> None:
     text = (folder / "y.csv").read_text().replace(",dev", ",unused")
     (tmp_path / "y.csv").write_text(text)
-    given = [folder / "x.npy", tmp_path / "y.csv", "--eraser", folder / "e.npz", *LINEAR]
-    fresh = result(succeed("evaluate", *given, "--json").json(), "fresh", "after")
+    files = [folder / "x.npy", tmp_path / "y.csv", "--eraser", folder / "e.npz", *LINEAR]
+    fresh = result(succeed("evaluate", *files, "--json").json(), "fresh", "after")
     assert fresh["n_train"] + fresh["n_test"] == 250
     assert 90 < fresh["n_train"] < 160
 
 
 def test_nothing_held_out_is_said_and_no_gate_on_fresh_passes(folder: Path, tmp_path: Path) -> None:
     succeed("fit", folder / "x.npy", folder / "y.csv", "-o", tmp_path / "all.npz", "--no-split", "--attribute", "y")
-    given = [
+    files = [
         folder / "x.npy",
         folder / "y.csv",
         "--eraser",
@@ -320,7 +320,7 @@ def test_nothing_held_out_is_said_and_no_gate_on_fresh_passes(folder: Path, tmp_
         "--quiet",
         *LINEAR,
     ]
-    done = run("evaluate", *given, "--max-accuracy", "1")
+    done = run("evaluate", *files, "--max-accuracy", "1")
     assert done.code == 1
     found = done.json()
     assert {(p["adversary"], p["n_train"], p["n_test"]) for p in found["probes"]} == {("in-sample", N, N)}
@@ -329,7 +329,7 @@ def test_nothing_held_out_is_said_and_no_gate_on_fresh_passes(folder: Path, tmp_
     assert "fresh" in found["gates"][0]["reason"]
     assert [note for note in found["notes"] if "no rows were held out" in note]
     assert sum("no rows were held out" in line for line in done.err.splitlines()) == 1
-    assert run("evaluate", *given, "--max-accuracy", "1", "--adversary", "in-sample").code == 0
+    assert run("evaluate", *files, "--max-accuracy", "1", "--adversary", "in-sample").code == 0
 
 
 def write_secret(folder: Path, held_out: list[int], n: int) -> Path:
@@ -356,9 +356,9 @@ def assert_only_fresh_reads(found: dict[str, Any]) -> None:
 
 def test_fresh_and_test_rows_of_a_split_took_no_part_in_the_fit(tmp_path: Path) -> None:
     write_secret(tmp_path, list(range(100, 200)), 200)
-    given = [tmp_path / "secret.txt", tmp_path / "secret.csv"]
-    succeed("fit", *given, "-o", tmp_path / "e.npz")
-    found = succeed("evaluate", *given, "--eraser", tmp_path / "e.npz", *LINEAR, "--json").json()
+    files = [tmp_path / "secret.txt", tmp_path / "secret.csv"]
+    succeed("fit", *files, "-o", tmp_path / "e.npz")
+    found = succeed("evaluate", *files, "--eraser", tmp_path / "e.npz", *LINEAR, "--json").json()
     assert_only_fresh_reads(found)
     assert {(p["n_train"], p["n_test"]) for p in found["probes"]} == {(100, 50), (50, 50)}
 
@@ -370,14 +370,14 @@ def test_fresh_and_test_rows_of_a_holdout_took_no_part_in_the_fit(tmp_path: Path
     succeed("fit", tmp_path / "unit.txt", tmp_path / "any.csv", "-o", tmp_path / "unit.npz", "--keep-mean", *rule)
     held_out = np.flatnonzero(load_eraser(tmp_path / "unit.npz")["mean"] == 0).tolist()
     write_secret(tmp_path, held_out, n)
-    given = [tmp_path / "secret.txt", tmp_path / "secret.csv"]
-    succeed("fit", *given, "-o", tmp_path / "e.npz", *rule, "--attribute", "y")
-    found = succeed("evaluate", *given, "--eraser", tmp_path / "e.npz", *LINEAR, "--json").json()
+    files = [tmp_path / "secret.txt", tmp_path / "secret.csv"]
+    succeed("fit", *files, "-o", tmp_path / "e.npz", *rule, "--attribute", "y")
+    found = succeed("evaluate", *files, "--eraser", tmp_path / "e.npz", *LINEAR, "--json").json()
     assert_only_fresh_reads(found)
     fresh, in_sample = result(found, "fresh", "after"), result(found, "in-sample", "after")
     assert fresh["n_train"] + fresh["n_test"] == len(held_out)
     assert in_sample["n_train"] == header_of(tmp_path / "e.npz")["rows"]["n_fitted"] == n - len(held_out)
-    bare = succeed("evaluate", *given, *rule, *LINEAR, "--attribute", "y", "--json").json()  # the same rule
+    bare = succeed("evaluate", *files, *rule, *LINEAR, "--attribute", "y", "--json").json()  # the same rule
     assert result(bare, "fresh", "before") == result(found, "fresh", "before")
 
 

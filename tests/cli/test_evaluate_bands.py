@@ -15,8 +15,17 @@ def test_bands_of_evaluate_are_attacked_like_those_of_label_and_gates_judge_them
     labels = tmp_path / "y.csv"
     succeed("label", GLOVE, "--direction", "he:she", "--top", "300", "-o", labels)
     succeed("fit", GLOVE, labels, "-o", tmp_path / "e.npz")
-    asked = ("evaluate", GLOVE, labels, "--eraser", tmp_path / "e.npz", "--probes", "quadratic", "--no-learning-curve")
-    done = run(*asked, "--bands", "200,300", "--max-accuracy", "0.01", "--json")
+    options = (
+        "evaluate",
+        GLOVE,
+        labels,
+        "--eraser",
+        tmp_path / "e.npz",
+        "--probes",
+        "quadratic",
+        "--no-learning-curve",
+    )
+    done = run(*options, "--bands", "200,300", "--max-accuracy", "0.01", "--json")
     assert done.code == 1
     report = json.loads(done.out)
     assert {each["band"]: each["n_test"] for each in report["bands"]} == {"band1": 400, "band2": 600}
@@ -25,7 +34,7 @@ def test_bands_of_evaluate_are_attacked_like_those_of_label_and_gates_judge_them
     assert min(each["accuracy"] for each in before) > 0.8
     assert min(each["accuracy"] for each in after) > 0.5
     assert report["inputs"]["labels"]["n"] == 600
-    plain = json.loads(run(*asked, "--json").out)
+    plain = json.loads(run(*options, "--json").out)
     assert "bands" not in plain
     assert plain["probes"] == report["probes"]
 

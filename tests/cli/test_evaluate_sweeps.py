@@ -178,9 +178,9 @@ def test_a_sweep_of_k_is_of_what_the_eraser_guards(tmp_path: Path, crossed: Path
 
 def test_the_widest_gap_of_all_guarded_attributes_is_judged(crossed: Path) -> None:
     for attributes in (["y", "z"], ["z", "y"]):
-        asked = [word for name in attributes for word in ("--attribute", name)]
+        options = [word for name in attributes for word in ("--attribute", name)]
         task = ["--task", "job", "--probes", "linear", "--as", "raw", "--max-tpr-gap", "0.3", "--json"]
-        done = run("evaluate", crossed / "x.npy", crossed / "y.csv", *asked, *task)
+        done = run("evaluate", crossed / "x.npy", crossed / "y.csv", *options, *task)
         (gate,) = done.json()["gates"]
         first, other = done.json()["task"], done.json()["task"]["others"][0]
         assert (first["n_train"], first["n_test"]) == (N // 2, N // 4)
@@ -238,8 +238,8 @@ def test_each_fit_has_all_classes_of_what_the_eraser_guards(tmp_path: Path) -> N
 
 def test_a_sample_without_anything_to_fit_is_told_as_that(folder: Path, crossed: Path) -> None:
     says = "--sample 2 is too small for --repeats: on one sample, "
-    told = refuse(3, "evaluate", *given(folder), "--repeats", "3", "--sample", "2", says=says)
-    assert "column 'y' has 2 classes on as many rows: every label is unique" in told.err
+    done = refuse(3, "evaluate", *given(folder), "--repeats", "3", "--sample", "2", says=says)
+    assert "column 'y' has 2 classes on as many rows: every label is unique" in done.err
     refuse(3, *of_z(crossed), "--repeats", "2", "--sample", "2", says="column 'y' has 2 classes")
 
 
@@ -249,7 +249,7 @@ def test_a_warning_is_said_once_however_often_a_file_is_read(tmp_path: Path, cro
     (tmp_path / "y.csv").write_text("\n".join(lines) + "\n")
     files = [crossed / "x.npy", tmp_path / "y.csv"]
     succeed("fit", *files, "--attribute", "y", "--attribute", "z", "-k", "1", "-o", tmp_path / "e.npz")
-    asked = [
+    options = [
         "--eraser",
         tmp_path / "e.npz",
         "--attribute",
@@ -261,4 +261,4 @@ def test_a_warning_is_said_once_however_often_a_file_is_read(tmp_path: Path, cro
         "--sweep",
         "k=0:1",
     ]
-    assert succeed("evaluate", *files, *asked).err.count("spaces around labels in column 'y'") == 1
+    assert succeed("evaluate", *files, *options).err.count("spaces around labels in column 'y'") == 1

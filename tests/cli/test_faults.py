@@ -64,7 +64,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Command]:
     text, labelled, eraser = (str(folder / name) for name in ("x.txt", "y.csv", "e.npz"))
     reports = ("r.json", "r.xml")
     quick = ("--probes", "linear", "--quick", "--no-kept")
-    asked = [part for name in reports for part in ("--report", f"{{out}}/{name}")]
+    options = [part for name in reports for part in ("--report", f"{{out}}/{name}")]
     return {
         "fit": Command(("fit", text, labelled, "-o", "{out}/e.npz"), ("e.npz",)),
         "kfit": Command(("kfit", text, labelled, "--kernel", "poly", "-o", "{out}/k.npz"), ("k.npz",)),
@@ -76,7 +76,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Command]:
         "apply to Arrow": Command(("apply", eraser, text, "-o", "{out}/o.arrow"), ("o.arrow",)),
         "label": Command(("label", text, "--direction", "w1:w2", "--top", "90", "-o", "{out}/l.csv"), ("l.csv",)),
         "inspect": Command(("inspect", eraser, "--projection", "{out}/p.npy"), ("p.npy",)),
-        "evaluate": Command(("evaluate", text, labelled, "--eraser", eraser, *quick, *asked), reports),
+        "evaluate": Command(("evaluate", text, labelled, "--eraser", eraser, *quick, *options), reports),
     }
 
 

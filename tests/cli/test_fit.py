@@ -64,16 +64,16 @@ def rows_of(folder: Path) -> Array:
 def assert_fitted(path: Path, x: Array, z: Array, k: int, *, centres: bool = True) -> None:
     """Hold an artifact against the dense oracle."""
     _, u, s = dense_directions(x, z, centres=centres)
-    held = load_eraser(path)
-    assert held["left"].shape == (x.shape[1], k)
+    arrays = load_eraser(path)
+    assert arrays["left"].shape == (x.shape[1], k)
     np.testing.assert_allclose(projector(path), u[:, :k] @ u[:, :k].T, atol=EXACT)
-    assert not held["mean"].any()  # what is subtracted: removed directions are set to zero
-    np.testing.assert_allclose(held["singular_values"], s, atol=1e-13)
+    assert not arrays["mean"].any()  # what is subtracted: removed directions are set to zero
+    np.testing.assert_allclose(arrays["singular_values"], s, atol=1e-13)
 
 
 def test_the_artifact_holds_the_directions_of_the_dense_svd(folder: Path, tmp_path: Path) -> None:
     labels = wide(folder, "group")
-    told = succeed("fit", folder / "x.npy", folder / "rows.csv", "-o", tmp_path / "e.npz", "--json").json()
+    record = succeed("fit", folder / "x.npy", folder / "rows.csv", "-o", tmp_path / "e.npz", "--json").json()
     assert_fitted(tmp_path / "e.npz", rows_of(folder), one_hot(labels), 2)
     header = header_of(tmp_path / "e.npz")
     assert header["schema"] == "salcli.eraser/2"
@@ -83,9 +83,9 @@ def test_the_artifact_holds_the_directions_of_the_dense_svd(folder: Path, tmp_pa
     assert attribute["counts"] == [100, 100, 100]
     assert header["rows"]["n_fitted"] == N
     assert header["rows"]["joined_by"] == "row"
-    assert told["schema"] == "salcli.fit/1"
-    assert told["k"] == 2
-    assert told["singular_values"] == load_eraser(tmp_path / "e.npz")["singular_values"].tolist()
+    assert record["schema"] == "salcli.fit/1"
+    assert record["k"] == 2
+    assert record["singular_values"] == load_eraser(tmp_path / "e.npz")["singular_values"].tolist()
 
 
 def test_keep_mean_gives_removed_directions_their_mean(folder: Path, tmp_path: Path) -> None:
@@ -185,8 +185,8 @@ def test_several_attributes_stand_side_by_side(folder: Path, tmp_path: Path) -> 
 
 def test_a_numeric_column_is_one_direction(folder: Path, tmp_path: Path) -> None:
     options = ["--numeric", "age", "--by-row", "--json"]
-    told = succeed("fit", folder / "x.npy", folder / "wide.csv", "-o", tmp_path / "e.npz", *options).json()
-    assert told["k"] == 1
+    record = succeed("fit", folder / "x.npy", folder / "wide.csv", "-o", tmp_path / "e.npz", *options).json()
+    assert record["k"] == 1
     assert_fitted(tmp_path / "e.npz", rows_of(folder), standardized(wide(folder, "age")), 1)
 
 

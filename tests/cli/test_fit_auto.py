@@ -34,10 +34,10 @@ def auto(folder: Path, name: str, *options: object) -> list[object]:
 
 def test_the_gentlest_method_is_fitted_and_what_was_tried_is_said(folder: Path, tmp_path: Path) -> None:
     args = auto(folder, "x", "--max-leak", 0.4, "--attacker", "linear", "--attacker", "rbf", "-o", tmp_path / "e.npz")
-    told = succeed(*args, "--json").json()
+    record = succeed(*args, "--json").json()
     header = header_of(tmp_path / "e.npz")
-    assert told["method"] == header["method"] == "sal"
-    assert told["auto"] == header["auto"]
+    assert record["method"] == header["method"] == "sal"
+    assert record["auto"] == header["auto"]
     assert header["auto"]["attackers"] == ["linear", "rbf"]
     assert [header["auto"][name] for name in ("n_trial", "n_train", "n_held_out")] == [400, 200, 200]
     assert header["rows"]["n_fitted"] == 800

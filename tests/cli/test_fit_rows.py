@@ -230,11 +230,11 @@ def test_a_row_that_is_dropped_is_neither_fitted_nor_counted(tmp_path: Path) -> 
     x[7] = np.nan
     save_npy(tmp_path / "x.npy", x)
     write_csv(tmp_path / "y.csv", ["y"], [[label] for label in labels])
-    given = ["fit", tmp_path / "x.npy", tmp_path / "y.csv", "-o", tmp_path / "e.npz", "--allow-nonfinite", "--json"]
-    told = succeed(*given).json()
-    (attribute,) = told["attributes"]
+    files = ["fit", tmp_path / "x.npy", tmp_path / "y.csv", "-o", tmp_path / "e.npz", "--allow-nonfinite", "--json"]
+    record = succeed(*files).json()
+    (attribute,) = record["attributes"]
     assert attribute["classes"] == ["b", "c"]
-    assert sum(attribute["counts"]) == told["rows"]["n_fitted"] == 57
+    assert sum(attribute["counts"]) == record["rows"]["n_fitted"] == 57
 
 
 def test_a_sample_is_evaluated_by_labels_in_any_order(tmp_path: Path) -> None:

@@ -239,16 +239,16 @@ def test_a_projection_need_not_fit_into_memory(tmp_path: Path) -> None:
 
 
 def test_an_artifact_of_another_schema_is_refused_with_its_version(eraser: Path, tmp_path: Path) -> None:
-    held = load_eraser(eraser)
-    text = str(held["header"]).replace("salcli.eraser/2", "salcli.eraser/9")
-    np.savez(tmp_path / "e.npz", **{**held, "header": np.array(text)})
+    arrays = load_eraser(eraser)
+    text = str(arrays["header"]).replace("salcli.eraser/2", "salcli.eraser/9")
+    np.savez(tmp_path / "e.npz", **{**arrays, "header": np.array(text)})
     done = refuse(3, "inspect", tmp_path / "e.npz", says="salcli.eraser/9")
     assert "written by salcli 0." in done.err
 
 
 def test_an_artifact_whose_directions_are_not_orthonormal_is_refused(eraser: Path, tmp_path: Path) -> None:
-    held = load_eraser(eraser)
-    np.savez(tmp_path / "e.npz", **{**held, "left": held["left"] * 1.01, "right": held["right"] * 1.01})
+    arrays = load_eraser(eraser)
+    np.savez(tmp_path / "e.npz", **{**arrays, "left": arrays["left"] * 1.01, "right": arrays["right"] * 1.01})
     refuse(3, "inspect", tmp_path / "e.npz", says="damaged artifact")
 
 

@@ -77,14 +77,14 @@ def test_written_vectors_and_the_written_kernel_matrix_are_those_of_the_dense_fo
     labels = [line.strip() for line in (folder / "whole.csv").read_text(encoding="utf-8").splitlines()[1:]]
     expected = dense_oracle(x, one_hot(labels), y, keeps_mean=bool(options))
     kfit(folder, tmp_path / "e.npz", "--landmarks", route, *options)
-    made = (tmp_path / "e.npz", folder / name)
-    succeed("apply", *made, "-o", tmp_path / "k.h5", "--kernel-matrix", "--dtype", "float64")
+    written = (tmp_path / "e.npz", folder / name)
+    succeed("apply", *written, "-o", tmp_path / "k.h5", "--kernel-matrix", "--dtype", "float64")
     with h5py.File(tmp_path / "k.h5") as file:
         found = file["kernel_matrix"][...]
         assert file["kernel_matrix"].chunks is not None
     assert_allclose(found, expected, atol=1e-9)
     assert_array_equal(found, found.T)
-    succeed("apply", *made, "-o", tmp_path / "f.npy", "--dtype", "float64")
+    succeed("apply", *written, "-o", tmp_path / "f.npy", "--dtype", "float64")
     features = np.load(tmp_path / "f.npy")
     if name == "x.npy":  # of other rows, the features hold what lies in the fitted rows' span
         assert_allclose(features @ features.T, expected, atol=1e-8)
@@ -93,18 +93,18 @@ def test_written_vectors_and_the_written_kernel_matrix_are_those_of_the_dense_fo
 
 
 def test_a_few_landmarks_give_features_of_their_number_at_any_batch_size(folder: Path, tmp_path: Path) -> None:
-    made = (folder / "60.npz", folder / "new.npy")
-    succeed("apply", *made, "-o", tmp_path / "one.npy")
-    succeed("apply", *made, "-o", tmp_path / "other.npy", "--batch-rows", 7)
+    written = (folder / "60.npz", folder / "new.npy")
+    succeed("apply", *written, "-o", tmp_path / "one.npy")
+    succeed("apply", *written, "-o", tmp_path / "other.npy", "--batch-rows", 7)
     one, other = np.load(tmp_path / "one.npy"), np.load(tmp_path / "other.npy")
     assert one.shape == (50, 60)
     assert one.dtype == np.float32
     assert_allclose(one, other, atol=1e-6)
-    succeed("apply", *made, "-o", tmp_path / "less.npy", "--reduce")
+    succeed("apply", *written, "-o", tmp_path / "less.npy", "--reduce")
     assert np.load(tmp_path / "less.npy").shape == (50, 59)
-    succeed("apply", *made, "-o", tmp_path / "none.npy", "--strength", 0, "--dtype", "float64")
-    succeed("apply", *made, "-o", tmp_path / "half.npy", "--strength", 0.5, "--dtype", "float64")
-    succeed("apply", *made, "-o", tmp_path / "whole.npy", "--dtype", "float64")
+    succeed("apply", *written, "-o", tmp_path / "none.npy", "--strength", 0, "--dtype", "float64")
+    succeed("apply", *written, "-o", tmp_path / "half.npy", "--strength", 0.5, "--dtype", "float64")
+    succeed("apply", *written, "-o", tmp_path / "whole.npy", "--dtype", "float64")
     none, half, whole = (np.load(tmp_path / f"{name}.npy") for name in ("none", "half", "whole"))
     assert_allclose(half, (none + whole) / 2, atol=1e-12)
 
@@ -112,12 +112,12 @@ def test_a_few_landmarks_give_features_of_their_number_at_any_batch_size(folder:
 def test_keys_and_the_format_travel_along(folder: Path, tmp_path: Path) -> None:
     keys = tmp_path / "keys.txt"
     keys.write_text("\n".join(words(50)) + "\n", encoding="utf-8")
-    made = ("apply", folder / "60.npz", folder / "new.npy", "--keys", keys)
-    succeed(*made, "-o", tmp_path / "f.txt", "--output-format", "glove")
+    written = ("apply", folder / "60.npz", folder / "new.npy", "--keys", keys)
+    succeed(*written, "-o", tmp_path / "f.txt", "--output-format", "glove")
     lines = (tmp_path / "f.txt").read_text(encoding="utf-8").splitlines()
     assert [line.split(" ")[0] for line in lines] == words(50)
     assert {len(line.split(" ")) for line in lines} == {61}
-    succeed(*made, "-o", tmp_path / "k.h5", "--kernel-matrix")
+    succeed(*written, "-o", tmp_path / "k.h5", "--kernel-matrix")
     with h5py.File(tmp_path / "k.h5") as file:
         assert [key.decode() for key in file["keys"][...]] == words(50)
         assert file["kernel_matrix"].dtype == np.float32
@@ -130,10 +130,10 @@ def test_the_artifact_is_the_same_bytes_again_and_holds_landmarks_in_the_inputs_
 ) -> None:
     kfit(folder, tmp_path / "again.npz", "--landmarks", route, env={"OPENBLAS_NUM_THREADS": "1"})
     assert (tmp_path / "again.npz").read_bytes() == (folder / f"{route}.npz").read_bytes()
-    with np.load(folder / f"{route}.npz", allow_pickle=False) as held:
-        assert held["landmarks"].dtype == np.float32
+    with np.load(folder / f"{route}.npz", allow_pickle=False) as arrays:
+        assert arrays["landmarks"].dtype == np.float32
         x = np.load(folder / "x.npy")
-        at = [int(np.flatnonzero((x == row).all(axis=1))[0]) for row in held["landmarks"]]
+        at = [int(np.flatnonzero((x == row).all(axis=1))[0]) for row in arrays["landmarks"]]
     assert at == sorted(set(at))
     assert len(at) == (60 if route == "60" else N)
     if route == "60":  # a stratified sample
@@ -146,8 +146,8 @@ def test_the_artifact_is_the_same_bytes_again_and_holds_landmarks_in_the_inputs_
 def test_half_precision_stays_half_precision_and_features_are_single(folder: Path, tmp_path: Path) -> None:
     save_npy(tmp_path / "x.npy", np.load(folder / "x.npy").astype(np.float16))
     kfit(tmp_path, tmp_path / "e.npz", labels=str(folder / "whole.csv"))
-    with np.load(tmp_path / "e.npz", allow_pickle=False) as held:
-        assert held["landmarks"].dtype == np.float16
+    with np.load(tmp_path / "e.npz", allow_pickle=False) as arrays:
+        assert arrays["landmarks"].dtype == np.float16
     succeed("apply", tmp_path / "e.npz", tmp_path / "x.npy", "-o", tmp_path / "f.npy")
     assert np.load(tmp_path / "f.npy").dtype == np.float32
 
@@ -249,9 +249,9 @@ def test_work_that_memory_or_disk_cannot_hold_is_refused_before_it_starts(folder
     write_csv(tmp_path / "l.csv", ["g"], [[label] for label in labels])
     files = (tmp_path / "x.npy", tmp_path / "l.csv", "-o", tmp_path / "e.npz")
     succeed("kfit", *files, "--landmarks", "all", "--gamma", 0.01)  # by inner products it takes little
-    told = limited("-v 4000000", "apply", tmp_path / "e.npz", tmp_path / "x.npy", "-o", tmp_path / "f.npy")
-    assert told[0] == 3
-    assert "20,000 rows takes 5.96 GiB" in told[1]
+    done = limited("-v 4000000", "apply", tmp_path / "e.npz", tmp_path / "x.npy", "-o", tmp_path / "f.npy")
+    assert done[0] == 3
+    assert "20,000 rows takes 5.96 GiB" in done[1]
     code, line = limited("-v 4000000", "kfit", *files[:3], tmp_path / "m.npz", "--landmarks", "19000")
     assert code == 3
     assert "19,000 landmarks takes 13.4 GiB" in line

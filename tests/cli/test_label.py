@@ -44,13 +44,13 @@ def test_the_words_nearest_to_each_seed_are_labelled(vectors: tuple[list[str], n
     for name in ("he", "she"):  # 0.49, 0.21 and 0.30 of each
         parts = [row[2] for row in rows if row[1] == name]
         assert [parts.count(part) for part in ("train", "dev", "test")] == [49, 21, 30]
-    told = done.json()
-    assert told["schema"] == "salcli.label/1"
-    assert told["classes"] == {"he": TOP, "she": TOP}
-    assert told["splits"] == {"train": 98, "dev": 42, "test": 60}
+    record = done.json()
+    assert record["schema"] == "salcli.label/1"
+    assert record["classes"] == {"he": TOP, "she": TOP}
+    assert record["splits"] == {"train": 98, "dev": 42, "test": 60}
     falling = np.sort(scores)[::-1]
-    assert told["lowest_score_of_first"] == pytest.approx(falling[TOP - 1], abs=1e-6)
-    assert told["highest_score_of_second"] == pytest.approx(falling[-TOP], abs=1e-6)
+    assert record["lowest_score_of_first"] == pytest.approx(falling[TOP - 1], abs=1e-6)
+    assert record["highest_score_of_second"] == pytest.approx(falling[-TOP], abs=1e-6)
 
 
 def test_several_pairs_are_averaged_and_scores_are_written(
@@ -129,11 +129,11 @@ def test_a_file_without_keys_has_no_seed_words(tmp_path: Path) -> None:
 
 def test_counts_are_those_of_the_rows_that_are_written(tmp_path: Path) -> None:
     options = ["--direction", "he:she", "--top", "77", "--split", "0.1,0.2,0.1", "-o", tmp_path / "y.csv", "--json"]
-    told = succeed("label", SAMPLE / "glove-sample.txt", *options).json()
+    record = succeed("label", SAMPLE / "glove-sample.txt", *options).json()
     _, rows = read_csv(tmp_path / "y.csv")
     labels = [row[1] for row in rows]
-    assert told["classes"] == {name: labels.count(name) for name in ("he", "she")}
-    assert sum(told["classes"].values()) == sum(told["splits"].values()) < 2 * 77
+    assert record["classes"] == {name: labels.count(name) for name in ("he", "she")}
+    assert sum(record["classes"].values()) == sum(record["splits"].values()) < 2 * 77
 
 
 def test_of_a_repeated_word_the_first_row_counts_even_if_it_is_zero(tmp_path: Path) -> None:
@@ -183,8 +183,8 @@ def test_rows_without_words_are_labelled_by_the_sizes_of_the_classes_and_fitted(
     args = ["label", tmp_path / "x.npy", "--counts", counts, "--name", "gender", "--split", "none"]
     done = succeed(*args, "-o", tmp_path / "y.csv", "--json")
     assert "warning: without --seed-labels the names of the classes may be exchanged" in done.err
-    told = done.json()
-    assert told["classes"] == {name: truth[:600].count(name) for name in ("female", "male")}
+    record = done.json()
+    assert record["classes"] == {name: truth[:600].count(name) for name in ("female", "male")}
     columns, rows = read_csv(tmp_path / "y.csv")
     assert columns == ["gender", "score", "margin"]
     assert np.mean([row[0] == true for row, true in zip(rows, truth, strict=False)]) > 0.9

@@ -110,8 +110,8 @@ def test_warnings_show_flags_too(tmp_path: Path) -> None:
     save_npy(tmp_path / "x.npy", x)
     write_csv(tmp_path / "y.csv", ["y"], [[label] for label in labels])
     args = ("fit", tmp_path / "x.npy", tmp_path / "y.csv", "-o", tmp_path / "e.npz", "--quiet")
-    told = succeed(*args, "--sample", "99").err
-    assert told == "warning: --sample 99: only 20 labelled rows are there; all are used\n"
+    stderr = succeed(*args, "--sample", "99").err
+    assert stderr == "warning: --sample 99: only 20 labelled rows are there; all are used\n"
 
 
 def test_notes_and_reasons_of_a_report_are_worded_for_its_reader() -> None:

@@ -57,8 +57,8 @@ def test_a_linear_eraser_holds_no_row_key_or_label(folder: Path) -> None:
 
 
 def test_the_arrays_of_a_linear_eraser_do_not_grow_with_the_rows(folder: Path) -> None:
-    with np.load(folder / "e.npz") as held:
-        assert {name: held[name].shape for name in held.files} == {
+    with np.load(folder / "e.npz") as arrays:
+        assert {name: arrays[name].shape for name in arrays.files} == {
             "mean": (D,),
             "left": (D, 2),
             "right": (D, 2),
@@ -86,9 +86,9 @@ def test_a_header_holds_the_label_of_no_row(folder: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(("name", "n_landmarks"), [("k40", 40), ("all", N)])
 def test_a_kernels_eraser_holds_training_vectors_but_no_key(folder: Path, name: str, n_landmarks: int) -> None:
     x = {row.tobytes() for row in np.load(folder / "x.npy")}
-    with np.load(folder / f"{name}.npz") as held:
-        assert len(held["landmarks"]) == n_landmarks
-        assert {row.tobytes() for row in held["landmarks"]} <= x
+    with np.load(folder / f"{name}.npz") as arrays:
+        assert len(arrays["landmarks"]) == n_landmarks
+        assert {row.tobytes() for row in arrays["landmarks"]} <= x
     data = content(folder / f"{name}.npz")
     for text in ("secretkey", "secretnote", "hiddenfolder", "770000"):
         assert not holds(data, text), text

@@ -86,8 +86,8 @@ def test_a_missing_file_is_one_line_that_names_it(folder: Path, tmp_path: Path, 
     places = {"x": "x.txt", "y": "y.csv", "e": "e.npz"}
     names = {name: str(folder / file) for name, file in places.items()}
     none = tmp_path / "gone.npz"
-    given = [arg.format(**names, none=none, out=tmp_path / "out.npz") for arg in args]
-    done = refuse(3, *given, says="No such file")
+    files = [arg.format(**names, none=none, out=tmp_path / "out.npz") for arg in args]
+    done = refuse(3, *files, says="No such file")
     assert done.err.startswith(f"error: {none}: ")
     assert done.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
@@ -176,8 +176,8 @@ def test_any_file_name_will_do(folder: Path, tmp_path: Path) -> None:
         for file in ("x.txt", "y.csv"):
             (place / f"{name.replace('/', '_')}{file}").write_bytes((folder / file).read_bytes())
         x, y, e = (name.replace("/", "_") + end for end in ("x.txt", "y.csv", "e.npz"))
-        told = succeed("fit", "-o", e, "--json", "--", x, y, cwd=place).json()
-        assert told["output"] == e
+        record = succeed("fit", "-o", e, "--json", "--", x, y, cwd=place).json()
+        assert record["output"] == e
         assert (place / e).read_bytes()[:2] == b"PK"
         assert json.loads(str(np.load(place / e)["header"]))["inputs"]["labels"]["name"] == y
 

@@ -81,6 +81,7 @@ def test_each_candidate_is_reported_as_evaluate_reports_it(files: Files, erasers
     assert {each.n_erased for each in found.candidates} == {240, 0}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::salcli.errors.SalcliWarning")
 def test_what_is_the_same_before_erasure_is_done_once(
     files: Files, erasers: tuple[str, str], monkeypatch: pytest.MonkeyPatch
@@ -193,6 +194,7 @@ def test_equal_files_in_two_folders_are_numbered(files: Files, tmp_path: Path) -
     assert [each.name for each in found.candidates] == ["sal k=2 (e.npz) (1)", "sal k=2 (e.npz) (2)"]
 
 
+@pytest.mark.slow
 def test_a_kernel_eraser_is_compared_with_the_file_as_it_is(
     files: Files, erasers: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,7 +340,7 @@ def test_hashes_of_another_algorithm_are_not_taken_for_another_file(files: Files
     fit(files.embeddings, files.labels, files.path("sha.npz"), FitOptions(method="leace", hash_algorithm="sha256"))
     with pytest.warns(SalcliWarning) as warned:
         compared(files, erasers[0], files.path("sha.npz"))
-    said = [str(each.message) for each in warned]
-    assert said == [
+    text = [str(each.message) for each in warned]
+    assert text == [
         "leace k=2: whether the embeddings are the file that the eraser was fitted on is not known (SHA-256)"
     ]

@@ -177,9 +177,9 @@ def words_file(tmp_path: Path) -> str:
 def test_bands_are_labelled_never_fitted_attacked_and_judged(words_file: str, tmp_path: Path) -> None:
     y, e = str(tmp_path / "y.csv"), str(tmp_path / "e.npz")
     options = ("--direction", "w0:w1", "--top", "60", "--scores", "--bands", "30,20")
-    told = json.loads(invoked("label", words_file, *options, "-o", y, "--json", "--quiet"))
-    assert told["bands"] == {"band1": 60, "band2": 40}
-    assert told["classes"] == {"w0": 60, "w1": 60}
+    record = json.loads(invoked("label", words_file, *options, "-o", y, "--json", "--quiet"))
+    assert record["bands"] == {"band1": 60, "band2": 40}
+    assert record["classes"] == {"w0": 60, "w1": 60}
     _, rows = read_csv(Path(y))
     scores: dict[tuple[str, str], list[float]] = {}
     for _, name, part, score in rows:
@@ -193,8 +193,8 @@ def test_bands_are_labelled_never_fitted_attacked_and_judged(words_file: str, tm
     assert max(scores["w1", "band1"]) <= min(scores["w1", "band2"])
     fitted = json.loads(invoked("fit", words_file, y, "--attribute", "label", "-o", e, "--json", "--quiet"))
     assert fitted["rows"]["n_fitted"] == sum(part == "train" for _, _, part, _ in rows)
-    given = ("evaluate", words_file, y, "--attribute", "label", *LINEAR, "--as", "raw", "--quiet")
-    found = json.loads(invoked(*given, "--json", "--judge", "point", "--max-accuracy", "0.1", code=1))
+    files = ("evaluate", words_file, y, "--attribute", "label", *LINEAR, "--as", "raw", "--quiet")
+    found = json.loads(invoked(*files, "--json", "--judge", "point", "--max-accuracy", "0.1", code=1))
     assert [(r["band"], r["n_test"], r["adversary"]) for r in found["bands"]] == [
         ("band1", 60, "fresh"),
         ("band2", 40, "fresh"),
@@ -270,8 +270,8 @@ def biased(tmp_path: Path) -> dict[str, Any]:
 
 def test_bias_needs_no_labels_and_falls_with_the_direction(biased: dict[str, Any]) -> None:
     folder = biased["folder"]
-    given = ("evaluate", biased["x"], "--eraser", biased["eraser"], "--bias", f"{folder}/sets.json,weat6", "--quiet")
-    found = json.loads(invoked(*given, "--json"))
+    files = ("evaluate", biased["x"], "--eraser", biased["eraser"], "--bias", f"{folder}/sets.json,weat6", "--quiet")
+    found = json.loads(invoked(*files, "--json"))
     by_name = {each["name"]: each for each in found["bias"]}
     assert list(by_name) == ["weat", "rnd", "ripa", "weat6"]
     assert by_name["weat"]["before"]["value"] > 1.8
@@ -291,12 +291,12 @@ def test_bias_needs_no_labels_and_falls_with_the_direction(biased: dict[str, Any
 def test_bias_that_cannot_be_read_is_one_line_and_no_report(biased: dict[str, Any]) -> None:
     folder = biased["folder"]
     (folder / "broken.json").write_text("{", "utf-8")
-    given = ["evaluate", biased["x"], "--eraser", biased["eraser"], "--report", f"{folder}/r.md", "--bias"]
+    files = ["evaluate", biased["x"], "--eraser", biased["eraser"], "--report", f"{folder}/r.md", "--bias"]
     for value, code, says in (
         (f"{folder}/broken.json", 3, "not JSON"),
         ("weat12", 3, "there is no such file or built-in bias test; did you mean weat"),
     ):
-        done = CliRunner().invoke(app, [*given, value])
+        done = CliRunner().invoke(app, [*files, value])
         assert (done.exit_code, says in done.output) == (code, True), done.output
     assert not (folder / "r.md").exists()
     keyless = save_npy(folder / "x.npy", np.ones((80, 8), "f4"))

@@ -46,13 +46,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def options(folder: Path, **changes: object) -> EvaluateOptions:
-    given = {
+    fields = {
         "labels": LabelOptions(("y",)),
         "probes": ("linear",),
         "task": "job",
         "similarity": (f"{folder}/gold.tsv",),
     }
-    return EvaluateOptions(**given | changes)  # type: ignore[arg-type]
+    return EvaluateOptions(**fields | changes)  # type: ignore[arg-type]
 
 
 def test_the_report_is_typed_throughout(folder: Path) -> None:
@@ -116,14 +116,14 @@ def test_a_task_needs_groups(folder: Path) -> None:
 def test_each_suffix_has_its_rendering(tmp_path: Path) -> None:
     report, names = full_report(1), ("r.json", "r.md", "r.HTML", "r.xml", "without", "of.a.run")
     paths = tuple(str(tmp_path / name) for name in names)
-    said: list[str] = []
+    messages: list[str] = []
 
     class Listening(Silent):
         def say(self, message: str) -> None:
-            said.append(message)
+            messages.append(message)
 
     write_reports(report, EvaluateOptions(reports=paths, report_format="md"), Listening())
-    assert said == [f"wrote {path}" for path in paths]
+    assert messages == [f"wrote {path}" for path in paths]
     of_json, *texts = (Path(path).read_text("utf-8") for path in paths)
     assert json.loads(of_json) == to_json(report)
     starts = ("## ", "<!DOCTYPE html>", "<?xml", "## ", "## ")

@@ -97,9 +97,9 @@ def test_a_table_of_pandas_joins_by_its_index_where_that_is_asked_for(files: Fil
     table = str(write_csv(files.folder / "pandas.csv", ["", "y", "split"], shuffled))
     with pytest.raises(AlignmentError, match="key=''"):
         fit(files.embeddings, table, files.path("p.npz"), FitOptions())
-    made = fit(files.embeddings, table, files.path("p.npz"), FitOptions(labels=LabelOptions(key="")))
+    written = fit(files.embeddings, table, files.path("p.npz"), FitOptions(labels=LabelOptions(key="")))
     assert_allclose(projector(Path(files.path("p.npz"))), projector(Path(files.path("e.npz"))), atol=1e-6)
-    assert (made.header["rows"]["joined_by"], made.header["rows"]["key_column"]) == ("key", "")
+    assert (written.header["rows"]["joined_by"], written.header["rows"]["key_column"]) == ("key", "")
     report = evaluate(files.embeddings, table, files.path("p.npz"), EvaluateOptions(probes=("linear",)))
     assert {(probe.n_train, probe.n_test) for probe in report.probes} == {(120, 60), (60, 60)}
 

@@ -53,8 +53,8 @@ def small(tmp_path: Path) -> Files:
 
 def run(small: Files, **options: object) -> dict:
     options.setdefault("probes", ("linear",))
-    asked = EvaluateOptions(quick=True, **options)  # type: ignore[arg-type]
-    found: dict = to_json(evaluate(small.embeddings, small.labels, small.path("e.npz"), asked))
+    arguments = EvaluateOptions(quick=True, **options)  # type: ignore[arg-type]
+    found: dict = to_json(evaluate(small.embeddings, small.labels, small.path("e.npz"), arguments))
     return found
 
 
@@ -111,14 +111,14 @@ def test_the_main_task_is_pooled_too(small: Files) -> None:
 def test_with_keys_nothing_depends_on_the_order_of_the_label_file(small: Files) -> None:
     both = []
     for name in ("keyed.csv", "moved.csv"):
-        asked = EvaluateOptions(
+        options = EvaluateOptions(
             quick=True,
             probes=("linear",),
             folds=5,
             labels=LabelOptions(("y",), key="word", groups="author"),
             read=ReadOptions(keys_file=small.path("x.keys.txt")),
         )
-        found = to_json(evaluate(small.embeddings, small.path(name), small.path("e.npz"), asked))
+        found = to_json(evaluate(small.embeddings, small.path(name), small.path("e.npz"), options))
         both.append((found["probes"], found["folds"]))
     assert both[0][1] == both[1][1]
     for one, other in zip(both[0][0], both[1][0], strict=True):
@@ -140,8 +140,8 @@ def test_several_attributes_take_turns_together(small: Files) -> None:
     rows = [[*line.split(",")[:2], f"{x:.3f}"] for line, x in zip(
         Path(small.labels).read_text().splitlines()[1:], small.x[:, 2], strict=True)]  # fmt: skip
     write_csv(small.folder / "three.csv", ["y", "job", "age"], rows)
-    asked = EvaluateOptions(quick=True, probes=("linear",), folds=5, labels=LabelOptions(("y", "job"), ("age",)))
-    found = to_json(evaluate(small.embeddings, small.path("three.csv"), small.path("e.npz"), asked))
+    options = EvaluateOptions(quick=True, probes=("linear",), folds=5, labels=LabelOptions(("y", "job"), ("age",)))
+    found = to_json(evaluate(small.embeddings, small.path("three.csv"), small.path("e.npz"), options))
     after = {p["attribute"]: p for p in found["probes"] if (p["stage"], p["adversary"]) == ("after", FRESH)}
     assert set(after) == {"y", "job", "y × job"}
     numbers = [p for p in found["numeric"] if (p["stage"], p["adversary"]) == ("after", FRESH)]
@@ -157,8 +157,8 @@ def test_a_row_counts_for_each_attribute_that_it_has(small: Files) -> None:
     lines = [line.split(",")[:2] for line in Path(small.labels).read_text().splitlines()[1:]]
     rows = [["" if i % 5 == 1 else a, "" if i % 4 == 1 else b] for i, (a, b) in enumerate(lines)]
     write_csv(small.folder / "gaps.csv", ["y", "job"], rows)
-    asked = EvaluateOptions(quick=True, probes=("linear",), folds=3, labels=LabelOptions(("y", "job")))
-    found = to_json(evaluate(small.embeddings, small.path("gaps.csv"), small.path("e.npz"), asked))
+    options = EvaluateOptions(quick=True, probes=("linear",), folds=3, labels=LabelOptions(("y", "job")))
+    found = to_json(evaluate(small.embeddings, small.path("gaps.csv"), small.path("e.npz"), options))
     n_test = {p["attribute"]: p["n_test"] for p in found["probes"]}
     assert n_test["y"] == sum(bool(row[0]) for row in rows)
     assert n_test["job"] == sum(bool(row[1]) for row in rows)
@@ -168,9 +168,9 @@ def test_a_row_counts_for_each_attribute_that_it_has(small: Files) -> None:
 
 @pytest.mark.slow
 def test_gates_judge_the_pooled_figures(small: Files) -> None:
-    asked = EvaluateOptions(probes=("linear",), folds=5, max_accuracy=(Limit(0.9), Limit(0.4)))
-    asked = replace(asked, labels=LabelOptions(("y",)))
-    (wide, narrow) = evaluate(small.embeddings, small.labels, small.path("e.npz"), asked).gates
+    options = EvaluateOptions(probes=("linear",), folds=5, max_accuracy=(Limit(0.9), Limit(0.4)))
+    options = replace(options, labels=LabelOptions(("y",)))
+    (wide, narrow) = evaluate(small.embeddings, small.labels, small.path("e.npz"), options).gates
     assert wide.status == "passed"
     assert narrow.status in ("failed", "undecided")
     (quick,) = run(small, folds=5, max_accuracy=(Limit(0.9),), labels=LabelOptions(("y",)))["gates"]
@@ -180,8 +180,8 @@ def test_gates_judge_the_pooled_figures(small: Files) -> None:
 def test_a_kernels_eraser_takes_part_with_its_products(small: Files) -> None:
     options = FitOptions(labels=LabelOptions(("y",)), method="ksal", parameters=KSALParameters(landmarks=20))
     fit(small.embeddings, small.labels, small.path("k.npz"), options)
-    asked = EvaluateOptions(quick=True, probes=("linear", "same-kernel"), folds=3)
-    found = to_json(evaluate(small.embeddings, small.labels, small.path("k.npz"), asked))
+    arguments = EvaluateOptions(quick=True, probes=("linear", "same-kernel"), folds=3)
+    found = to_json(evaluate(small.embeddings, small.labels, small.path("k.npz"), arguments))
     assert {(p["probe"], p["n_test"]) for p in found["probes"]} == {("linear", N), ("same-kernel", N)}
 
 
@@ -209,19 +209,19 @@ def test_folds_need_an_eraser_and_labels(small: Files) -> None:
 def test_a_turn_without_anything_to_fit_is_named(small: Files) -> None:
     rows = [["c0" if i else "c1", "x"] for i in range(N)]
     write_csv(small.folder / "one.csv", ["y", "z"], rows)
-    asked = EvaluateOptions(folds=4, labels=LabelOptions(("y",)))
+    options = EvaluateOptions(folds=4, labels=LabelOptions(("y",)))
     with pytest.raises(LabelError, match=r"turn \d of `folds=4` has too few rows to fit: .*'y' has one class"):
-        evaluate(small.embeddings, small.path("one.csv"), small.path("e.npz"), asked)
+        evaluate(small.embeddings, small.path("one.csv"), small.path("e.npz"), options)
 
 
 def test_copies_among_the_turns_are_left_out_and_fail_the_gates(small: Files) -> None:
     x = np.concatenate([small.x[:60], small.x[:60]])
     save_npy(small.folder / "twice.npy", x)
-    asked = EvaluateOptions(
+    options = EvaluateOptions(
         quick=True, probes=("linear",), folds=5, max_accuracy=(Limit(0.9),), labels=LabelOptions(("y",))
     )
     with pytest.warns(SalcliWarning):
-        found = to_json(evaluate(small.path("twice.npy"), small.labels, small.path("e.npz"), asked))
+        found = to_json(evaluate(small.path("twice.npy"), small.labels, small.path("e.npz"), options))
     assert found["duplicates"]["test"]["of"] == N
     assert found["duplicates"]["test"]["n"] > 0.5 * N
     assert "copies of rows that train" in found["gates"][0]["reason"]

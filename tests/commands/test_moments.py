@@ -24,7 +24,7 @@ from salcli.erasers.splince import SPLINCEParameters
 from salcli.errors import FormatError, LabelError, SalcliError, SalcliWarning, UsageError
 from salcli.linalg.class_sums import Grouping
 from salcli.options import EvaluateOptions, FitOptions, InspectOptions, LabelOptions, MomentsOptions, ReadOptions
-from salcli.streaming import passes
+from salcli.streaming import sums
 
 from ..cli.helpers import write_csv, write_embeddings
 
@@ -41,10 +41,10 @@ PARAMETERS: dict[str, Any] = {
 def groups_of_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Add float32 rows of shards of 20 rows up in groups, so that both ways are taken."""
     few = Grouping(least_elements=20 * D, block_elements=16 * D)
-    defaults = dict(passes.fold.__kwdefaults__ or {})
-    monkeypatch.setattr(passes.fold, "__kwdefaults__", {**defaults, "grouping": few, "joining": 0})
-    defaults = dict(passes.fold_once.__kwdefaults__ or {})
-    monkeypatch.setattr(passes.fold_once, "__kwdefaults__", {**defaults, "grouping": few, "joining": 0})
+    defaults = dict(sums.fold.__kwdefaults__ or {})
+    monkeypatch.setattr(sums.fold, "__kwdefaults__", {**defaults, "grouping": few, "joining": 0})
+    defaults = dict(sums.fold_once.__kwdefaults__ or {})
+    monkeypatch.setattr(sums.fold_once, "__kwdefaults__", {**defaults, "grouping": few, "joining": 0})
 
 
 class Data:
@@ -139,14 +139,14 @@ def test_moments_of_shards_fit_the_same_bytes_as_the_shards(
     expected = data.fit(FitOptions(**common, parameters=parameters))
     center = is_centred or method != "sal"
     paths = data.moments(MomentsOptions(**common, center=center, task=task))
-    asked = FitOptions(method=method, parameters=parameters)
+    options = FitOptions(method=method, parameters=parameters)
     try:
-        fit_moments([str(data.folder / "m*.npz")], str(data.folder / "f.npz"), asked)
+        fit_moments([str(data.folder / "m*.npz")], str(data.folder / "f.npz"), options)
     except FormatError as error:
         if "rounding" not in str(error):
             raise
         paths = data.moments(MomentsOptions(**common, center=center, task=task, exact=True))
-        fit_moments(list(map(str, paths)), str(data.folder / "f.npz"), asked)
+        fit_moments(list(map(str, paths)), str(data.folder / "f.npz"), options)
     found = (data.folder / "f.npz").read_bytes()
     assert found == expected
 

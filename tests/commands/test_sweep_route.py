@@ -20,8 +20,8 @@ def accuracies(record: dict, stage: str = "after") -> dict[tuple[str, str], floa
 
 
 def run(files: Files, eraser: str, **options: object) -> dict:
-    asked = EvaluateOptions(probes=("linear",), forms=("raw",), **options)  # type: ignore[arg-type]
-    found: dict = to_json(evaluate(files.embeddings, files.labels, files.path(eraser), asked))
+    arguments = EvaluateOptions(probes=("linear",), forms=("raw",), **options)  # type: ignore[arg-type]
+    found: dict = to_json(evaluate(files.embeddings, files.labels, files.path(eraser), arguments))
     return found
 
 

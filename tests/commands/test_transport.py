@@ -68,10 +68,10 @@ def fitted(
 
 
 def read_by(folder: Path, eraser: str, **options: Any) -> Any:
-    asked = EvaluateOptions(
+    arguments = EvaluateOptions(
         probes=("linear", "rbf", "quadratic"), adversaries=("fresh",), learning_curve=False, **options
     )
-    return evaluate(str(folder / "x.npy"), str(folder / "y.csv"), eraser, asked)
+    return evaluate(str(folder / "x.npy"), str(folder / "y.csv"), eraser, arguments)
 
 
 @pytest.mark.slow
@@ -249,7 +249,7 @@ def test_noise_is_the_same_for_the_same_row_and_the_secret_is_nowhere_else(folde
     with pytest.raises(UsageError, match="adds no noise: leave out `noise_key=FILE`"):
         plain = fitted(folder, shrinkage=0.1)
         apply(plain, str(folder / "x.npy"), str(tmp_path / "d.npy"), ApplyOptions(noise_key=str(key)))
-    with pytest.raises(UsageError, match="input"):
+    with pytest.raises(UsageError, match="is the output too"):
         apply(eraser, str(folder / "x.npy"), str(key), ApplyOptions(noise_key=str(key)))
     new = tmp_path / "new.npy"
     with pytest.raises(UsageError, match="is the output too"):

@@ -55,8 +55,8 @@ def transport(folder: Path) -> str:
 
 
 def read_by(folder: Path, eraser: str | None, *adversaries: str, **options: Any) -> Report:
-    asked = {"learning_curve": False, "kept": False, "quick": True, "labels": LabelOptions(("y",)), **options}
-    every = EvaluateOptions(adversaries=adversaries or ("fresh", "white-box"), **asked)
+    arguments = {"learning_curve": False, "kept": False, "quick": True, "labels": LabelOptions(("y",)), **options}
+    every = EvaluateOptions(adversaries=adversaries or ("fresh", "white-box"), **arguments)
     return evaluate(str(folder / "x.npy"), str(folder / "y.csv"), eraser, every)
 
 
@@ -70,8 +70,8 @@ def figures(report: Report, stage: str = "after") -> dict[tuple[str, str], float
 
 @pytest.mark.slow
 def test_whoever_holds_a_transport_reads_what_others_do_not(folder: Path) -> None:
-    asked = {"probes": ("linear", "quadratic", "boosting"), "quick": False, "forms": ("raw",)}
-    report = read_by(folder, transport(folder), max_leak=(Limit(0.9),), **asked)
+    options = {"probes": ("linear", "quadratic", "boosting"), "quick": False, "forms": ("raw",)}
+    report = read_by(folder, transport(folder), max_leak=(Limit(0.9),), **options)
     after, before = figures(report), figures(report, "before")
     assert after["white-box", "boosting"] > max(0.95, after["fresh", "boosting"] + 0.25)
     for probe in ("linear", "quadratic"):
@@ -127,10 +127,10 @@ def test_a_gate_fails_where_no_white_box_attacker_could_be_trained(folder: Path)
     labels = write_csv(folder / "whole.csv", ["y"], rows)
     path = str(folder / "whole.npz")
     fit(str(folder / "x.npy"), str(labels), path, FitOptions())
-    asked = EvaluateOptions(
+    options = EvaluateOptions(
         adversaries=("in-sample", "white-box"), kept=False, learning_curve=False, quick=True, max_leak=(Limit(1.0),)
     )
-    report = evaluate(str(folder / "x.npy"), str(labels), path, asked)
+    report = evaluate(str(folder / "x.npy"), str(labels), path, options)
     assert report.gates[0].status == "failed"
     assert "white-box" in report.gates[0].reasons[0]
 

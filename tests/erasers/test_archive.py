@@ -41,8 +41,8 @@ def test_an_artifact_of_the_first_schema_is_read_with_its_method_and_parameters(
 
 def test_an_artifact_of_the_first_schema_erases_as_its_arrays_say(tmp_path: Path) -> None:
     path = GOLDEN / "schema-1-sal.npz"
-    with np.load(path) as held:
-        mean, u = held["mean"], held["left"]
+    with np.load(path) as arrays:
+        mean, u = arrays["mean"], arrays["left"]
     x = np.random.default_rng(0).normal(size=(30, len(mean)))
     np.save(tmp_path / "x.npy", x)
     apply(str(path), str(tmp_path / "x.npy"), str(tmp_path / "y.npy"), ApplyOptions())

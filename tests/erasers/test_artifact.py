@@ -62,8 +62,8 @@ V = np.linalg.svd(U)[0][:, 2:3]
 
 def rewritten(path: Path, target: Path, **changes: Any) -> Path:
     """Write the artifact at `path` to `target` with some arrays (or header fields, as a dict) put in others' place."""
-    with np.load(path, allow_pickle=False) as held:
-        arrays = {name: held[name] for name in held.files}
+    with np.load(path, allow_pickle=False) as stored:
+        arrays = {name: stored[name] for name in stored.files}
     header = json.loads(str(arrays["header"]))
     header |= changes.pop("header_fields", {})
     arrays["header"] = np.array(json.dumps(header))
@@ -152,12 +152,12 @@ def test_a_file_cut_or_damaged_anywhere_is_refused_or_unchanged_in_its_numbers(p
     try:
         found = read_artifact(str(broken))
     except FormatError as error:
-        told = str(error)
+        text = str(error)
     else:
         assert_array_equal(found.eraser.left, artifact().eraser.left)  # the damage was to bytes that mean nothing
         return
-    assert "broken.npz" in told
-    assert "\n" not in told
+    assert "broken.npz" in text
+    assert "\n" not in text
 
 
 @pytest.mark.parametrize(

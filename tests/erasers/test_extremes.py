@@ -246,9 +246,9 @@ def test_the_output_has_the_numbers_of_the_input(tmp_path: Path, dtype: str) -> 
     apply(str(tmp_path / "e.npz"), str(tmp_path / "x.npy"), str(tmp_path / "o.npy"), ApplyOptions())
     found = np.load(tmp_path / "o.npy")
     assert found.dtype == np.dtype(dtype)
-    held = np.load(tmp_path / "e.npz")
+    arrays = np.load(tmp_path / "e.npz")
     exact = x.astype(dtype).astype(np.float64)
-    exact -= (exact - held["mean"]) @ held["right"] @ held["left"].T
+    exact -= (exact - arrays["mean"]) @ arrays["right"] @ arrays["left"].T
     assert_allclose(found, exact, rtol=float(np.finfo(dtype).eps), atol=1e-7)
 
 

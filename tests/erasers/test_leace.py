@@ -38,8 +38,8 @@ def correlated(n: int = 400, d: int = 6, c: int = 3, seed: int = 0) -> tuple[Arr
 
 @pytest.mark.parametrize("name", ["two", "five", "number"])
 def test_the_projector_is_that_of_concept_erasure(name: str) -> None:
-    with np.load(GOLDEN) as held:
-        x, z, erased, projection = (held[f"{name}_{part}"] for part in ("x", "z", "erased", "projection"))
+    with np.load(GOLDEN) as arrays:
+        x, z, erased, projection = (arrays[f"{name}_{part}"] for part in ("x", "z", "erased", "projection"))
     eraser = fitted(x, z).eraser
     assert_allclose(eraser.left @ eraser.right.T, projection, atol=1e-10 * np.abs(projection).max())
     assert_allclose(eraser(x), erased, atol=1e-10 * np.abs(erased).max())

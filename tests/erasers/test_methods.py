@@ -24,7 +24,8 @@ from salcli.linalg.moments import CrossMoments, Read
 from salcli.linalg.relabelled import LabelMap
 from salcli.options import ApplyOptions, EvaluateOptions, FitOptions, InspectOptions, Sweep, option
 from salcli.streaming.engine import LOCAL, running_on, sum_of_groups, tree_sum
-from salcli.streaming.passes import LabelledSource, fold
+from salcli.streaming.passes import LabelledSource
+from salcli.streaming.sums import fold
 
 from ..cli.helpers import write_embeddings
 

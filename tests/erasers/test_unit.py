@@ -209,6 +209,7 @@ OPTIONS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", OPTIONS)
 def test_apply_writes_unit_rows_and_evaluate_compares_unit_rows(method: str, paths: tuple[str, str, Path]) -> None:
     x, y, folder = paths

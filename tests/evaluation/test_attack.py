@@ -129,9 +129,9 @@ def test_a_job_has_the_test_rows_of_classes_that_are_trained_on() -> None:
 
 def test_progress_counts_every_attacker_at_every_stage() -> None:
     x, y = rows()
-    told = Recorder()
-    measured(stages(x, x), labels(y, 1 - y), "linear", "quadratic", progress=told)
-    assert told.stages == [("attack", 2 * 2 * 2 * 2)]
+    recorder = Recorder()
+    measured(stages(x, x), labels(y, 1 - y), "linear", "quadratic", progress=recorder)
+    assert recorder.stages == [("attack", 2 * 2 * 2 * 2)]
 
 
 class Guess(Attacker):
@@ -184,9 +184,9 @@ def test_untuned_attackers_have_their_usual_settings() -> None:
 def test_all_that_a_gate_expects_is_named() -> None:
     _, y = rows()
     mixed = GuardedLabels("l.csv", (*labels(y).attributes, Attribute("n", y.astype(float), None)), None)
-    asked = expected_of(mixed, EvaluateOptions(adversaries=("fresh",)), ("linear", "rbf"))
-    assert asked.attackers == (("g0", "fresh", "linear"), ("g0", "fresh", "rbf"))
-    assert asked.unjudged == ("n",)
+    options = expected_of(mixed, EvaluateOptions(adversaries=("fresh",)), ("linear", "rbf"))
+    assert options.attackers == (("g0", "fresh", "linear"), ("g0", "fresh", "rbf"))
+    assert options.unjudged == ("n",)
 
 
 @pytest.mark.parametrize(

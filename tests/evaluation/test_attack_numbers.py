@@ -94,8 +94,8 @@ def test_numbers_are_attacked_in_every_form_of_the_rows_and_gates_expect_them_al
     same, _ = measured(x, labels, "ridge", forms=("raw", "float16", "unit"), after=x.astype(np.float16))
     assert [(r.form, r.stage) for r in same[:6]] == [(f, s) for f in ("raw", "float16", "unit") for s in STAGES]
     assert (same[3].r2, same[3].form) == (same[1].r2, "float16")  # after, the rows are float16 already
-    asked = expected_of_numbers(labels, EvaluateOptions(), ("ridge", "same-kernel"), ("raw", "unit"))
-    assert [name for _, adversary, name in asked if adversary == "fresh"] == ["ridge", "same-kernel", "ridge as unit"]
+    options = expected_of_numbers(labels, EvaluateOptions(), ("ridge", "same-kernel"), ("raw", "unit"))
+    assert [name for _, adversary, name in options if adversary == "fresh"] == ["ridge", "same-kernel", "ridge as unit"]
     wanted = Expected(of_numbers=expected_of_numbers(labels, EvaluateOptions(), ("ridge",), ("raw", "unit")))
     gate = r2_gate(1.0, "ridge", wanted, raw, "before", Judge())
     assert gate.reason == "no result for age: in-sample ridge as unit, fresh ridge as unit"

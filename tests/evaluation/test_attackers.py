@@ -262,10 +262,10 @@ def test_quadratic_attackers_are_scikit_learns_without_a_pooled_share(n_classes:
     rng = np.random.default_rng(0)
     y = rng.integers(0, n_classes, 300)
     x = rng.normal(size=(300, 4)) * (1 + y[:, None]) + 0.3 * y[:, None]
-    found = Quadratic().fit(x, y, {"pooled": 0.0, "identity": 0.0}, 0)
+    found = Quadratic().fit(x, y, {"pooled": 0.0, "identity": 0.0, "ranked": 0.0}, 0)
     theirs = QuadraticDiscriminantAnalysis().fit(x, y)
     assert_array_equal(found.predict(x), theirs.predict(x))
-    pooled = Quadratic().fit(x, y, {"pooled": 1.0, "identity": 0.0}, 0)
+    pooled = Quadratic().fit(x, y, {"pooled": 1.0, "identity": 0.0, "ranked": 0.0}, 0)
     assert_array_equal(pooled.predict(x), LinearDiscriminantAnalysis(solver="lsqr").fit(x, y).predict(x))
 
 

@@ -140,7 +140,7 @@ def test_numbers_of_a_band_are_not_attacked_so_no_gate_on_numbers_passes() -> No
     assert reason.startswith("band1: rows have a number in age, and numbers are not attacked on bands")
     assert numbers_on_bands(labels, split) == ()
     found = NumericResult("age", "ridge", "fresh", "after", 0.0, 0.001, 900.0, 900, 900, True, False)
-    asked = Expected(of_numbers=(("age", "fresh", "ridge"),))
-    assert r2_gate(0.1, None, asked, (found,), "after", Judge()).passed
-    gate = r2_gate(0.1, None, replace(asked, doubts_of_numbers=(reason,)), (found,), "after", Judge())
+    expected = Expected(of_numbers=(("age", "fresh", "ridge"),))
+    assert r2_gate(0.1, None, expected, (found,), "after", Judge()).passed
+    gate = r2_gate(0.1, None, replace(expected, doubts_of_numbers=(reason,)), (found,), "after", Judge())
     assert (gate.status, gate.reason) == ("failed", reason)

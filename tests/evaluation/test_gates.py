@@ -328,10 +328,10 @@ def test_a_gate_on_a_probe_judges_its_weighted_twin_too() -> None:
 
 
 def test_a_gate_misses_a_form_that_was_asked_for_and_not_measured() -> None:
-    asked = Expected((("g", "fresh", "linear"),), forms={"linear": ("raw", "binary")})
+    expected = Expected((("g", "fresh", "linear"),), forms={"linear": ("raw", "binary")})
     raw, binary = result(0.5, n_test=10_000), result(0.5, n_test=10_000, form="binary")
-    assert gates.accuracy_gate(0.6, None, asked, (raw, binary), "after", Judge()).status == "passed"
-    gate = gates.accuracy_gate(0.6, None, asked, (raw,), "after", Judge())
+    assert gates.accuracy_gate(0.6, None, expected, (raw, binary), "after", Judge()).status == "passed"
+    gate = gates.accuracy_gate(0.6, None, expected, (raw,), "after", Judge())
     assert (gate.status, gate.reason) == ("failed", "no result for g: fresh linear as binary")
 
 

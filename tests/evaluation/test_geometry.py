@@ -136,9 +136,9 @@ def test_variance_removed_is_undefined_without_variance_or_with_other_widths(
 
 def test_the_json_has_the_fields_of_the_report() -> None:
     x = np.random.default_rng(0).normal(size=(6, 2))
-    told = to_json(Geometry(clusters(x, x[:, :1], np.array([0, 1] * 3), "group", ("m", "f")), None))
-    assert json.loads(json.dumps(told)) == told
-    assert set(told) == {"clusters", "variance_removed"}
-    assert set(told["clusters"][0]) == {"attribute", "task_class", "within", "between", "pairs"}
-    assert [pair["classes"] for pair in told["clusters"][0]["pairs"]] == [["m", "m"], ["m", "f"], ["f", "f"]]
-    assert set(told["clusters"][0]["pairs"][0]) == {"classes", "n", "before", "after", "ci95"}
+    record = to_json(Geometry(clusters(x, x[:, :1], np.array([0, 1] * 3), "group", ("m", "f")), None))
+    assert json.loads(json.dumps(record)) == record
+    assert set(record) == {"clusters", "variance_removed"}
+    assert set(record["clusters"][0]) == {"attribute", "task_class", "within", "between", "pairs"}
+    assert [pair["classes"] for pair in record["clusters"][0]["pairs"]] == [["m", "m"], ["m", "f"], ["f", "f"]]
+    assert set(record["clusters"][0]["pairs"][0]) == {"classes", "n", "before", "after", "ci95"}

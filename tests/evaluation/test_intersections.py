@@ -82,8 +82,8 @@ def test_a_product_is_read_where_neither_attribute_is_and_gates_judge_it() -> No
     gate = leak_gate(0.25, None, expected_of(given, options, ("linear",)), results, "before", Judge(None))
     assert (gate.status, gate.decided_by) == ("failed", "one × two, linear, fresh")
     alone, _ = measured(x, given, intersections=False)
-    asked = expected_of(given, EvaluateOptions(adversaries=("fresh",), intersections=False), ("linear",))
-    assert leak_gate(0.25, None, asked, alone, "before", Judge(None)).status == "passed"
+    arguments = expected_of(given, EvaluateOptions(adversaries=("fresh",), intersections=False), ("linear",))
+    assert leak_gate(0.25, None, arguments, alone, "before", Judge(None)).status == "passed"
 
 
 def test_classes_of_a_product_with_few_test_rows_are_left_out_counted_and_named() -> None:
@@ -111,8 +111,8 @@ def test_a_product_of_which_too_much_is_left_out_passes_no_gate() -> None:
         None,
     )
     results, _ = measured(x, many)
-    asked = expected_of(many, EvaluateOptions(adversaries=("fresh",)), ("linear",))
-    gate = leak_gate(1.0, None, asked, results, "before", Judge())
+    options = expected_of(many, EvaluateOptions(adversaries=("fresh",)), ("linear",))
+    gate = leak_gate(1.0, None, options, results, "before", Judge())
     assert gate.status == "failed"
     assert "or that have fewer than 10 of them" in gate.reason
     few, notes = measured(*crossed(60))

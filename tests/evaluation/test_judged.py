@@ -61,10 +61,10 @@ def test_the_worst_repeat_decides_and_is_named(worst: float, status: str) -> Non
 
 def test_other_forms_of_the_rows_than_those_of_the_repeats_are_judged_with_them() -> None:
     unit = result(0.55, n_test=4_000, form="unit")
-    asked = Expected(ASKED.attackers, forms={"linear": ("raw", "unit")})
+    expected = Expected(ASKED.attackers, forms={"linear": ("raw", "unit")})
 
     def gates_of(report: Report, n: int) -> list[Gate]:
-        return [accuracy_gate(0.6, None, asked, report.probes, "after", Judge(n_settings=n))]
+        return [accuracy_gate(0.6, None, expected, report.probes, "after", Judge(n_settings=n))]
 
     found = report(measured(0.5))
     (gate,) = worst_gates(replace(found, probes=(*found.probes, unit)), gates_of)
@@ -105,9 +105,9 @@ def test_a_kernels_own_products_are_those_of_the_report() -> None:
     same = result(0.5, probe="same-kernel", n_test=4_000)
     found = report(measured(0.5), measured(0.52))
     found = replace(found, probes=(*found.probes, same))
-    asked = Expected((*ASKED.attackers, ("g", "fresh", "same-kernel")))
+    expected = Expected((*ASKED.attackers, ("g", "fresh", "same-kernel")))
     (gate,) = worst_gates(
-        found, lambda each, n: [accuracy_gate(0.6, None, asked, each.probes, "after", Judge(n_settings=n))]
+        found, lambda each, n: [accuracy_gate(0.6, None, expected, each.probes, "after", Judge(n_settings=n))]
     )
     assert gate.status == "passed"
 
@@ -116,9 +116,9 @@ def test_forms_that_are_not_attacked_again_are_those_of_the_report() -> None:
     unit = result(0.5, form="unit", n_test=4_000)
     found = report(measured(0.5), measured(0.52))
     found = replace(found, probes=(*found.probes, unit))
-    asked = Expected(ASKED.attackers, forms={"linear": ("raw", "unit")})
+    expected = Expected(ASKED.attackers, forms={"linear": ("raw", "unit")})
     (gate,) = worst_gates(
-        found, lambda each, n: [accuracy_gate(0.6, None, asked, each.probes, "after", Judge(n_settings=n))]
+        found, lambda each, n: [accuracy_gate(0.6, None, expected, each.probes, "after", Judge(n_settings=n))]
     )
     assert (gate.status, gate.decided_by) == ("passed", "g, linear, fresh, repeat 2 of 2")
 
@@ -129,9 +129,9 @@ def test_attackers_of_numbers_are_judged_in_every_repeat() -> None:
 
     runs = tuple(Measurement(numeric=(numeric(r2),)) for r2 in (0.02, 0.4))
     found = Report(eraser=ERASER, numeric=(numeric(0.01),), repeats=Repeats(2, 9, (), runs))
-    asked = Expected(of_numbers=(("age", "fresh", "ridge"),))
+    expected = Expected(of_numbers=(("age", "fresh", "ridge"),))
     (gate,) = worst_gates(
-        found, lambda each, n: [r2_gate(0.2, None, asked, each.numeric, "after", Judge(n_settings=n))]
+        found, lambda each, n: [r2_gate(0.2, None, expected, each.numeric, "after", Judge(n_settings=n))]
     )
     assert (gate.status, gate.value) == ("failed", 0.4)
     assert str(gate.decided_by).endswith("repeat 2 of 2")

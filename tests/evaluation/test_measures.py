@@ -74,8 +74,8 @@ def folder(tmp_path: Path) -> Path:
 
 def evaluated(folder: Path, *args: str) -> tuple[dict, str]:
     """Run `evaluate` in this process; return what `--report x.json` holds, and the terminal's text."""
-    given = ["evaluate", f"{folder}/x.npy", f"{folder}/y.csv", "--probes", "linear", *args]
-    done = CliRunner().invoke(app, [*given, "--report", f"{folder}/r.json", "--report", f"{folder}/r.md"])
+    files = ["evaluate", f"{folder}/x.npy", f"{folder}/y.csv", "--probes", "linear", *args]
+    done = CliRunner().invoke(app, [*files, "--report", f"{folder}/r.json", "--report", f"{folder}/r.md"])
     assert done.exit_code == 0, done.output
     return json.loads((folder / "r.json").read_text()), done.stdout
 

@@ -91,11 +91,11 @@ def test_words_stand_side_by_side_and_the_sample_is_averaged() -> None:
     shares = [len({*brute_force(before, i, 10)[0]} & {*brute_force(after, i, 10)[0]}) / 10 for i in sampled]
     assert found.mean_overlap_at_10 == pytest.approx(np.mean(shares))
     assert found.n_sampled == 40
-    told = to_json(found)
-    assert json.loads(json.dumps(told)) == told
-    assert set(told) == {"words", "mean_overlap_at_10", "n_sampled", "overlap_error"}
-    assert set(told["words"][0]) == {"key", "before", "after", "overlap"}
-    assert set(told["words"][0]["before"][0]) == {"key", "cosine"}
+    record = to_json(found)
+    assert json.loads(json.dumps(record)) == record
+    assert set(record) == {"words", "mean_overlap_at_10", "n_sampled", "overlap_error"}
+    assert set(record["words"][0]) == {"key", "before", "after", "overlap"}
+    assert set(record["words"][0]["before"][0]) == {"key", "cosine"}
 
 
 def test_fewer_shown_than_ten_still_measures_ten() -> None:

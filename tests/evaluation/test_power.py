@@ -113,8 +113,8 @@ def test_it_is_of_the_test_rows_that_are_used() -> None:
     rng, n = np.random.default_rng(0), 400
     one, two = rng.permutation(np.arange(n) % 2), rng.permutation(np.arange(n) % 2)
     ages = np.where(np.arange(n) % 2, np.nan, rng.normal(size=n))
-    given = (*(Attribute(name, of.astype(np.int8), ("a", "b")) for name, of in (("one", one), ("two", two))),)
-    labels = GuardedLabels("l.csv", (*given, Attribute("age", ages, None)), None)
+    files = (*(Attribute(name, of.astype(np.int8), ("a", "b")) for name, of in (("one", one), ("two", two))),)
+    labels = GuardedLabels("l.csv", (*files, Attribute("age", ages, None)), None)
     train, test = np.arange(n // 2), np.arange(n // 2, n)
     split = EvaluationSplit.of(train, {"fresh": train}, test, has_held_out=True)
     x = rng.normal(size=(n, 2))

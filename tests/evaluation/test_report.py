@@ -82,9 +82,9 @@ def test_an_undecided_gate_keeps_a_release_back_unless_that_is_allowed(allowed: 
 
 
 def test_the_json_has_the_fields_that_other_programs_rely_on() -> None:
-    told = to_json(result())
-    assert set(told) >= {"probe", "adversary", "stage", "accuracy", "ci95", "balanced_accuracy", "majority"}
-    assert set(told) >= {"n_train", "n_test", "converged", "capped"}
+    record = to_json(result())
+    assert set(record) >= {"probe", "adversary", "stage", "accuracy", "ci95", "balanced_accuracy", "majority"}
+    assert set(record) >= {"n_train", "n_test", "converged", "capped"}
     assert set(to_json(Report())) >= {"schema", "inputs", "eraser", "probes", "gates", "verdict"}
 
 
@@ -132,10 +132,10 @@ def test_zero_and_false_are_written_even_where_a_field_is_optional() -> None:
 @given(reports())
 @settings(max_examples=50)
 def test_the_json_of_any_report_is_plain_and_can_be_read_again(report: Report) -> None:
-    told = to_json(report)
-    assert json.loads(json.dumps(told, allow_nan=False)) == told
-    assert {"similarity", "task", "neighbors", "geometry", "deviation", "scatter"} <= set(told)
-    assert "measures" not in told
+    record = to_json(report)
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+    assert {"similarity", "task", "neighbors", "geometry", "deviation", "scatter"} <= set(record)
+    assert "measures" not in record
 
 
 def test_the_verdict_follows_the_gates_when_they_are_replaced() -> None:

@@ -130,9 +130,9 @@ def test_float16_and_float32_are_measured_in_float64() -> None:
 
 
 def test_the_json_has_the_fields_of_the_report() -> None:
-    told = to_json(change(PAIRS, gold_of(1), vectors(1), vectors(2), k=1))
-    assert set(told) == FIELDS | {"oov_words", "zero_pairs", "policy"}
-    assert json.loads(json.dumps(told)) == told
+    record = to_json(change(PAIRS, gold_of(1), vectors(1), vectors(2), k=1))
+    assert set(record) == FIELDS | {"oov_words", "zero_pairs", "policy"}
+    assert json.loads(json.dumps(record)) == record
 
 
 def test_what_is_undefined_after_is_no_figure_and_words_out_of_the_vocabulary_are_named() -> None:

@@ -30,6 +30,6 @@ def matrix(column: pa.ChunkedArray) -> NDArray[Any]:
 
 def parquet(table: pa.Table, **how: Any) -> bytes:
     """Give a table as the bytes of a Parquet file."""
-    held = pa.BufferOutputStream()
-    pq.write_table(table, held, **how)
-    return bytes(held.getvalue())
+    buffer = pa.BufferOutputStream()
+    pq.write_table(table, buffer, **how)
+    return bytes(buffer.getvalue())

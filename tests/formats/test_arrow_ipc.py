@@ -26,11 +26,11 @@ from .test_parquet_writer import X, table_of
 
 
 def written(table: pa.Table, *, is_file: bool = True, codec: str | None = None, rows: int | None = None) -> bytes:
-    held = pa.BufferOutputStream()
+    buffer = pa.BufferOutputStream()
     start = pa.ipc.new_file if is_file else pa.ipc.new_stream
-    with start(held, table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
+    with start(buffer, table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
         writer.write_table(table, max_chunksize=rows)
-    return bytes(held.getvalue())
+    return bytes(buffer.getvalue())
 
 
 def read_table(path: Path) -> pa.Table:
@@ -139,10 +139,10 @@ def test_a_damaged_file_is_refused_in_one_line_or_read(is_file: bool, where: flo
     at = int(where * len(good))
     data = good[:at] if is_cut else good[:at] + bytes([byte]) + good[at + 1 :]
     with file_of(data, "x.arrow") as path:
-        said = None
+        text = None
         try:
             with closing(open_source(str(path), ReadOptions(allow_nonfinite=True))) as source:
                 rows_of(source)
         except FormatError as error:
-            said = str(error)
-        assert said is None or (said.startswith(str(path)) and "\n" not in said)
+            text = str(error)
+        assert text is None or (text.startswith(str(path)) and "\n" not in text)

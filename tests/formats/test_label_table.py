@@ -230,11 +230,11 @@ def test_vectors_are_not_taken_for_labels(text: str) -> None:
 
 
 def test_a_column_that_an_eraser_names_is_not_blamed_on_an_option() -> None:
-    asked = {"attributes": ("g",), "implied_by": "e.npz", "given": frozenset({"key"}), "key": "word"}
+    options = {"attributes": ("g",), "implied_by": "e.npz", "set_by_user": frozenset({"key"}), "key": "word"}
     with pytest.raises(LabelError, match=r"no column 'g' \(e\.npz was fitted with it\)"):
-        read("word,h\nhe,1\n", **asked)
+        read("word,h\nhe,1\n", **options)
     with pytest.raises(LabelError, match=r"no column 'word' \(`key`\)"):
-        read("id,g\nhe,1\n", **asked)
+        read("id,g\nhe,1\n", **options)
 
 
 @given(
@@ -407,9 +407,9 @@ def test_a_second_column_without_a_name_is_refused() -> None:
     ],
 )
 def test_classes_that_look_alike_or_like_missing_ones_are_named(cells: list[str], message: str) -> None:
-    with pytest.warns(SalcliWarning, match=message) as told:
+    with pytest.warns(SalcliWarning, match=message) as warned:
         read("g\n" + "\n".join(cells) + "\n")
-    assert len(told) == 1
+    assert len(warned) == 1
 
 
 def test_keys_that_stand_twice_are_named() -> None:

@@ -122,11 +122,11 @@ def test_the_output_keeps_the_other_arrays_and_has_the_same_bytes_each_time(tmp_
             for chunk in source.chunks():
                 batch = chunk.read()
                 writer.write(writer.encode(batch.with_vectors(batch.vectors[:, :2])))
-    with np.load(tmp_path / "one.npz", allow_pickle=False) as held:
-        assert sorted(held.files) == ["emb", "other", "words"]
-        assert_array_equal(held["emb"], X[:, :2])
-        assert_array_equal(held["words"], KEYS)
-        assert_array_equal(held["other"], other)
+    with np.load(tmp_path / "one.npz", allow_pickle=False) as arrays:
+        assert sorted(arrays.files) == ["emb", "other", "words"]
+        assert_array_equal(arrays["emb"], X[:, :2])
+        assert_array_equal(arrays["words"], KEYS)
+        assert_array_equal(arrays["other"], other)
     assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
 
 

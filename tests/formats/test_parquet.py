@@ -228,13 +228,13 @@ GOOD = written(pa.table({"id": TEXT, "emb": lists(X, "fixed")}), row_group_size=
 def test_a_damaged_file_is_refused_in_one_line_or_read(at: int, byte: int, is_cut: bool) -> None:
     data = GOOD[:at] if is_cut else GOOD[:at] + bytes([byte]) + GOOD[at + 1 :]
     with file_of(data, "x.parquet") as path:
-        said = None
+        text = None
         try:
             with closing(open_source(str(path), ReadOptions(allow_nonfinite=True))) as source:
                 rows_of(source)
         except FormatError as error:
-            said = str(error)
-        assert said is None or (said.startswith(str(path)) and "\n" not in said)
+            text = str(error)
+        assert text is None or (text.startswith(str(path)) and "\n" not in text)
 
 
 def test_a_packed_file_is_unpacked_first() -> None:

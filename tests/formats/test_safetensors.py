@@ -249,12 +249,12 @@ def test_a_damaged_file_is_refused_in_one_line_or_read(at: int, byte: int) -> No
     good = built({"a": X[:3], "b": np.arange(2)}, {"k": "v"})
     data = good[:at] + bytes([byte]) + good[at + 1 :]
     with file_of(data, "x.safetensors") as path:
-        said = None
+        text = None
         try:
             read(path, allow_nonfinite=True)
         except FormatError as error:
-            said = str(error)
-        assert said is None or (said.startswith(str(path)) and "\n" not in said)
+            text = str(error)
+        assert text is None or (text.startswith(str(path)) and "\n" not in text)
 
 
 def test_the_library_agrees(tmp_path: Path) -> None:

@@ -220,3 +220,9 @@ def test_a_shard_is_no_output(given: str) -> None:
     before = Path("x/e_10.npy").read_bytes()
     assert "x/e_10.npy: is the input" in refused(2, "fit", given, "y.csv", "-o", "x/e_10.npy")
     assert Path("x/e_10.npy").read_bytes() == before
+    for _ in range(2):  # what lies beside shards may be replaced
+        assert run("fit", given, "y.csv", "-o", "x/e.npz").exit_code == 0
+        assert run("label", given, "--counts", "a:0.5,b:0.5", "-o", "x/l.csv").exit_code == 0
+    assert "x/l.csv: is the input" in refused(2, "fit", given, "x/l.csv", "--attribute", "label", "-o", "x/l.csv")
+    report = ("evaluate", given, "y.csv", "--against", "x", "--probes", "linear", "--report", "x/e_9.npy")
+    assert "x/e_9.npy: is the input" in refused(2, *report, "--report-format", "json")

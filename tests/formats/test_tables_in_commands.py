@@ -60,6 +60,7 @@ def test_fit_to_a_table_and_its_own_labels_is_fit_to_npy_and_csv(run: Run) -> No
     assert about["attributes"] == other["attributes"]
 
 
+@pytest.mark.slow
 def test_all_commands_take_tables(run: Run) -> None:
     run("fit", "x.parquet", "x.parquet", "-o", "e.npz")
     applied = run("apply", "e.npz", "x.parquet", "-o", "o.parquet", "--json")
@@ -80,7 +81,7 @@ def test_all_commands_take_tables(run: Run) -> None:
 
 
 def test_a_wrong_column_is_an_error_that_names_the_flag(run: Run) -> None:
-    said = run("fit", "x.parquet", "y.csv", "--vector", "emb", "-o", "e.npz", code=3)
-    assert "x.parquet: no column 'emb'; it holds id, vec, y, split" in said
-    said = run("inspect", "x.npy", "--vector", "emb", code=2)
-    assert "--dataset emb: x.npy is an npy file; only files of npz, h5, parquet" in said
+    done = run("fit", "x.parquet", "y.csv", "--vector", "emb", "-o", "e.npz", code=3)
+    assert "x.parquet: no column 'emb'; it holds id, vec, y, split" in done
+    done = run("inspect", "x.npy", "--vector", "emb", code=2)
+    assert "--dataset emb: x.npy is an npy file; only files of npz, h5, parquet" in done

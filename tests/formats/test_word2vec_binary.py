@@ -78,10 +78,10 @@ def test_what_is_written_is_read_by_gensim_bit_for_bit_and_read_back(
 ) -> None:
     keys, vectors = case
     with file_of(written(keys, vectors), "vectors.bin") as path:
-        held = KeyedVectors.load_word2vec_format(str(path), binary=True)
+        text = KeyedVectors.load_word2vec_format(str(path), binary=True)
         found = read_whole(path, format="word2vec-bin")
-    assert held.index_to_key == list(keys) == list(found.keys or ())
-    assert held.vectors.tobytes() == vectors.tobytes() == found.vectors.tobytes()
+    assert text.index_to_key == list(keys) == list(found.keys or ())
+    assert text.vectors.tobytes() == vectors.tobytes() == found.vectors.tobytes()
 
 
 @pytest.mark.parametrize("behind", [b"", b"\n"])

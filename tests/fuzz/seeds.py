@@ -51,9 +51,9 @@ SIMILARITY = (
 
 def npy(array: NDArray[Any], version: tuple[int, int] | None = None) -> bytes:
     """Give an array's `.npy` bytes."""
-    held = io.BytesIO()
-    np.lib.format.write_array(held, array, version, allow_pickle=False)
-    return held.getvalue()
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, array, version, allow_pickle=False)
+    return buffer.getvalue()
 
 
 def raw_npy(header: bytes, body: bytes = b"", *, version: tuple[int, int] = (1, 0), length: int | None = None) -> bytes:
@@ -65,11 +65,11 @@ def raw_npy(header: bytes, body: bytes = b"", *, version: tuple[int, int] = (1, 
 
 def zipped(members: Iterable[tuple[str, bytes]], compression: int = zipfile.ZIP_STORED, level: int = 6) -> bytes:
     """Zip members in order; names may repeat."""
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w", compression) as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as archive:
         for name, data in members:
             archive.writestr(zipfile.ZipInfo(name), data, compress_type=compression, compresslevel=level)
-    return held.getvalue()
+    return buffer.getvalue()
 
 
 def artifact_header(**more: Any) -> dict[str, Any]:
@@ -118,11 +118,11 @@ def artifact_members(which: int = 0) -> dict[str, bytes]:
 
 def hdf5(**arrays: Any) -> bytes:
     """Give an HDF5 file with these datasets."""
-    held = io.BytesIO()
-    with h5py.File(held, "w", libver="earliest") as file:
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w", libver="earliest") as file:
         for name, array in arrays.items():
             file[name] = array
-    return held.getvalue()
+    return buffer.getvalue()
 
 
 PACKERS = (gzip.compress, bz2.compress, lzma.compress)

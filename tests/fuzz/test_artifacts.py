@@ -93,8 +93,8 @@ def header_of(which: int) -> dict[str, Any]:
 
 
 def header_text(which: int) -> str:
-    held = np.load(io.BytesIO(artifact_members(which)["header"]))
-    return str(held)
+    arrays = np.load(io.BytesIO(artifact_members(which)["header"]))
+    return str(arrays)
 
 
 @pytest.mark.parametrize("which", range(3))

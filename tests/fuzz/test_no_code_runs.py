@@ -28,11 +28,11 @@ class Payload:
 
 
 def object_npy(mark: Path, *, shape: tuple[int, ...] = (1, 1)) -> bytes:
-    held = io.BytesIO()
+    buffer = io.BytesIO()
     array = np.empty(shape, dtype=object)
     array.flat[0] = Payload(mark)
-    np.lib.format.write_array(held, array, allow_pickle=True)
-    return held.getvalue()
+    np.lib.format.write_array(buffer, array, allow_pickle=True)
+    return buffer.getvalue()
 
 
 def pickled(protocol: int) -> Callable[[Path], bytes]:

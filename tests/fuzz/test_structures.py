@@ -27,9 +27,9 @@ Read = tuple[tuple[str, ...] | None, NDArray[Any]]
 def read_or_refused(data: bytes, name: str, **options: Any) -> Read | None:
     found: list[Read] = []
     with file_of(data, name) as path, strictly():
-        told = refused(lambda: found.append(read_source(str(path), **options)))
-        assert told is None or told.startswith(str(path)), told
-        assert told is None or "\n" not in told.replace(str(path), "")
+        text = refused(lambda: found.append(read_source(str(path), **options)))
+        assert text is None or text.startswith(str(path)), text
+        assert text is None or "\n" not in text.replace(str(path), "")
     return found[0] if found else None
 
 
@@ -38,21 +38,21 @@ def read_or_refused(data: bytes, name: str, **options: Any) -> Read | None:
 
 def numpys(data: bytes) -> NDArray[Any] | None:
     """Read as numpy does, what salcli must read: a finite matrix that is just as long as its header says."""
-    held = io.BytesIO(data)
+    buffer = io.BytesIO(data)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            version = np.lib.format.read_magic(held)
+            version = np.lib.format.read_magic(buffer)
             assert version in ((1, 0), (2, 0), (3, 0))
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, order, dtype = read(held)
+            shape, order, dtype = read(buffer)
             if version == (3, 0):  # as version 2, but for its letters
-                data[12 : held.tell()].decode("utf-8")
+                data[12 : buffer.tell()].decode("utf-8")
     except Exception:  # noqa: BLE001 (whatever numpy makes of it)
         return None
     if dtype.kind != "f" or len(shape) != 2 or min(shape) < 1 or any(type(size) is bool for size in shape):
         return None
-    values = data[held.tell() :]
+    values = data[buffer.tell() :]
     if shape[0] * shape[1] * dtype.itemsize != len(values):
         return None
     array = np.frombuffer(values, dtype).reshape(shape, order="F" if order else "C")
@@ -182,12 +182,12 @@ def test_any_binary_is_read_as_the_plain_reader_reads_it_or_refused(data: bytes,
 
 
 def built(libver: str, **storage: Any) -> bytes:
-    held = io.BytesIO()
-    with h5py.File(held, "w", libver=libver) as file:
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w", libver=libver) as file:
         file.create_dataset("g/x", data=X, **storage)
         file["keys"] = KEYS
         file["soft"] = h5py.SoftLink("/g/x")
-    return held.getvalue()
+    return buffer.getvalue()
 
 
 FILES = [built(v, **s) for v in ("earliest", "latest") for s in ({}, {"chunks": (2, 3), "compression": "gzip"})]

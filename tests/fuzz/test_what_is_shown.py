@@ -91,8 +91,8 @@ def test_reports_of_every_kind_show_names_as_text(commands: Commands, folder: Pa
     assert SHOWN[0] in tame(commands.run(*fit)).out.replace("\n", "")
     reports: list[object] = [part for kind in KINDS for part in ("--report", folder / f"r.{kind}")]
     inputs = [folder / "x.txt", folder / "y.csv", "--eraser", folder / "e.npz"]
-    asked = ["--probes", "linear", "--similarity", folder / "s.tsv", "--neighbors", "w1", "--max-accuracy", "1"]
-    done = tame(commands.run("evaluate", *inputs, *asked, *reports))
+    options = ["--probes", "linear", "--similarity", folder / "s.tsv", "--neighbors", "w1", "--max-accuracy", "1"]
+    done = tame(commands.run("evaluate", *inputs, *options, *reports))
     assert SHOWN[0] in done.out
     json_, markdown, html, xml = ((folder / f"r.{kind}").read_bytes().decode() for kind in KINDS)
     assert HOSTILE in {probe["attribute"] for probe in json.loads(json_)["probes"]}
@@ -128,8 +128,8 @@ def test_an_error_shows_what_it_quotes_as_text(
     place.mkdir()
     for name, data in files.items():
         (place / name).write_bytes(data.replace(b"%b", odd))
-    given: list[Any] = [place / arg if "." in arg else arg for arg in args]
-    done = tame(commands.run(*given, *(["-o", place / "o.npz"] if args[0] == "fit" else [])), code=3)
+    inputs: list[Any] = [place / arg if "." in arg else arg for arg in args]
+    done = tame(commands.run(*inputs, *(["-o", place / "o.npz"] if args[0] == "fit" else [])), code=3)
     assert sorted(path.name for path in place.iterdir()) == sorted(files)
     last = done.err.splitlines()[-1]
     assert says in last

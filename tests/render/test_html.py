@@ -179,7 +179,7 @@ assert "matplotlib.pyplot" not in sys.modules
 
 @pytest.mark.slow
 def test_the_same_report_gives_the_same_bytes_in_any_process() -> None:
-    told = {
+    done = {
         subprocess.run(
             [sys.executable, "-W", "error", "-c", PROGRAM],
             env={"PYTHONHASHSEED": seed, "PATH": ""},
@@ -188,6 +188,6 @@ def test_the_same_report_gives_the_same_bytes_in_any_process() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(told) == 1
+    assert len(done) == 1
     report = full_report()
     assert html(report) == html(report)

@@ -69,8 +69,8 @@ def test_a_cell_stays_one_cell(first: str, second: str) -> None:
 
 @pytest.mark.parametrize("write", [escaped, escaped_in_html])
 def test_nothing_becomes_a_link_a_mention_or_a_formula(write: Any) -> None:
-    told = write("@someone #12 :tada: www.example.org https://example.org $x$")
-    assert not re.search(r"@\w|#\d|:\w|www\.|://|\$\w", told)
+    text = write("@someone #12 :tada: www.example.org https://example.org $x$")
+    assert not re.search(r"@\w|#\d|:\w|www\.|://|\$\w", text)
 
 
 @pytest.mark.slow

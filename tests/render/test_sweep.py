@@ -43,10 +43,10 @@ def test_measures_keep_their_order_and_a_report_without_sweep_has_no_section() -
 
 def test_a_numeric_attribute_has_a_table_and_a_picture_of_r2() -> None:
     def step(value: float, ridge: float, boosting: float) -> SweepStep:
-        given = (("ridge", ridge, "raw"), ("boosting", boosting, "unit"))
+        files = (("ridge", ridge, "raw"), ("boosting", boosting, "unit"))
         numeric = tuple(
             NumericResult("age", probe, "fresh", "after", r2, 0.05, 90.0, 200, 100, True, False, form=form)
-            for probe, r2, form in given
+            for probe, r2, form in files
         )
         return SweepStep(numeric=numeric, parameter="k", value=value)
 

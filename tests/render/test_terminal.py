@@ -38,13 +38,13 @@ def printed(report: Report, width: int) -> str:
 @pytest.mark.parametrize("width", [10, 40, 80, 200])
 @pytest.mark.parametrize("name", ["gender", "a" * 150])
 def test_no_figure_is_cut_on_a_narrow_terminal(width: int, name: str) -> None:
-    told = printed(report(name, 3), width)
-    assert "…" not in told
+    text = printed(report(name, 3), width)
+    assert "…" not in text
     for figure in ("0.123", "0.111–0.135", "0.789", "linear", "in-sample", "after"):
-        assert re.search(rf"(^|\s){figure}(\s|$)", told, re.MULTILINE), figure
-    left_out = re.search(r"\(no\s+room\s+for[^)]*\)", told)
+        assert re.search(rf"(^|\s){figure}(\s|$)", text, re.MULTILINE), figure
+    left_out = re.search(r"\(no\s+room\s+for[^)]*\)", text)
     for heading, figure in (("balanced", "0.456"), ("train", "12,345"), ("test", "6,789")):
-        assert (figure in told) != (left_out is not None and heading in left_out[0])
+        assert (figure in text) != (left_out is not None and heading in left_out[0])
     assert (left_out is None) == (width == 200 and name == "gender")
 
 
@@ -59,11 +59,11 @@ def test_no_cell_of_a_table_is_broken(data: st.DataObject) -> None:
     lines = table_lines(Table("t", tuple(columns), rows), width)
     *_, last = " ".join(lines).split("(no room for ")
     left_out = last.split(":")[0].split(", ") if "(no room" in " ".join(lines) else []
-    told = " ".join(" ".join(lines).split())
+    shown = " ".join(" ".join(lines).split())
     for i, column in enumerate(columns):
         assert column.is_spare or column.name not in left_out
         if column.name not in left_out:
-            assert all(row[i] in told for row in rows)
+            assert all(row[i] in shown for row in rows)
     longest = max(len(word) for line in lines for word in line.split())
     assert all(len(line) <= max(width, longest + 4) for line in lines)
 
@@ -100,10 +100,10 @@ def test_a_gate_names_attribute_attacker_and_adversary_that_decided_it() -> None
         result("b", "before", 1.0, probe="poly"),
     )
     judge = Judge(None)
-    asked = Expected(tuple((each.attribute, each.adversary, each.probe) for each in probes if each.stage == "after"))
+    expected = Expected(tuple((each.attribute, each.adversary, each.probe) for each in probes if each.stage == "after"))
     gates = (
-        accuracy_gate(0.6, "rbf", asked, probes, "after", judge),
-        gain_gate(0.6, None, asked, probes, "after", judge),
+        accuracy_gate(0.6, "rbf", expected, probes, "after", judge),
+        gain_gate(0.6, None, expected, probes, "after", judge),
     )
     lines = printed(Report(probes=probes, gates=gates, eraser=ERASER), 100).splitlines()
     assert "gate max-accuracy rbf ≤ 0.6: 0.700 FAILED (a, rbf, fresh)" in lines
@@ -117,9 +117,9 @@ def test_notes_that_were_warnings_are_not_printed_again() -> None:
 
 @pytest.mark.parametrize("n_values", [3, 11])
 def test_every_value_of_a_sweep_is_printed(n_values: int) -> None:
-    told = printed(report("gender", n_values), 100)
+    text = printed(report("gender", n_values), 100)
     for i in range(n_values):
-        assert re.search(rf"^ *{i / 100:g} +0\.123", told, re.MULTILINE)
+        assert re.search(rf"^ *{i / 100:g} +0\.123", text, re.MULTILINE)
 
 
 def test_the_centres_of_a_picture_are_not_for_the_terminal() -> None:
@@ -148,8 +148,8 @@ def test_deviation_notes_gates_and_verdict_are_lines() -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_strings_from_files_do_not_act_on_the_terminal(text: str) -> None:
-    told = printed(poisoned(full_report(1), text), 300)
-    assert all(c.isprintable() or c == "\n" for c in told)
+    shown = printed(poisoned(full_report(1), text), 300)
+    assert all(c.isprintable() or c == "\n" for c in shown)
 
 
 def test_what_a_measure_forgot_to_make_visible_is_so_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,9 +163,9 @@ def test_what_a_measure_forgot_to_make_visible_is_so_on_the_terminal(monkeypatch
             return Section("c", "C", tables=(Table(record, names(record), ((record,),)),), line=record)
 
     monkeypatch.setitem(MEASURES, "careless", Careless())
-    told = printed(Report(measures={"careless": "\x1b[31m"}), 100)
-    assert told.count(r"\x1b[31m") == 4
-    assert "\x1b" not in told
+    text = printed(Report(measures={"careless": "\x1b[31m"}), 100)
+    assert text.count(r"\x1b[31m") == 4
+    assert "\x1b" not in text
 
 
 def test_a_learning_curve_is_a_line_and_a_table_of_reports_marked_as_extrapolated() -> None:

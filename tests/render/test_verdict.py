@@ -43,9 +43,9 @@ def test_the_sentence_says_what_was_judged(gates: tuple[Gate, ...], sentence: st
 
 def test_many_broken_limits_are_counted() -> None:
     assert verdict_sentence(Report(gates=(PASSED, FAILED))).startswith("Failed: 1 of 2 limits is broken")
-    told = verdict_sentence(Report(gates=(FAILED,) * 9))
-    assert told.startswith("Failed: 9 of 9 limits are broken")
-    assert told.endswith("; and 6 more).")
+    text = verdict_sentence(Report(gates=(FAILED,) * 9))
+    assert text.startswith("Failed: 9 of 9 limits are broken")
+    assert text.endswith("; and 6 more).")
 
 
 def readers(**leakages: float) -> tuple[ProbeResult, ...]:

@@ -14,42 +14,46 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import salcli
 from salcli.commands.apply import apply
+from salcli.commands.checkpoint import Checkpoint
 from salcli.commands.evaluate import evaluate
 from salcli.commands.fit import fit
+from salcli.commands.moments import moments
+from salcli.data import source as source_module
 from salcli.data.source import Chunk
-from salcli.errors import ClusterError, FormatError, ParameterError, RowRangeError, SalcliWarning
+from salcli.errors import ClusterError, FormatError, ParameterError, RowRangeError, SalcliWarning, UsageError, warn
 from salcli.evaluation.json_fields import to_json
 from salcli.formats.label_table import read_labels
 from salcli.formats.registry import open_source
-from salcli.options import ApplyOptions, ClusterOptions, EvaluateOptions, FitOptions, LabelOptions, ReadOptions
+from salcli.options import (
+    ApplyOptions,
+    ClusterOptions,
+    EvaluateOptions,
+    FitOptions,
+    LabelOptions,
+    MomentsOptions,
+    ReadOptions,
+)
 from salcli.streaming.cluster import client as connections
 from salcli.streaming.cluster.engine import Cluster, branches
 from salcli.streaming.cluster.parcels import Packer, Parcel, unpacked
-from salcli.streaming.cluster.tasks import TreeOf, push, total_of
+from salcli.streaming.cluster.tasks import TreeOf, push, run, total_of
 from salcli.streaming.cluster.versions import compare, versions
 from salcli.streaming.engine import running_on, tree_sum
-from salcli.streaming.passes import LabelledSource, Slice
+from salcli.streaming.passes import LabelledSource
+from salcli.streaming.sums import Slice
 
 distributed = pytest.importorskip("distributed")
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:distributed"),
-    pytest.mark.filterwarnings("ignore:.*fitted rows are few"),
+    pytest.mark.filterwarnings("ignore:.*(fitted rows are few|attacker_rows|quick)"),
     pytest.mark.filterwarnings("ignore:.*on held-out fitted rows every transport"),
 ]
 N, D = 640, 5
 READ = ReadOptions(partition_elements=32 * D, batch_rows=16)  # 20 partitions of two chunks
-
-
-@pytest.fixture(scope="module")
-def scheduler() -> Iterator[str]:
-    """Start two worker processes, and return the address of their scheduler."""
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit=0, silence_logs=50
-    ) as local:
-        yield local.scheduler_address
 
 
 @pytest.fixture
@@ -94,6 +98,16 @@ def test_erasers_are_the_same_bytes(folder: Path, tmp_path: Path, scheduler: str
 
 
 @pytest.mark.slow
+def test_moments_are_the_same_bytes(folder: Path, tmp_path: Path, scheduler: str) -> None:
+    found = []
+    for cluster in (None, scheduler):
+        options = MomentsOptions(read=READ, cluster=ClusterOptions(cluster))
+        moments(str(folder / "x.npy"), str(folder / "y.csv"), str(tmp_path / "m.npz"), options)
+        found.append((tmp_path / "m.npz").read_bytes())
+    assert found[0] == found[1]
+
+
+@pytest.mark.slow
 def test_rows_and_figures_are_the_same(
     folder: Path, tmp_path: Path, scheduler: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,15 +124,53 @@ def test_rows_and_figures_are_the_same(
 
 @pytest.mark.slow
 def test_shards_of_any_size_are_the_same_bytes(folder: Path, tmp_path: Path, scheduler: str) -> None:
-    x = np.load(folder / "x.npy")
-    (tmp_path / "y.csv").write_bytes((folder / "y.csv").read_bytes())
-    (tmp_path / "x").mkdir()
-    for i, part in enumerate(np.split(x, [5, 300, 620])):
-        np.save(tmp_path / "x" / f"{i}.npy", part)
+    shards_of(folder, tmp_path)
     found = [
         fitted(tmp_path, tmp_path, "x", method, cluster) for method in ("sal", "leace") for cluster in (None, scheduler)
     ]
     assert found[0] == found[1] != found[2] == found[3]
+
+
+@pytest.mark.slow
+def test_sums_of_shards_outlive_a_dead_scheduler(
+    folder: Path, tmp_path: Path, engine: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards_of(folder, tmp_path)
+    expected = fitted(tmp_path, tmp_path, "x")
+    kept, original = list[int](), Checkpoint.keep
+
+    def keep(checkpoint: Checkpoint, number: int, *args: Any, **named: Any) -> None:
+        kept.append(number)
+        original(checkpoint, number, *args, **named)
+
+    monkeypatch.setattr(Checkpoint, "keep", keep)
+
+    class Ending(Cluster):
+        def _result(self, task: Any) -> Any:
+            if kept == [0, 1]:
+                raise ClusterError("the scheduler is gone")
+            return super()._result(task)
+
+    def run() -> bytes:
+        options = FitOptions(read=READ, checkpoint=str(tmp_path / "kept"))
+        fit(str(tmp_path / "x"), str(tmp_path / "y.csv"), str(tmp_path / "again.npz"), options)
+        return (tmp_path / "again.npz").read_bytes()
+
+    with running_on(Ending(engine._client, engine._address)), pytest.raises(ClusterError, match="gone"):
+        run()
+    assert not (tmp_path / "again.npz").exists()
+    with running_on(engine):
+        assert run() == expected
+    assert kept == [0, 1, 2, 3]
+    assert run() == expected
+    assert kept == [0, 1, 2, 3]
+
+
+def shards_of(folder: Path, out: Path) -> None:
+    (out / "y.csv").write_bytes((folder / "y.csv").read_bytes())
+    (out / "x").mkdir()
+    for i, part in enumerate(np.split(np.load(folder / "x.npy"), [5, 300, 620])):
+        np.save(out / "x" / f"{i}.npy", part)
 
 
 @pytest.mark.slow
@@ -229,6 +281,24 @@ def test_a_file_that_is_damaged_is_one_line_and_nothing_is_written(
     assert not (tmp_path / "e.npz").exists()
 
 
+@pytest.mark.slow
+def test_what_fails_at_times_is_tried_again_and_what_fails_always_is_not_hidden(
+    tmp_path: Path, engine: Cluster
+) -> None:
+    assert list(engine.map(partial(_fail_once, str(tmp_path / "flag")), range(3))) == [0, 1, 2]
+    assert (tmp_path / "flag").exists()
+    with pytest.raises(ZeroDivisionError):
+        list(engine.map(lambda i: 1 // i, [1, 0]))
+
+
+def _fail_once(flag: str, item: int) -> int:
+    try:
+        os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return item
+    raise ConnectionError("the network file system is away")
+
+
 def test_a_dead_scheduler_is_one_line_and_nothing_is_written(folder: Path, tmp_path: Path) -> None:
     fitted(folder, tmp_path)
     local = distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=":0", silence_logs=50)
@@ -246,6 +316,9 @@ def test_a_dead_scheduler_is_one_line_and_nothing_is_written(folder: Path, tmp_p
     finally:
         client.close()
         local.close()
+        for shard in source_module._shards.values():  # of workers that were threads
+            shard.reader.close()
+        source_module._shards.clear()
     assert str(caught.value).startswith("tcp://there: the Dask scheduler is gone")
     assert caught.value.exit_code == 4
     assert sorted(path.name for path in tmp_path.iterdir()) == ["e.npz"]
@@ -331,6 +404,26 @@ def test_versions_that_differ_are_named() -> None:
     with pytest.warns(SalcliWarning, match=r"^worker tcp://c:1: BLAS openblas 0.3 SkylakeX, here .* last bits"):
         compare(ours, {"tcp://c:1": ours | {"blas": "openblas 0.3 SkylakeX"}})
     assert set(versions()) == set(ours)
+
+
+def test_a_worker_that_joins_later_is_compared_too() -> None:
+    outcome = run(Parcel(pickle.dumps(len)), "0.0.1", pickle.dumps(""), [], [])
+    assert isinstance(outcome.error, ClusterError)
+    assert str(outcome.error).endswith(f"has salcli {salcli.__version__}, the client has 0.0.1")
+
+
+def test_warnings_and_limits_of_a_task_end_with_it() -> None:
+    item = Packer().pack("told")
+    outcome = run(Parcel(pickle.dumps(warn)), salcli.__version__, item.data, [], [])
+    assert (outcome.error, outcome.warnings) == (None, ["told"])
+    with pytest.warns(SalcliWarning, match="here"):
+        warn("here")
+
+
+def test_without_dask_the_extra_is_named(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "find_spec", lambda _: None)
+    with pytest.raises(UsageError, match=r"pip install 'salcli\[dask\]'"):
+        fitted(folder, tmp_path, cluster="tcp://127.0.0.1:9")
 
 
 def test_errors_of_the_user_travel() -> None:

@@ -14,8 +14,9 @@ from salcli.linalg.class_sums import Grouping
 from salcli.linalg.moments import CrossMoments
 from salcli.options import ReadOptions
 from salcli.streaming.engine import LOCAL
-from salcli.streaming.passes import LabelledSource, fold
+from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Silent
+from salcli.streaming.sums import fold
 
 from ..cli.helpers import write_embeddings
 

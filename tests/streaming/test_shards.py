@@ -15,8 +15,9 @@ from salcli.linalg.class_moments import ClassMoments
 from salcli.linalg.class_sums import Grouping
 from salcli.linalg.moments import CrossMoments, SecondMoments
 from salcli.streaming.engine import LOCAL, tree_sum
-from salcli.streaming.passes import LabelledSource, fold
+from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Silent
+from salcli.streaming.sums import fold
 
 N, D = 90, 4
 GROUPED = Grouping(least_elements=30 * D)
@@ -47,6 +48,7 @@ def plain(moments: object) -> CrossMoments:
     return getattr(moments, "cross", moments)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     cuts=st.lists(st.integers(1, N - 1), min_size=1, max_size=4, unique=True).map(sorted),

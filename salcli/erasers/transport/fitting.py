@@ -21,8 +21,9 @@ from salcli.linalg.blas import blas_product
 from salcli.linalg.class_moments import ClassMoments
 from salcli.streaming import memory
 from salcli.streaming.engine import Engine
-from salcli.streaming.passes import LabelledSource, fold, gather_rows
+from salcli.streaming.passes import LabelledSource, gather_rows
 from salcli.streaming.progress import Progress
+from salcli.streaming.sums import fold
 
 Array = NDArray[np.float64]
 LEAST_ROWS, AT_LEAST = 0.1, 10  # of a class: a dimension, and in all
@@ -170,7 +171,7 @@ def _only(rows: LabelledSource, index: Index) -> LabelledSource:
 
 
 def _doubts_of_classes(labels: GuardedLabels, counts: NDArray[np.int64], d: int) -> tuple[str, ...]:
-    """Return what is said of classes with few of `counts` `[c]` rows."""
+    """Return the warning of classes with few of `counts` `[c]` rows."""
     attribute, least = labels.attributes[0], least_rows(d)
     few = np.flatnonzero(counts < least)
     if not len(few):

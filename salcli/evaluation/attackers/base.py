@@ -64,6 +64,8 @@ class Axis:
     usual: float
     grows: bool = False
     """Whether further values, in the same ratio, are tried where the best is the first or the last."""
+    worth: float = 0.0
+    """Least gain in score for any value but the usual one: what gains less does so by chance."""
 
 
 class Classifier(Protocol):
@@ -113,8 +115,8 @@ class Attacker(ABC):
 
         Parameters
         ----------
-        x : `[n, d]` scaled rows, or `[n, n]` inner products of the training rows, as `reads` says
-        y : `[n]` classes, at least two; or numbers that are not all the same, as `predicts` says
+        x : `[n, d]` scaled rows, or `[n, n]` inner products of the training rows, by `reads`
+        y : `[n]` classes, at least two; or numbers that are not all the same, by `predicts`
         settings : a value for each of `axes(d)`
         seed : of the random number generator
         """

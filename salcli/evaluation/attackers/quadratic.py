@@ -21,6 +21,8 @@ FLOOR = 1e-10
 """Least multiple of the identity, in units of the mean variance, added to a covariance to make it invertible."""
 RANKED = "ranked"
 """Setting: 1 if columns are replaced by normal scores, else 0."""
+RANKED_WORTH = 0.02
+"""Least gain in score for normal scores."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +122,7 @@ class Quadratic(Attacker):
     def axes(self, d: int) -> dict[str, Axis]:  # noqa: ARG002 (rows are scaled)
         """Return whether columns are ranked, and the shares of the pooled covariance and of the identity."""
         return {
-            RANKED: Axis((0.0, 1.0), 0.0),
+            RANKED: Axis((0.0, 1.0), 0.0, worth=RANKED_WORTH),
             "pooled": Axis((0.0, 0.1, 0.25, 0.5, 0.75, 0.9), 0.25),
             "identity": Axis((1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 0.6, 0.9), 1e-2),
         }
@@ -148,7 +150,7 @@ class Quadratic(Attacker):
                 yield self._shrunk(scatters, settings).decision(across)
 
     def _shrunk(self, of: ClassScatters, settings: Settings) -> Gaussians:
-        """Return the Gaussians whose covariances are shrunk as `settings` say."""
+        """Return the Gaussians whose covariances are shrunk by `settings`."""
         from scipy.linalg import cholesky, solve_triangular
 
         n, d = of.counts.sum(), of.means.shape[1]

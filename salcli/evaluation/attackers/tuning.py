@@ -38,7 +38,7 @@ class TrainingRows:
     """The training rows of an attacker."""
 
     view: View
-    """Returns the rows `[n, d]` as settings say, or inner products `[n, n]`."""
+    """Returns the rows `[n, d]` by settings, or inner products `[n, n]`."""
     y: NDArray[Any]
     d: int
     can_whiten: bool = False
@@ -70,17 +70,22 @@ def tuned(attacker: Attacker, rows: TrainingRows, seed: int) -> Settings:
     rough = _Trial.of(attacker, rows, ROUGH_ROWS, seed)
     if rough is None:
         return usual
-    scores = rough.scores(choices)
+    scores = rough.scores(choices) - _worth(axes, choices)
     trial = rough
     if len(rows.y) > ROUGH_ROWS and len(choices) > N_FINE:
         best = np.sort(np.argsort(-scores, kind="stable")[:N_FINE])
         choices = [choices[i] for i in best]
         trial = _Trial.of(attacker, rows, FINE_ROWS, seed) or rough
-        scores = trial.scores(choices)
+        scores = trial.scores(choices) - _worth(axes, choices)
     if usual in choices and scores[choices.index(usual)] >= scores.max():
         return _extended(trial, axes, usual, float(scores.max()))
     place = int(np.argmax(scores))
     return _extended(trial, axes, choices[place], float(scores[place]))
+
+
+def _worth(axes: dict[str, Axis], choices: Sequence[Settings]) -> Array:
+    """Return what each of the settings must gain over the usual ones."""
+    return np.array([sum(a.worth for name, a in axes.items() if each[name] != a.usual) for each in choices])
 
 
 def _thinned(axis: Axis) -> Axis:

@@ -9,6 +9,7 @@ import concurrent.futures
 import functools
 import hashlib
 import itertools
+import threading
 import time
 import uuid
 from collections import OrderedDict, deque
@@ -19,9 +20,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import salcli
 from salcli.data.source import Chunk, Shard
-from salcli.errors import ClusterError, first_line
+from salcli.errors import ClusterError, first_line, warn
 from salcli.streaming.cluster.parcels import Packed, Packer, Parcel, whole
-from salcli.streaming.cluster.tasks import FileState, Nodes, Outcome, TreeOf, push, run, total_of
+from salcli.streaming.cluster.tasks import Nodes, Outcome, SeenFile, TreeOf, push, run, total_of
 from salcli.streaming.engine import Groups
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ AHEAD = 3  # tasks in flight, a thread of the workers
 TASK_BYTES = 1 << 30  # of a file that a task reads at most, if a partition has no more
 TASKS_A_THREAD = 4  # before tasks grow
 PATIENCE = 300  # seconds without any worker
-LOOK = 5  # seconds between looks for workers
+LOOK = 1  # second between looks for workers
 PARCELS = 64  # of values that travel once, kept on the workers
 
 
@@ -58,13 +59,13 @@ class Cluster:
     def __init__(self, client: "Client", address: str) -> None:
         """Wrap a connected `client`; `address` of the scheduler names it in messages."""
         self._client, self._address = client, address
-        self._run, self._packer = uuid.uuid4().hex[:8], Packer()
+        self._run, self._packer, self._lock = uuid.uuid4().hex[:8], Packer(), threading.RLock()
         self._numbers = itertools.count()
         self._sent: OrderedDict[str, Future] = OrderedDict()
         """By token, parcels that are on a worker."""
         self._works: dict[int, tuple[Any, Future]] = {}
         """By identity, the work of passes that are not over."""
-        self._state_of = functools.lru_cache(1024)(FileState.of)
+        self._state_of = functools.lru_cache(1024)(SeenFile.of)
 
     @property
     def n_workers(self) -> int:
@@ -87,7 +88,9 @@ class Cluster:
         waiting: deque[_Task] = deque()
         try:
             for item in items:
-                waiting.append(self._submitted(_Task(work, self._packer.pack(item))))
+                with self._lock:
+                    packed = self._packer.pack(item)
+                waiting.append(self._submitted(_Task(work, packed)))
                 if len(waiting) > AHEAD * self.n_workers:
                     yield self._result(waiting.popleft())
             while waiting:
@@ -125,7 +128,7 @@ class Cluster:
         return result
 
     def _submitted(self, task: _Task) -> _Task:
-        with self._reporting():
+        with self._lock, self._reporting():  # files are hashed on a thread meanwhile
             shards = [(shard, self._state(shard)) for shard in task.packed.shards]
             states = [state for _, state in shards if state is not None]
             task.used = [self._work(task.work), *(self._parcel(*each) for each in task.packed.parcels.items())]
@@ -152,6 +155,8 @@ class Cluster:
                 shard.reader.innermost.notes.add(*remark)  # type: ignore[attr-defined]
         if outcome.error is not None:
             raise outcome.error
+        for message in outcome.warnings:
+            warn(message)
         return outcome.result
 
     def _outcome(self, task: _Task) -> Outcome:
@@ -159,6 +164,8 @@ class Cluster:
 
         since = time.monotonic()
         while True:
+            if task.future.status in ("lost", "cancelled"):
+                self._again(task)
             try:
                 with self._reporting():
                     found: Outcome = task.future.result(timeout=LOOK)
@@ -173,18 +180,16 @@ class Cluster:
             except TimeoutError as error:
                 if task.future.status == "error":  # of the task itself
                     raise ClusterError(f"{_names(task)}: {first_line(error)}") from error
-                if task.future.status in ("lost", "cancelled"):
-                    self._again(task, error)
                 since = time.monotonic() if self._client.scheduler_info(n_workers=-1)["workers"] else since
                 if time.monotonic() - since > PATIENCE:
-                    raise ClusterError(f"{self._address}: has had no workers for {PATIENCE} s") from None
+                    raise self._deserted() from None
 
-    def _again(self, task: _Task, error: BaseException) -> None:
+    def _again(self, task: _Task, error: BaseException | None = None) -> None:
         if getattr(error, "reason", "") == "scheduler-connection-lost" or self._client.status != "running":
             raise self._gone() from error
         task.n_lost += 1
         if task.n_lost > RETRIES:
-            raise ClusterError(f"{_names(task)}: lost {task.n_lost} times: {first_line(error)}") from error
+            raise ClusterError(f"{_names(task)}: its labels were lost with {task.n_lost} workers") from error
         self._works.pop(id(task.work), None)
         for token in task.packed.parcels:
             self._sent.pop(token, None)
@@ -193,20 +198,25 @@ class Cluster:
     def _work(self, work: Any) -> "Future":
         """Return the work of a pass on every worker, sent once."""
         if id(work) not in self._works:
-            found = self._client.scatter([Parcel(whole(work))], broadcast=True, hash=False)[0]
-            self._works[id(work)] = work, found
+            self._works[id(work)] = work, self._scattered(work, broadcast=True)
         return self._works[id(work)][1]
 
     def _parcel(self, token: str, value: Any) -> "Future":
         """Return a value on one of the workers, from which others fetch it, sent once."""
         if token not in self._sent:
-            self._sent[token] = self._client.scatter([Parcel(whole(value))], hash=False)[0]
+            self._sent[token] = self._scattered(value)
         self._sent.move_to_end(token)
         while len(self._sent) > PARCELS:  # tasks in flight hold their own
             self._packer.forget(self._sent.popitem(last=False)[0])
         return self._sent[token]
 
-    def _state(self, shard: Shard) -> FileState | None:
+    def _scattered(self, value: Any, **how: Any) -> "Future":
+        try:
+            return self._client.scatter([Parcel(whole(value))], hash=False, timeout=PATIENCE, **how)[0]
+        except TimeoutError as error:
+            raise self._deserted() from error
+
+    def _state(self, shard: Shard) -> SeenFile | None:
         file = getattr(shard.reader.innermost, "container", None)
         return None if file is None else self._state_of(file.place)
 
@@ -220,6 +230,9 @@ class Cluster:
             yield
         except (CommClosedError, ClosedClientError) as error:
             raise self._gone() from error
+
+    def _deserted(self) -> ClusterError:
+        return ClusterError(f"{self._address}: has had no workers for {PATIENCE} s")
 
     def _gone(self) -> ClusterError:
         return ClusterError(f"{self._address}: the Dask scheduler is gone: start it again, and the command")
@@ -269,7 +282,7 @@ def _bytes_of(item: Any) -> int:
     return sum(map(_bytes_of, item)) if isinstance(item, list | tuple) else 0
 
 
-def _digest(states: list[FileState]) -> str:
+def _digest(states: list[SeenFile]) -> str:
     """Return a digest of paths, sizes and times, so that a task of a file that has changed has another key."""
     return hashlib.blake2b(repr(states).encode(), digest_size=8).hexdigest()
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import salcli
 from salcli.data.source import restored_shard
-from salcli.errors import ClusterError, FormatError, SalcliError
+from salcli.errors import ClusterError, FormatError, SalcliError, collected_warnings
 from salcli.linalg.blas import blas_product
 from salcli.streaming.cluster.parcels import Parcel, unpacked
-from salcli.streaming.engine import one_blas_thread
+from salcli.streaming.engine import Threads, one_blas_thread, running_on
 from salcli.streaming.memory import keep_freed_memory
 
 MTIME_SECONDS = 2  # file systems round times
@@ -21,7 +21,7 @@ Nodes = list[tuple[int, Any]]
 
 
 @dataclass(frozen=True)
-class FileState:
+class SeenFile:
     """A file as the client sees it, which every worker must see too."""
 
     path: str
@@ -31,7 +31,7 @@ class FileState:
     """Seconds since 1970."""
 
     @classmethod
-    def of(cls, path: str) -> "FileState | None":
+    def of(cls, path: str) -> "SeenFile | None":
         """Return the state of the file at `path`; None where there is no such file here."""
         try:
             found = os.stat(path)
@@ -46,7 +46,7 @@ class FileState:
         ------
         FormatError : it is not there, or has another size or time
         """
-        found = FileState.of(self.path)
+        found = SeenFile.of(self.path)
         if found is None:
             raise FormatError(f"{self.path}: {worker_name()} does not see this file: all workers need the same folders")
         if found.size != self.size or abs(found.mtime - self.mtime) > MTIME_SECONDS:
@@ -65,10 +65,11 @@ class Outcome:
     """The user's to correct: the same in every retry, and raised at the client."""
     remarks: dict[str, Any] = field(default_factory=dict)
     """By token of the shard, remarks on rows that were read (see `salcli.formats.base.Notes`)."""
+    warnings: list[str] = field(default_factory=list)
 
 
 def run(
-    work: Parcel, version: str, item: bytes, tokens: list[str], files: list[FileState], **parcels: Parcel
+    work: Parcel, version: str, item: bytes, tokens: list[str], files: list[SeenFile], **parcels: Parcel
 ) -> Outcome:
     """Return the outcome of one item.
 
@@ -86,11 +87,11 @@ def run(
             raise ClusterError(f"{worker_name()} has salcli {salcli.__version__}, the client has {version}")
         for state in files:
             state.check()
-        with _limited():
+        with _limited(), running_on(Threads(1)), collected_warnings() as warnings:
             result = work.value(unpacked(item, parcels))
     except SalcliError as error:
         return Outcome(error=error)
-    return Outcome(result, remarks=_remarks(tokens))
+    return Outcome(result, None, _remarks(tokens), warnings)
 
 
 def _remarks(tokens: list[str]) -> dict[str, Any]:
