@@ -162,7 +162,10 @@ def test_two_attributes_are_moved_as_one(folder: Path) -> None:
     ("columns", "says"),
     [
         (LabelOptions(numeric=("number",)), "column 'number' is numeric, expected classes"),
-        (LabelOptions(("y", "number")), r"columns y × number make 1\d\d\d classes, expected at most 64"),
+        (
+            LabelOptions(("y", "number")),
+            r"column 'number' has 1,\d\d\d classes, expected at most 64 of each of several",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*single row:salcli.errors.SalcliWarning")
