@@ -73,11 +73,10 @@ def completion(name: str, option: Option) -> Callable[[str], list[str]] | None:
     values = VALUES.get(name, (lambda: option.choices) if option.choices else None)
     if values is None:
         return None
-    is_list = option.parse is not None and (option.metavar or "").endswith(",…")
 
     def completed(incomplete: str) -> list[str]:
         """Return the values that begin with `incomplete`, or with the last part of a comma-separated list."""
-        before, comma, begun = incomplete.rpartition(",") if is_list else ("", "", incomplete)
+        before, comma, begun = incomplete.rpartition(",") if option.is_list else ("", "", incomplete)
         taken = before.split(",")
         return [before + comma + value for value in values() if value.startswith(begun) and value not in taken]
 

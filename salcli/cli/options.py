@@ -90,6 +90,7 @@ def _parameter(name: str, hint: Any, option: Option, default: Any) -> inspect.Pa
     shown = None if default is None or default == () else default
     if option.parse is not None and shown is not None:
         shown = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
+        shown = [shown] if option.is_list else shown
     flags = option.flags_of(name)
     about = typer.Option(
         *flags[:-1],
@@ -100,7 +101,7 @@ def _parameter(name: str, hint: Any, option: Option, default: Any) -> inspect.Pa
         callback=in_utf8 if option.is_text else None,
         autocompletion=completion(name, option),
     )
-    kind = list[str] if option.is_repeatable else kind
+    kind = list[str] if option.is_repeatable or option.is_list else kind
     annotation: Any = Annotated[kind if shown is not None else kind | None, about]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=shown, annotation=annotation)
 

@@ -21,7 +21,10 @@ from salcli.streaming.passes import gather_rows
 from salcli.streaming.progress import Progress, Silent
 
 NEAR = 1e-3
-"""Distance of two rows, in units of their distance from the mean row, below which they are copies."""
+"""Distance of two rows, in units of their distance from the median row, below which they are copies.
+
+One row of 1e6 times the others' length moves a mean so far that all others are near to each other, seen from there.
+"""
 LEAST_WIDTH = 16
 """Dimensions below which unrelated rows may be as close, so that only equal rows count as copies."""
 MOST_COPIES = 0.1
@@ -138,12 +141,13 @@ def doubts_of_copies(found: Mapping[str, Copies]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _Fingerprints:
-    """Hashes of rows, and projections of their directions from the mean, by which copies are found."""
+    """Hashes of rows, and projections of their directions from the median, by which copies are found."""
 
     source: Source
     rows: Index
     """`[n]` rows of the file."""
-    mean: Array
+    median: Array
+    """`[d]` of each column."""
     hashes: NDArray[np.uint64]
     projected: NDArray[np.float32]
     """`[n, N_PROJECTED]`; rows whose projections are far apart are so themselves. Empty for narrow rows."""
@@ -157,7 +161,7 @@ class _Fingerprints:
         factors = rng.integers(0, 2**64, size=words, dtype=np.uint64) | np.uint64(1)
         directions = np.linalg.qr(rng.standard_normal((source.d, min(N_PROJECTED, source.d))))[0]
         sample = np.sort(rng.choice(rows, min(len(rows), 1_000), replace=False))
-        mean = gather_rows(source, sample, Silent())[0].mean(axis=0, dtype=np.float64)
+        median = np.median(gather_rows(source, sample, Silent())[0].astype(np.float64), axis=0)
         hashes, is_wide = np.zeros(len(rows), np.uint64), source.d >= LEAST_WIDTH
         projected = np.full((len(rows), directions.shape[1] if is_wide else 0), np.nan, np.float32)
 
@@ -167,7 +171,7 @@ class _Fingerprints:
             found = (bits.astype(np.uint64) * factors).sum(axis=1, dtype=np.uint64)
             if not is_wide:
                 return np.asarray(index), found, None
-            away = x.astype(np.float64) - mean
+            away = x.astype(np.float64) - median
             size = np.linalg.norm(away, axis=1, keepdims=True)
             return np.asarray(index), found, (away / np.where(size > 0, size, 1)) @ directions
 
@@ -178,7 +182,7 @@ class _Fingerprints:
                 if coordinates is not None:
                     projected[at] = coordinates
                 advance(len(at))
-        return cls(source, rows, mean, hashes, projected)
+        return cls(source, rows, median, hashes, projected)
 
     def copies(self, at: Index, known: Index) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return which of the rows at the places `at` are equal to rows at `known`, and which are near to one."""
@@ -222,7 +226,7 @@ class _Fingerprints:
         if not len(one):
             return np.zeros(0, np.bool_)
         places_used = np.unique(np.concatenate([one, other]))
-        x = gather_rows(self.source, self.rows[places_used], Silent())[0].astype(np.float64) - self.mean
+        x = gather_rows(self.source, self.rows[places_used], Silent())[0].astype(np.float64) - self.median
         a, b = (x[np.searchsorted(places_used, places)] for places in (one, other))
         sizes = np.minimum(np.linalg.norm(a, axis=1), np.linalg.norm(b, axis=1))
         return np.asarray(np.linalg.norm(a - b, axis=1) <= NEAR * sizes)

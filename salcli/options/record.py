@@ -36,13 +36,18 @@ class Option:
         """Return the flags of the field `name`, the one for messages first."""
         return self.flags or ("--" + name.replace("_", "-"),)
 
+    @property
+    def is_list(self) -> bool:
+        """Whether it takes values with commas between, which add up where the flag is repeated."""
+        return self.parse is not None and (self.metavar or "").endswith(",…")
+
     def read(self, name: str, text: Any) -> Any:
         """Return the value of a field from the command line.
 
         Parameters
         ----------
         name : of the field
-        text : as the command line has it; a list of texts if the option is repeatable
+        text : as the command line has it; a list of texts if the option may be repeated
 
         Raises
         ------
@@ -50,6 +55,8 @@ class Option:
         """
         if self.is_repeatable:
             return tuple(self._parsed(name, one) for one in text or ())
+        if isinstance(text, list):
+            text = ",".join(text)
         return self._parsed(name, text)
 
     def _parsed(self, name: str, text: Any) -> Any:

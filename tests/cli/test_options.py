@@ -234,5 +234,30 @@ def test_defaults_of_help_are_those_of_the_records() -> None:
     assert FitOptions().method == "sal"
 
 
+@pytest.mark.parametrize(
+    ("args", "name", "value"),
+    [
+        (["--probes", "rbf,knn", "--probes", "linear,rbf"], "probes", ("rbf", "knn", "linear")),
+        (["--as", "raw", "--as", "unit"], "forms", ("raw", "unit")),
+        (["--as", "int8"], "forms", ("int8",)),
+        ([], "forms", ("raw", "unit")),
+        (["--bands", "20", "--bands", "20,5"], "bands", (20, 20, 5)),
+        (["--neighbors", "she", "--neighbors", "he, it"], "neighbors", ("she", "he", "it")),
+    ],
+)
+def test_lists_add_up_where_their_option_is_repeated(
+    args: list[str], name: str, value: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Any] = []
+
+    def evaluate(_embeddings: str, _labels: str, _eraser: str, options: Any, *_: object) -> None:
+        found.append(options)
+        raise UsageError("enough")
+
+    monkeypatch.setattr("salcli.commands.evaluate.evaluate", evaluate)
+    assert salcli_run("evaluate", "a.npy", "a.csv", *args).exit_code == 2
+    assert getattr(found[0], name) == value
+
+
 def test_an_eraser_as_third_argument_of_evaluate_is_told_its_flag() -> None:
     assert "an eraser is given by --eraser" in salcli_run("evaluate", "x", "y", "e.npz").output

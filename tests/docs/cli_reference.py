@@ -17,7 +17,8 @@ HEAD = """\
 <!-- Made from the code by `make docs`; a test compares it. Change the help texts in salcli/ instead. -->
 
 Results go to stdout; progress, warnings and errors go to stderr. `salcli --version` prints the version, and
-`salcli COMMAND --help` prints what is below. What the exit status means: [exit-codes.md](exit-codes.md).
+`salcli COMMAND --help` prints what is below. What the exit status means: [exit-codes.md](exit-codes.md). Lists with
+commas (`P,…`) add up where their option is repeated.
 
 | command | what it does |
 |---|---|
@@ -90,7 +91,8 @@ def _default(option: Any) -> str:
         return ""
     if option.is_flag:
         return f"`{(option.opts if option.default else option.secondary_opts)[0]}`"
-    return f"`{option.default}`"
+    default = option.default
+    return f"`{','.join(default) if isinstance(default, list) else default}`"
 
 
 def _row_of_argument(argument: Any) -> str:

@@ -38,7 +38,7 @@ def found(folder: Path, x: NDArray[Any], of: EvaluationSplit | None = None) -> A
 
 def test_equal_and_near_rows_are_left_out_where_they_would_tell_of_rows_that_train(tmp_path: Path) -> None:
     x = rows()
-    far = np.linalg.norm(x - x.mean(axis=0), axis=1)[:, None]
+    far = np.linalg.norm(x - np.median(x, axis=0), axis=1)[:, None]
     step = np.random.default_rng(2).normal(size=x.shape)
     step *= NEAR * far / np.linalg.norm(step, axis=1)[:, None]
     x[210], x[211] = x[60], x[150]  # of a fitted row that trains no attacker, and of a fresh one
@@ -64,8 +64,8 @@ def test_equal_and_near_rows_are_left_out_where_they_would_tell_of_rows_that_tra
 def test_near_rows_are_those_that_brute_force_finds(tmp_path: Path, seed: int) -> None:
     rng, x = np.random.default_rng(seed), rows(20, 0.0)
     x[TEST] = x[rng.choice(FIT, 100)] * (1 + rng.normal(size=(100, 20)) * 10.0 ** rng.uniform(-5, -1, size=(100, 1)))
-    mean, seen = x.mean(axis=0, dtype=np.float64), np.concatenate([FIT, FRESH])
-    away = np.linalg.norm(x - mean, axis=1)
+    median, seen = np.median(x.astype(float), axis=0), np.concatenate([FIT, FRESH])
+    away = np.linalg.norm(x - median, axis=1)
     distance = np.linalg.norm(x[TEST][:, None].astype(float) - x[seen], axis=2)
     is_near = distance <= NEAR * np.minimum(away[TEST][:, None], away[seen])
     changed, _ = found(tmp_path, x)
@@ -106,6 +106,14 @@ def test_of_equal_test_rows_with_the_same_labels_one_stays_unless_rows_are_narro
     assert doubts_of_copies(copies) == ()
     if n:
         assert notes_on_copies(copies) == ["test: 2 of 100 rows are left out, repeated: 232, 234"]
+
+
+@pytest.mark.parametrize("factor", [1e5, 1e9])
+def test_few_rows_of_great_length_make_no_others_copies(tmp_path: Path, factor: float) -> None:
+    x = rows(20, 0.0)
+    x[[3, 150, 250, 251]] *= np.float32(factor)
+    x[260] = x[4] * np.float32(1 + 1e-5)
+    assert found(tmp_path, x)[1] == {"test": Copies(1, 100, 1, ("260",))}
 
 
 def test_more_copies_than_a_tenth_are_a_doubt() -> None:
