@@ -42,8 +42,8 @@ class TransportParameters(Record):
     )
     score: str | None = option(
         None,
-        help="Column of numbers that the classes are cut from: rows that have one and no class, as label --unlabelled "
-        "writes them, take part in covariances by a regression on it.",
+        help="Column of numbers that the classes are cut from: rows that have one and no class, as salcli label can "
+        "write them, take part in covariances by a regression on it.",
         metavar="COL",
         text=True,
     )
