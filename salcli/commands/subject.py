@@ -1,6 +1,6 @@
 """What is evaluated, and all that is measured of it."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,12 +23,15 @@ from salcli.evaluation.duplicates import doubts_of_copies
 from salcli.evaluation.forms import INT8, distinct, scale_of
 from salcli.evaluation.gates import Expected
 from salcli.evaluation.judged import judged
+from salcli.evaluation.kept import KEPT, as_in_table
 from salcli.evaluation.learning import learning_curves
 from salcli.evaluation.measures import MEASURES, run_measures
+from salcli.evaluation.neighbors import NEIGHBORS
 from salcli.evaluation.plan import require_same_labels, rule_of, split_rows
 from salcli.evaluation.power import blind_spots, detectable
 from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile, LearningCurve, Report
 from salcli.evaluation.requested import chosen_probes, expected_of, needs_vectors
+from salcli.evaluation.row_order import seem_shuffled
 from salcli.evaluation.spread_columns import notes_on_spread_columns, spread_columns, with_thresholds
 from salcli.evaluation.stages import Erasure, Stages
 from salcli.options import WHITE_BOX, EvaluateOptions
@@ -42,6 +45,7 @@ UNKNOWN_FIT = (
 UNTUNED = "`quick`: attackers have one setting each, so they are weak and no gate on labelled rows passes"
 
 ORDER_UNKNOWN = "whether the rows of {} and {} are in the same order was not checked: that takes keys in both files"
+SHUFFLED = "the rows of {} and {} do not seem to be in the same order: they are no more alike than shuffled rows are"
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,9 +102,7 @@ def measured(
     if WHITE_BOX in options.adversaries and subject.eraser is not None:
         erasure.require_invertible()
     notes: list[str] = []
-    against = subject.against
-    if against is not None and subject.is_of_files and not (source.has_keys and against.has_keys):
-        notes.append(ORDER_UNKNOWN.format(against.path, source.path))
+    order = _note_on_order(subject)
     rows = BeforeAfter(source, erasure, options, progress=progress, note=notes.append, cache=subject.cache)
     # Measures that need no labels come first: they are cheap, and fail early where a word is missing.
     measures = dict.fromkeys(MEASURES) | run_measures(rows, needs_labels=False)
@@ -115,6 +117,8 @@ def measured(
         plan, stages = before.plan, before.erased(source, erasure, progress)
         rows = replace(rows, labelled=Labelled(labels, plan, stages, before.row_of_label))
         dissimilar = _dissimilar_rows(stages, plan)
+        shuffled = _shuffled_rows(subject, stages, options.seed) if order else ()
+        order = shuffled or order
         notes += [*before.notes, *dissimilar]
         if subject.against is not None:
             notes.append(UNKNOWN_FIT.format(subject.against.path))
@@ -136,7 +140,7 @@ def measured(
         expected = replace(
             expected_of(labels, options, probes, forms),
             of_numbers=expected_of_numbers(labels, options, regressors, forms),
-            doubts=(*doubts_of_copies(before.copies), *dissimilar, *untuned),
+            doubts=(*doubts_of_copies(before.copies), *dissimilar, *shuffled, *untuned),
             doubts_of_numbers=numbers_on_bands(labels, plan),
         )
         report = replace(
@@ -145,7 +149,7 @@ def measured(
             probes=results,
             numeric=(*before.numeric, *numeric),
             detectable=could_show,
-            measures=measures | run_measures(rows, needs_labels=True),
+            measures=_in_agreement(measures | run_measures(rows, needs_labels=True)),
         )
         bands, unread = attack_bands(stages, labels, plan, results, options.seed, progress)
         notes += [*unread, *notes_on_bands(bands)]
@@ -163,7 +167,7 @@ def measured(
     if subject.baseline is not None:
         notes += subject.baseline.lacking((*report.probes, *report.bands), report.judged_stage)
     files = inputs()
-    notes = list(dict.fromkeys([*notes, *(_notes_on_inputs(artifact, files) if subject.is_of_files else ())]))
+    notes = list(dict.fromkeys([*order, *notes, *(_notes_on_inputs(artifact, files) if subject.is_of_files else ())]))
     return replace(report, inputs=files, notes=tuple(notes)), expected
 
 
@@ -229,6 +233,27 @@ def _before(
 
     rule = rule_of(artifact, labels, options)
     return read_before(subject.source, labels, split, rule, options, progress, erasure.published)
+
+
+def _in_agreement(measures: Mapping[str, Any]) -> dict[str, Any]:
+    """Return records of measures in which all rows keep the same share of neighbours, however it was measured."""
+    neighbors = as_in_table(measures[NEIGHBORS.name], measures[KEPT.name])
+    return {**measures, NEIGHBORS.name: neighbors}
+
+
+def _note_on_order(subject: Subject) -> tuple[str, ...]:
+    """Return a note if keys do not show that a file which another tool erased has its rows in the same order."""
+    source, against = subject.source, subject.against
+    if against is None or not subject.is_of_files or (source.has_keys and against.has_keys):
+        return ()
+    return (ORDER_UNKNOWN.format(against.path, source.path),)
+
+
+def _shuffled_rows(subject: Subject, stages: Stages, seed: int) -> tuple[str, ...]:
+    """Return why no gate can pass, if the rows that another tool erased seem to be in another order."""
+    if subject.against is None or stages.after is None or not seem_shuffled(stages.rows, stages.after, seed):
+        return ()
+    return (SHUFFLED.format(subject.against.path, subject.source.path),)
 
 
 def _dissimilar_rows(stages: Stages, plan: EvaluationSplit) -> tuple[str, ...]:

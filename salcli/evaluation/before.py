@@ -136,5 +136,5 @@ def read_before(
         *notes_on_copies(copies),
         *note_on_splits(labels, matched, rule),
     )
-    stages = Stages(needed[kept], x, published(x), None)
+    stages = Stages(needed[kept], x, published(x), None, of_file=row_of_label[needed[kept]])
     return Before(labels, row_of_label, plan, copies, stages, needed, kept, notes)

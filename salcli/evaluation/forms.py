@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from salcli.data.labels import GuardedLabels, Index
 from salcli.data.sampling import capped
 from salcli.data.splits import EvaluationSplit
-from salcli.errors import RowRangeError
+from salcli.errors import RangeError, RowRangeError
 from salcli.evaluation.cosine import unit_rows
 from salcli.evaluation.stages import Stages
 from salcli.options import RAW, WHITE_BOX, EvaluateOptions
@@ -81,7 +81,7 @@ def in_forms(stages: Stages, forms: Sequence[str], fitted: Index) -> tuple[Form,
 
     Raises
     ------
-    RowRangeError : float16 does not hold a number
+    RangeError : float16 does not hold a number; of rows that another tool erased it names their file
     """
     return tuple(Form(form, in_form(stages, form, fitted), same) for form, same in distinct(stages, forms).items())
 
@@ -119,8 +119,8 @@ def in_form(stages: Stages, form: str, fitted: Index) -> Stages:
         return stages
     at = _fitted(stages, fitted)
     key = _converted, form, at.tobytes() if form == INT8 else b""
-    before = stages.once(key, lambda: _converted(stages.before, form, at, "before"))
-    after = None if stages.after is None else _converted(stages.after, form, at, "after")
+    before = stages.once(key, lambda: _converted(stages, "before", form, at))
+    after = None if stages.after is None else _converted(stages, "after", form, at)
     is_foreign = stages.is_foreign or form == INT8  # whose units depend on the stage
     return replace(stages, before=before, after=after, is_foreign=is_foreign, known={})
 
@@ -131,24 +131,29 @@ def _fitted(stages: Stages, fitted: Index) -> Index:
     return at if len(at) else np.arange(len(stages.labels))
 
 
-def _converted(x: Array, form: str, fitted: Index, stage: str) -> Array:
+def _converted(stages: Stages, stage: str, form: str, fitted: Index) -> Array:
+    x = stages.named()[stage]
     if form == "unit":
         return unit_rows(x)[0].astype(x.dtype)
     if form == "float16":
-        return _to_float16(x, stage)
+        return _to_float16(stages, stage)
     if form == INT8:
         return to_int8(x, int8_scale(x[fitted]))
     return np.where(x > 0, 1, -1).astype(np.int8)
 
 
-def _to_float16(x: Array, stage: str) -> Array:
+def _to_float16(stages: Stages, stage: str) -> Array:
+    x = stages.named()[stage]
     with np.errstate(over="ignore"):
         rounded = x.astype(np.float16)
     if len(bad := np.flatnonzero(~np.isfinite(rounded).all(axis=1))):
         largest = float(np.abs(x[bad[0]].astype(np.float64)).max())
-        limit = float(np.finfo(np.float16).max)
-        why = f"`forms=float16`: a row has {largest:.6g} {stage} erasure, but float16 ends at {limit:,.0f}"
-        raise RowRangeError(int(bad[0]), why)
+        why = f"but float16 ends at {float(np.finfo(np.float16).max):,.0f}"
+        row = int(bad[0] if stages.of_file is None else stages.of_file[bad[0]])
+        other = None if stages.erasure is None else stages.erasure.against
+        if stage == "after" and other is not None:
+            raise RangeError(f"{other.path}: `forms=float16`: {other.place(row)} has {largest:.6g}, {why}")
+        raise RowRangeError(row, f"`forms=float16`: row {row} has {largest:.6g} {stage} erasure, {why}")
     return rounded
 
 

@@ -67,7 +67,8 @@ def _gates(
         changes = report.of(SIMILARITY)
         gates.append(similarity_gate(options.min_similarity_kept, changes or (), judge))
     if options.min_neighbors_kept is not None:
-        gates.append(neighbors_gate(options.min_neighbors_kept, report.of(NEIGHBORS), judge))
+        n_rows = report.inputs["embeddings"].n if "embeddings" in report.inputs else None
+        gates.append(neighbors_gate(options.min_neighbors_kept, report.of(NEIGHBORS), judge, n_rows))
     return gates
 
 

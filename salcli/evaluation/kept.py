@@ -3,7 +3,7 @@
 A method that changes labelled rows alone hides in an average over all rows; so the two are compared apart.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from salcli.data.split_parts import in_bands
 from salcli.evaluation.attackers.scores import balanced_accuracy, errors, majority_rate, wilson, within_0_1
 from salcli.evaluation.base import BeforeAfter, Measure
 from salcli.evaluation.cosine import PLACES, cosines, unit_rows
-from salcli.evaluation.neighbors import OVERLAP_AT, nearest, overlap
+from salcli.evaluation.neighbors import NEIGHBORS, OVERLAP_AT, Neighbors, nearest, overlap
 from salcli.evaluation.section import Section, Table, filled, names, numbers
 from salcli.evaluation.stages import gather_same
 from salcli.evaluation.text import count, decimal, interval, percent, visible
@@ -27,7 +27,7 @@ MOST_ROWS, MOST_ELEMENTS = 30_000, 1 << 25
 ROWS_OF_BLOCK, MOST_BLOCKS = 1 << 14, 64
 """Of a file with more rows than these blocks have, rows are drawn from so many blocks."""
 SAMPLE = 500
-"""Rows, labelled and others, whose neighbours are compared."""
+"""Rows, labelled and others, whose neighbours are compared; twice as many of one kind where the other is missing."""
 VOTERS = 10
 """Nearest labelled rows that vote."""
 MOST_VOTES = 2_000
@@ -157,7 +157,8 @@ def _votes(record: Kept) -> Table:
 def compared(rows: BeforeAfter) -> tuple[tuple[KeptRows, ...], int]:
     """Return what is kept of all rows, of the labelled ones and of the others.
 
-    Of a large file, neighbours are sought among a sample of its rows. All rows are the mean of the two kinds, weighted
+    Of a large file, neighbours are sought among a sample of its rows, unless all are in memory for `neighbors` or its
+    gate. All rows are the mean of the two kinds, weighted
     by their numbers.
 
     Parameters
@@ -179,9 +180,13 @@ def compared(rows: BeforeAfter) -> tuple[tuple[KeptRows, ...], int]:
     drawn = drawn_rows(source.n_all, most, rng)
     drawn = drawn[~np.isin(drawn, source.dropped)]
     sizes = {"labelled": len(known), "others": source.n_all - len(source.dropped) - len(known)}
-    sampled = {"labelled": rng.permutation(known)[:SAMPLE], "others": drawn[~np.isin(drawn, known)][:SAMPLE]}
-    pool = np.unique(np.concatenate([drawn, *sampled.values()]))
-    x, kept = rows.shared((compared, "rows"), lambda: gather_rows(source, pool, rows.progress))
+    kinds = {"labelled": rng.permutation(known), "others": drawn[~np.isin(drawn, known)]}
+    size = SAMPLE if all(map(len, kinds.values())) else 2 * SAMPLE
+    sampled = {name: index[:size] for name, index in kinds.items()}
+    is_whole = NEIGHBORS.is_requested(rows.options)
+    pool = source.kept_rows() if is_whole else np.unique(np.concatenate([drawn, *sampled.values()]))
+    key = gather_rows if is_whole else (compared, "rows")
+    x, kept = rows.shared(key, lambda: gather_rows(source, pool, rows.progress))
     before, after = rows.erasure.published(x), rows.erasure.erased(x)
     if rows.erasure.against is not None:
         after = gather_same(source, rows.erasure.against, pool, kept, rows.progress)
@@ -194,6 +199,25 @@ def compared(rows: BeforeAfter) -> tuple[tuple[KeptRows, ...], int]:
             near_before = rows.shared((compared, name), near) if before is x else near()
             found.append(_kept(name, sizes[name], before, after, at, near_before[0]))
     return (_of_all(found), *found), len(pool)
+
+
+def as_in_table(found: Neighbors | None, kept: Kept | None) -> Neighbors | None:
+    """Return the neighbours that all rows keep as the table of `kept` has it, so that gates judge no other figure.
+
+    Parameters
+    ----------
+    found : of words, and of a sample of all rows
+    kept : of samples of labelled rows and of others
+    """
+    if found is None or kept is None or not kept.rows:
+        return found
+    of_all = kept.rows[0]
+    return replace(
+        found,
+        mean_overlap_at_10=of_all.overlap_at_10,
+        n_sampled=of_all.n_sampled,
+        overlap_error=of_all.overlap_error,
+    )
 
 
 def drawn_rows(n: int, size: int, rng: np.random.Generator) -> Index:

@@ -15,6 +15,7 @@ from salcli.evaluation.json_fields import OPTIONAL
 from salcli.evaluation.section import Section, Table, filled, names, numbers
 from salcli.evaluation.stages import gather_same
 from salcli.evaluation.text import count, decimal, percent, visible
+from salcli.options import EvaluateOptions
 from salcli.streaming.memory import require_memory
 from salcli.streaming.passes import gather_rows
 
@@ -244,7 +245,7 @@ class NearestNeighbors(Measure[Neighbors]):
         NotEnoughMemory : both stages of all rows do not fit into memory
         """
         source, erasure, options = rows.source, rows.erasure, rows.options
-        if not options.neighbors and options.min_neighbors_kept is None:
+        if not self.is_requested(options):
             return None
         if options.neighbors and not source.has_keys:
             raise AlignmentError(f"`neighbors` looks words up, but {source.path} has no keys: give `keys_file=FILE`")
@@ -265,6 +266,10 @@ class NearestNeighbors(Measure[Neighbors]):
             return rows.shared(nearest, lambda: nearest(before, queries, most))
 
         return neighbors(keys, before, after, options.neighbors, seed=options.seed, nearest_before=nearest_before)
+
+    def is_requested(self, options: EvaluateOptions) -> bool:
+        """Return whether `options` need neighbours among all rows of the file, in memory."""
+        return bool(options.neighbors) or options.min_neighbors_kept is not None
 
     def section(self, record: Neighbors) -> Section:
         """Return the neighbours of each word, before and after (see `Measure.section`)."""

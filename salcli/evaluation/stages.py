@@ -113,6 +113,8 @@ class Stages:
     """Whether another tool wrote `after`, possibly in other units."""
     erasure: Erasure | None = None
     """How `after` was computed."""
+    of_file: Index | None = None
+    """`[m]` rows of the file, for messages; None: not of a file."""
     known: dict[Hashable, Any] = field(default_factory=dict, repr=False)
     """What was computed of the rows before, by `once`."""
 
@@ -181,7 +183,8 @@ def stage_rows(
     after = erasure.erased(x)
     if erasure.against is not None:
         after = gather_same(source, erasure.against, rows, kept, progress)
-    return Stages(index[kept], x, erasure.published(x), after, erasure.kernel, erasure.against is not None, erasure)
+    is_foreign = erasure.against is not None
+    return Stages(index[kept], x, erasure.published(x), after, erasure.kernel, is_foreign, erasure, rows[kept])
 
 
 def gather_same(source: Source, other: Source, rows: Index, kept: Index, progress: Progress) -> Array:

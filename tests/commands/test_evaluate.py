@@ -9,9 +9,11 @@ import pytest
 from salcli.cli.app import app
 from salcli.commands.evaluate import evaluate
 from salcli.commands.fit import fit
-from salcli.errors import AlignmentError, ParameterError, SalcliWarning, UsageError
+from salcli.errors import AlignmentError, ParameterError, RangeError, SalcliWarning, UsageError
 from salcli.evaluation.geometry import GEOMETRY
 from salcli.evaluation.json_fields import to_json
+from salcli.evaluation.kept import KEPT
+from salcli.evaluation.neighbors import NEIGHBORS
 from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile
 from salcli.evaluation.scatter import SCATTER
 from salcli.evaluation.similarity import SIMILARITY
@@ -138,6 +140,46 @@ def test_an_order_that_was_not_checked_is_said(files: Files) -> None:
     with pytest.warns(SalcliWarning, match="whether the rows of .* are in the same order was not checked"):
         report = evaluate(files.embeddings, files.labels, None, options)
     assert any("was not checked" in note for note in report.notes)
+
+
+def test_rows_in_another_order_pass_no_gate(files: Files) -> None:
+    save_npy(files.folder / "shuffled.npy", files.x[np.random.default_rng(0).permutation(len(files.x))])
+    options = EvaluateOptions(against=files.path("shuffled.npy"), quick=True, judge="point", max_leak=(Limit(1.0),))
+    with pytest.warns(SalcliWarning, match=r"shuffled.npy and .*x.npy do not seem to be in the same order"):
+        report = evaluate(files.embeddings, files.labels, None, options)
+    assert "do not seem to be in the same order" in str(report.gates[0].reason)
+    assert not any("was not checked" in note for note in report.notes)
+
+
+def test_the_file_and_the_row_that_float16_does_not_hold_are_named(files: Files) -> None:
+    x = files.x.copy()
+    x[17, 2] = 1e5
+    save_npy(files.folder / "big.npy", x)
+    options = EvaluateOptions(against=files.path("big.npy"), forms=("float16",), quick=True)
+    with pytest.raises(
+        RangeError, match=r"^\S*big.npy: `forms=float16`: row 17 has 100000, but float16 ends at 65,504"
+    ):
+        evaluate(files.embeddings, files.labels, None, options)
+    with pytest.raises(RangeError, match=r"^\S*big.npy: `forms=float16`: row 17 has 100000 before erasure"):
+        evaluate(files.path("big.npy"), files.labels, None, EvaluateOptions(forms=("float16",), quick=True))
+
+
+@pytest.mark.parametrize("n_others", [0, 900])
+def test_the_gate_judges_the_share_of_neighbours_that_the_table_has(files: Files, n_others: int) -> None:
+    rng = np.random.default_rng(0)
+    x = np.concatenate([files.x, rng.normal(size=(n_others, files.x.shape[1])).astype("f4")])
+    save_npy(files.folder / "all.npy", x)
+    save_npy(files.folder / "out.npy", x + rng.normal(size=x.shape).astype("f4"))
+    labels = [*zip(files.y, files.parts, strict=True), *[("", "test")] * n_others]
+    path = write_csv(files.folder / "all.csv", ["y", "split"], labels)
+    options = EvaluateOptions(against=files.path("out.npy"), quick=True, min_neighbors_kept=0.5)
+    report = evaluate(files.path("all.npy"), str(path), None, options)
+    kept, neighbors = report.of(KEPT), report.of(NEIGHBORS)
+    assert kept is not None
+    assert neighbors is not None
+    assert report.gates[0].value == kept.rows[0].overlap_at_10 == neighbors.mean_overlap_at_10
+    assert neighbors.n_sampled == kept.rows[0].n_sampled == (740 if n_others else len(files.x))
+    assert kept.n_among == len(x)
 
 
 def test_a_wrong_width_comes_before_a_missing_column(files: Files) -> None:

@@ -27,7 +27,7 @@ class Stages(Silent):
 
 def test_hashes_are_waited_for_when_all_else_is_measured_and_notes_are_said_once() -> None:
     x, codes = np.random.default_rng(0).normal(size=(N, 3)), (np.arange(N) % 2).astype(np.int32)
-    source, erased = Source([ArrayReader(x, "x.npy", None)]), Source([ArrayReader(x[::-1].copy(), "o.npy", None)])
+    source, erased = Source([ArrayReader(x, "x.npy", None)]), Source([ArrayReader(2 * x, "o.npy", None)])
     labels = GuardedLabels("y.csv", (Attribute("g", codes, ("a", "b")),), None)
     about = ErasedFile("o.npy", None, N, 3)  # type: ignore[arg-type]
     progress = Stages()

@@ -86,7 +86,7 @@ def test_numbers_that_float16_does_not_hold_are_named() -> None:
     x = rows(2, dtype="f8")
     x[7, 2] = -70_000
     with pytest.raises(
-        RowRangeError, match=r"`forms=float16`: a row has 70000 after erasure, but float16 ends at 65,504"
+        RowRangeError, match=r"`forms=float16`: row 7 has 70000 after erasure, but float16 ends at 65,504"
     ):
         in_form(stages(rows(2), x), "float16", np.arange(20))
 

@@ -300,6 +300,8 @@ def test_the_neighbours_that_are_kept_are_judged_by_their_mean() -> None:
         "undecided",
         "failed",
     ]
+    reasons = [str(gates.neighbors_gate(0.79, found, Judge(), n).reason) for n in (None, 900, 400)]
+    assert [reason.rpartition("(")[2] for reason in reasons] == ["400 here)", "400 here)", "all 400 were taken)"]
     assert gates.neighbors_gate(0.0, Neighbors((), None, 0), Judge()).status == "failed"
 
 

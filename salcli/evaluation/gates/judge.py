@@ -80,12 +80,13 @@ class Judge:
         if not all(map(isfinite, bounds)):
             why = "its error is not known"
         decides = "no number of" if n_needed is None else f"about {n_needed:,}"
+        here = f"all {most:,} were taken" if most == worst.n_all else f"{most:,} here"
         return Gate(
             name,
             limit,
             worst.value,
             "undecided",
-            (*beside, why, f"{decides} {worst.unit} would decide ({most:,} here)"),
+            (*beside, why, f"{decides} {worst.unit} would decide ({here})"),
             n_needed,
         )
 
@@ -102,6 +103,8 @@ class Measured:
     reason: str = ""
     """Reason in the report if it is the worst figure and beyond the limit."""
     unit: str = "test rows"
+    n_all: int | None = None
+    """Rows that there are; None: not known."""
 
 
 def _is_within(evidence: Evidence, limit: float, level: float, *, is_upper: bool) -> bool:

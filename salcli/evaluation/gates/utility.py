@@ -130,7 +130,7 @@ def similarity_gate(limit: float, changes: Iterable[SimilarityChange], judge: Ju
     return judge.gate(name, limit, measured) if measured else failed(name, limit, "no similarity set was measured")
 
 
-def neighbors_gate(limit: float, found: Neighbors | None, judge: Judge) -> Gate:
+def neighbors_gate(limit: float, found: Neighbors | None, judge: Judge, n_rows: int | None = None) -> Gate:
     """Return the gate on the mean share of the ten nearest rows that stay the same.
 
     Parameters
@@ -138,13 +138,16 @@ def neighbors_gate(limit: float, found: Neighbors | None, judge: Judge) -> Gate:
     limit : least share, 0…1
     found : overlap of the neighbours before and after; None fails
     judge : by bounds or by the figures
+    n_rows : of the file, if that is known
     """
     name = "min-neighbors-kept"
     if found is None or found.mean_overlap_at_10 is None:
         return failed(name, limit, "no row has neighbours before and after")
     kept = found.mean_overlap_at_10
     error = inf if found.overlap_error is None else found.overlap_error
-    return judge.gate(name, limit, [Measured(Estimate(kept, error), kept, found.n_sampled, unit="sampled rows")])
+    return judge.gate(
+        name, limit, [Measured(Estimate(kept, error), kept, found.n_sampled, unit="sampled rows", n_all=n_rows)]
+    )
 
 
 def _task_gate(
