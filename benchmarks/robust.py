@@ -1,22 +1,26 @@
 """What nonlinear attackers read after each method, on rows that took no part in any choice, and what is kept.
 
-    python -m benchmarks.robust KIND FOLDER [--seeds N] [--methods sal,transport,white-box]
+    python -m benchmarks.robust KIND FOLDER [--seeds N] [--methods sal,transport,white-box] [--fit-rows N]
+        [--attackers linear,rbf]
 
 KIND is glove (vectors.npy, vocab.txt: the 7,500 most `he` and most `she` words), dialect or eec (vectors.npy and
-labels.csv). 40 % of the labelled rows fit the eraser, 30 % train the attackers, 30 % are the test, of either at most
-1,200; no choice looks at the test. `sal+` removes, beside the direction of SAL, those in which the variances of the
-classes differ most: as many as leave fitted rows the neighbours that transport leaves them. `white-box` is transport as
-whoever holds the eraser reads it. Attackers are those of `evaluate`, each with a few settings, chosen on a part of its
-own rows. Kept is the mean share of the ten nearest rows by cosine that stay, of 500 random rows and of 500 labelled
-ones, and SimLex-999 or the accuracy of a logistic regression on the main task, trained on the attackers' rows.
+labels.csv). 40 % of the labelled rows fit the eraser (--fit-rows: at most so many), 30 % train the attackers, 30 % are
+the test, of either at most 1,200; no choice looks at the test. `sal+` removes, beside the direction of SAL, those in
+which the variances of the classes differ most: as many as leave fitted rows the neighbours that transport leaves them.
+`white-box` is transport as whoever holds the eraser reads it. `scored` is `fit --method transport --score`, with the
+next 40,000 words at each end, by their cosine with he − she. Attackers are those of `evaluate`, each with a few
+settings, chosen on a part of its own rows. Kept is the mean share of the ten nearest rows by cosine that stay, of 500
+random rows and of 500 labelled ones, and SimLex-999 or the accuracy of a logistic regression on the main task, trained
+on the attackers' rows.
 """
 
 import argparse
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -25,16 +29,18 @@ from sklearn.linear_model import LogisticRegression
 
 import salcli
 from benchmarks.running import run
-from salcli.erasers.base import Eraser
+from salcli.commands.fit import fit as fit_file
+from salcli.erasers.base import Eraser, find_method
 from salcli.erasers.linear import LinearEraser
 from salcli.evaluation.attackers import ATTACKERS
 from salcli.evaluation.attackers.base import Scaling
 from salcli.evaluation.attackers.scores import silence_convergence_warnings
 from salcli.evaluation.word_pairs import similarity_score, spellings
 from salcli.formats.gold_sets import read_similarity
+from salcli.options import FitOptions, LabelOptions
 from salcli.streaming.engine import map_in_threads, one_blas_thread
 
-TOP, SHOWN, MOST = 7500, 500, 1200
+TOP, SHOWN, MOST, UNLABELLED = 7500, 500, 1200, 40_000
 METHODS: dict[str, dict[str, Any]] = {
     "before": {},
     "sal": {},
@@ -44,6 +50,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "inlp": {},
     "transport": {},
     "white-box": {},
+    "scored": {},
 }
 TRANSPORTS: dict[int, Eraser] = {}
 DIRECTIONS = (0, 1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96)
@@ -71,16 +78,23 @@ class Data:
     y: Array
     task: Array | None = None
     words: list[str] | None = None
+    path: Path | None = None
+    """Of the file of all rows."""
+    scores: Array | None = None
+    """`[n]` of all rows, where classes are cut from them."""
 
 
 def read(kind: str, folder: Path) -> Data:
     """Read one of the data sets."""
-    x = np.load(folder / "vectors.npy").astype(np.float32)
+    path = folder / "vectors.npy"
+    x = np.load(path).astype(np.float32)
     if kind == "glove":
         words = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")[: len(x)]
         direction = x[words.index("he")] - x[words.index("she")]
-        order = np.argsort(x @ direction / np.linalg.norm(x, axis=1))
-        return Data(x, np.concatenate([order[:TOP], order[-TOP:]]), np.repeat([1, 0], TOP), words=words)
+        scores = x @ direction / np.linalg.norm(x, axis=1)
+        order = np.argsort(scores)
+        rows = np.concatenate([order[:TOP], order[-TOP:]])
+        return Data(x, rows, np.repeat([1, 0], TOP), words=words, path=path, scores=scores)
     with (folder / "labels.csv").open(encoding="utf-8", newline="") as handle:
         table = list(csv.DictReader(handle))
     guarded, task = ("dialect", "sentiment") if kind == "dialect" else ("gender", "emotion")
@@ -157,6 +171,26 @@ def transported(x: Array, y: Array, seed: int) -> Eraser:
     return TRANSPORTS[seed]
 
 
+def scored(data: Data, fit: Array, seed: int) -> Eraser:
+    """Return the transport of `salcli fit --score` to the labelled rows at `fit`, and rows that no label is of."""
+    assert data.path is not None
+    assert data.scores is not None
+    order = np.argsort(data.scores)
+    free = np.concatenate([order[TOP:][:UNLABELLED], order[:-TOP][-UNLABELLED:]])
+    free = np.setdiff1d(free, data.rows)
+    names = dict(zip(data.rows[fit].tolist(), data.y[fit].tolist(), strict=True))
+    rows = sorted({*names, *free.tolist()})
+    with TemporaryDirectory() as folder:
+        labels, out = Path(folder) / "labels.csv", Path(folder) / "eraser.npz"
+        cells = (f"{row},{names.get(row, '')},{float(data.scores[row])!r}\n" for row in rows)
+        labels.write_text(",label,score\n" + "".join(cells))
+        parameters = find_method("transport").Parameters(score="score")
+        options = FitOptions(LabelOptions(("label",)), method="transport", parameters=parameters, seed=seed)
+        about = fit_file(str(data.path), str(labels), str(out), options).header
+        print(f"  scored, seed {seed}: {about['transport']['shrinkage']}, rows {about['scored']['effective_rows']}")
+        return salcli.load_eraser(str(out))
+
+
 def more_directions(x: Array, y: Array, seed: int) -> LinearEraser:
     """Return SAL with further directions: as many as leave fitted rows the neighbours that transport leaves them."""
     shown = np.random.default_rng(seed).choice(len(x), SHOWN, replace=False)
@@ -176,15 +210,20 @@ def more_directions(x: Array, y: Array, seed: int) -> LinearEraser:
     return best
 
 
-def figures(data: Data, method: str, seed: int) -> list[float]:
-    """Return what each attacker reads, and what is kept."""
+def figures(
+    data: Data, method: str, seed: int, most: int | None = None, attackers: Sequence[str] = tuple(GRIDS)
+) -> list[float]:
+    """Return what each of the `attackers` reads, and what is kept, by an eraser of at most `most` rows."""
     order = np.random.default_rng(seed).permutation(len(data.rows))
     fit, train, test = np.split(order, [int(0.4 * len(order)), int(0.7 * len(order))])
-    train, test = train[:MOST], test[:MOST]
+    fit, train, test = fit[:most], train[:MOST], test[:MOST]
     at_train, at_test = data.rows[train], data.rows[test]
     z, parts = data.x, (data.x[at_train], data.x[at_test])
     if method != "before":
-        eraser = fitted(data.x[data.rows[fit]], data.y[fit], method, seed)
+        if method == "scored":
+            eraser = scored(data, fit, seed)
+        else:
+            eraser = fitted(data.x[data.rows[fit]], data.y[fit], method, seed)
         with one_blas_thread():
             z = eraser(data.x, dtype=np.float32)
             parts = z[at_train], z[at_test]
@@ -193,7 +232,7 @@ def figures(data: Data, method: str, seed: int) -> list[float]:
     scale = Scaling.of(data.x[at_train] if parts[0].shape[1] == data.x.shape[1] else parts[0])
     x, new = map(scale, parts)
     with silence_convergence_warnings():
-        read_ = list(map_in_threads(lambda name: attacked(name, x, data.y[train], new, data.y[test], seed), GRIDS))
+        read_ = list(map_in_threads(lambda name: attacked(name, x, data.y[train], new, data.y[test], seed), attackers))
     return [*read_, max(read_), *kept(data, z, at_train, at_test, seed)]
 
 
@@ -203,14 +242,16 @@ def main() -> None:
     parser.add_argument("kind", choices=("glove", "dialect", "eec"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--fit-rows", type=int, default=None)
+    parser.add_argument("--attackers", default=",".join(GRIDS))
     parser.add_argument("--methods", default=",".join(METHODS))
     given = parser.parse_args()
-    data = read(given.kind, given.folder)
+    data, attackers = read(given.kind, given.folder), given.attackers.split(",")
     last = "SimLex-999" if data.words is not None else "task"
-    lines = [f"| {given.kind} | {' | '.join(GRIDS)} | worst | neighbours | of labelled rows | {last} |"]
-    lines.append("|---" * (len(GRIDS) + 5) + "|")
+    lines = [f"| {given.kind} | {' | '.join(attackers)} | worst | neighbours | of labelled rows | {last} |"]
+    lines.append("|---" * (len(attackers) + 5) + "|")
     for method in given.methods.split(","):
-        found = np.array([figures(data, method, seed) for seed in range(given.seeds)])
+        found = np.array([figures(data, method, seed, given.fit_rows, attackers) for seed in range(given.seeds)])
         spread = found.std(axis=0, ddof=1) if given.seeds > 1 else 0 * found[0]
         cells = [
             f"{m:.3f} ± {s:.3f}" if given.seeds > 1 else f"{m:.3f}"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import robust, unaligned, which_method
+from benchmarks import beyond_transport, robust, unaligned, which_method
 from salcli.erasers.base import METHODS
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -54,6 +54,33 @@ def test_robust_erasure_is_measured(tmp_path: Path, capsys: Any, monkeypatch: py
     for row in rows:
         assert float(row["worst"]) == max(float(row[name]) for name in attackers)
         assert float(row["task"]) > 0.7
+
+
+def test_what_was_tried_beside_transport_is_measured(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(tmp_path)
+    monkeypatch.setattr(beyond_transport, "CLUSTERS", (2,))
+    monkeypatch.setattr(beyond_transport, "ROUNDS", (1, 2))
+    rows = table(beyond_transport.main, capsys, monkeypatch, "eec", tmp_path, "--seeds", 1)
+    assert [row["eec"] for row in rows] == ["transport", "mixture", "marginals"]
+    for row in rows:
+        read = {name: float(row[name].split()[0]) for name in ("linear", "poly", "rbf", "quadratic", "knn", "worst")}
+        assert read.pop("worst") == max(read.values()) < 0.8
+
+
+def test_rows_between_the_classes_are_those_without_a_label(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((900, 4)).astype(np.float32)
+    np.save(tmp_path / "vectors.npy", x)
+    monkeypatch.setattr(robust, "TOP", 150)
+    monkeypatch.setattr(robust, "UNLABELLED", 200)
+    order = np.argsort(x[:, 0])
+    rows, y = np.concatenate([order[:150], order[-150:]]), np.repeat([1, 0], 150)
+    data = robust.Data(x, rows, y, path=tmp_path / "vectors.npy", scores=x[:, 0])
+    moved = robust.scored(data, np.arange(0, 300, 2), 0)(x)
+    before, after = (abs(each[rows[y == 1]].mean(0) - each[rows[y == 0]].mean(0)).max() for each in (x, moved))
+    assert after < 0.3 * before
 
 
 def test_methods_are_put_side_by_side(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from salcli.api.arrays import erase, float_types, is_bfloat16, to_numpy
-from salcli.api.constructor import GUARDED, Y, described, initializer, parameters_of
+from salcli.api.constructor import COLUMNS, GUARDED, Y, described, initializer, parameters_of
 from salcli.api.labels import label_table
 from salcli.commands.fit import fit_rows
 from salcli.commands.header import describe_inputs
@@ -88,7 +88,7 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _parameters(self, task: str | None) -> Any:
         kind = self._parameter_type()
         names = [each.name for each in fields(kind)]
-        values = {name: getattr(self, name) for name in names if name != "task"}
+        values = {name: getattr(self, name) for name in names if name not in COLUMNS}
         return kind(**values, **({"task": task} if "task" in names else {}))
 
     def fit(self, X: Any, y: Any = None, *, guarded: Any = None) -> Self:
@@ -200,7 +200,7 @@ class ErasingTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 f"{path}: was fitted by method {artifact.header['method']!r}, {cls.__name__} is {cls.method!r}"
             )
         values = {each.name: getattr(artifact.parameters, each.name) for each in fields(artifact.parameters)}
-        values.pop("task", None)
+        values = {name: value for name, value in values.items() if name not in COLUMNS}
         numeric = tuple(each["name"] for each in artifact.header["attributes"] if each["classes"] is None)
         found = cls(**values, numeric=numeric or False, seed=artifact.header["rows"]["rule"].get("seed", 0))
         found.n_features_in_ = artifact.eraser.d

@@ -17,6 +17,8 @@ OWN: dict[str, tuple[Any, str]] = {
 }
 """Parameters of every estimator beside those of its method: default and help."""
 NOISE_KEY = {"noise_key": (None, "File of the secret of `noise`, created if it is absent.")}
+COLUMNS = ("task", "score")
+"""Parameters that name columns of a label file."""
 PLACE, HEAD = "    Examples\n    --------\n", "    Parameters\n    ----------\n"
 
 
@@ -25,10 +27,11 @@ def parameters_of(method: type) -> dict[str, tuple[Any, str]]:
 
     Parameters
     ----------
-    method : the type of the method's parameters; the column of a main task is none of an estimator, which receives the
+    method : the type of the method's parameters; columns of a label file are none of an estimator, which receives the
         labels themselves
     """
-    known = {name: (default, option.help) for name, (option, default) in options_of(method).items() if name != "task"}
+    of_method = options_of(method).items()
+    known = {name: (default, option.help) for name, (option, default) in of_method if name not in COLUMNS}
     return known | OWN | (NOISE_KEY if "noise" in known else {})
 
 

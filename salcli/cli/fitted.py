@@ -3,6 +3,7 @@
 from typing import Any
 
 MOST_SHOWN = 12  # rounds
+LIMITS = "rows of an uncertain class hardly move; nearest neighbours still predict classes (evaluate --probes knn)"
 
 
 def found_fields(header: dict[str, Any]) -> dict[str, str]:
@@ -28,6 +29,17 @@ def found_fields(header: dict[str, Any]) -> dict[str, str]:
         fields |= _tried(tried, [attribute["name"] for attribute in header["attributes"]])
     if moved := header.get("transport"):
         fields |= _transport(moved)
+        if scored := header.get("scored"):
+            effective = " and ".join(f"{n:,.0f}" for n in scored["effective_rows"])
+            fields["score"] = (
+                f"{scored['column']}: with {scored['n_unlabelled']:,} rows without a class, covariances are as good as "
+                f"those of {effective} rows"
+            )
+        fields["limits"] = LIMITS
+    if several := header.get("transports"):
+        for i, step in enumerate(several["steps"], start=1):
+            fields |= {f"{name} ({i}. {step['attribute']})": value for name, value in _transport(step).items()}
+        fields["limits"] = f"{LIMITS}; later transports may bring a little of earlier attributes back"
     return fields | (_rounds(header) if "inlp" in header else {})
 
 
@@ -98,7 +110,6 @@ def _transport(found: dict[str, Any]) -> dict[str, str]:
             fields["trials"] = f"balanced accuracy on {found['n_held_out']:,} held-out rows of the fit {scores}"
         elif trial.get("shrinkage") == 1:
             fields["means alone"] = scores
-    if found["noise"]:
+    if found.get("noise"):
         fields["noise"] = f"{found['noise']:g}; apply needs --noise-key FILE"
-    limits = "rows of an uncertain class hardly move; nearest neighbours still predict classes (evaluate --probes knn)"
-    return {**fields, "limits": limits}
+    return fields

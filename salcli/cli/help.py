@@ -17,7 +17,7 @@ _FIT = (
     (
         "Options of the method",
         (
-            *("task", "k", "alpha", "rounds", "training_rows", "shrinkage"),
+            *("task", "k", "alpha", "rounds", "training_rows", "shrinkage", "score"),
             *("max_leak", "attackers", "attacker_rows"),
             *("kernel", "gamma", "degree", "coef0", "landmarks", "center", "keep_mean", "unit", "unit_rounds"),
         ),
@@ -25,7 +25,8 @@ _FIT = (
 )
 GROUPS: dict[str, tuple[Group, ...]] = {
     "label": (
-        (MAIN, ("output", "directions", "top", "split", "groups", "bands", "by", "limit", "name", "with_scores")),
+        (MAIN, ("output", "directions", "top", "split", "groups", "bands", "by", "limit", "name")),
+        ("Scores", ("with_scores", "unlabelled")),
         ("By class counts", ("counts", "seed_labels", "starts", "sample")),
     ),
     "fit": _FIT,

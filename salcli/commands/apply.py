@@ -24,6 +24,7 @@ from salcli.formats.registry import create, input_files, open_beside, open_files
 from salcli.formats.secret import read_secret
 from salcli.formats.shard_folder import ShardFolder, file_digest
 from salcli.formats.shards import is_several
+from salcli.formats.urls import is_url
 from salcli.options import ApplyOptions, ReadOptions, options_of
 from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import one_blas_thread
@@ -267,6 +268,8 @@ def _target(embeddings: str, output: str | None, options: ApplyOptions) -> str:
     if options.in_place:
         if output is not None and not _is_same(output, embeddings):
             raise UsageError("`in_place` overwrites the input: leave `output` out, or leave `in_place` out")
+        if is_url(embeddings):
+            raise UsageError("`in_place` needs a local file: objects at URLs are not replaced; give `output=OUT`")
         if embeddings == atomic.STDOUT:
             raise UsageError("`in_place` needs a file, not stdin")
         if is_several(embeddings):

@@ -24,7 +24,7 @@ from salcli.streaming.passes import LabelledSource
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """Sums of shards in a folder (see `Kept`), each in a moments file; one that does not match is made again."""
+    """Sums of shards in a folder (see `Kept`), each in a moments file; one that does not match is replaced."""
 
     folder: str
     algorithm: str
@@ -51,12 +51,12 @@ class Checkpoint:
 
         Raises
         ------
-        OutputError : the folder cannot be made
+        OutputError : the folder cannot be created
         """
         try:
             os.makedirs(folder, exist_ok=True)
         except OSError as error:
-            raise OutputError(f"{folder}: cannot make this folder: {error.strerror}") from error
+            raise OutputError(f"{folder}: cannot create this folder: {error.strerror}") from error
         shards, headers, digest = list[Shard](), list[dict[str, Any]](), functools.cache(_sha256)
         for part in rows.by_shard():
             shard = part.source.shards[0]

@@ -94,7 +94,7 @@ def fit_moments(
     keep_freed_memory()
     files = sorted(map_in_threads(Moments.read, paths), key=lambda each: (_name_key(each), natural_key(each.path)))
     _require_alike(files)
-    _require_asked(files[0], method, parameters)
+    _require_suited(files[0], method, parameters)
     _require_once(files)
     total = [functools.reduce(operator.add, same) for same in zip(*(each.blocks for each in files), strict=True)]
     path = patterns[0] if len(patterns) == 1 else f"{patterns[0]} …"
@@ -203,19 +203,19 @@ def _require_alike(files: Sequence[Moments]) -> None:
                 )
 
 
-def _require_asked(moments: Moments, method: SummedMethod, parameters: Any) -> None:
-    """Check that moments are for the fit that was asked for.
+def _require_suited(moments: Moments, method: SummedMethod, parameters: Any) -> None:
+    """Check that moments suit the method and its parameters.
 
     Raises
     ------
-    UsageError : they are for another one
+    UsageError : they do not
     """
     header = moments.header
     if header["method"] != method.name:
         raise UsageError(f"{moments.path}: moments for method {header['method']}: give `method={header['method']}`")
     if header["is_centred"] != method.centres(parameters):
-        given = "centred: leave `center=False` out" if header["is_centred"] else "not centred: give `center=False`"
-        raise UsageError(f"{moments.path}: moments that are {given}")
+        centring = "centred: leave `center=False` out" if header["is_centred"] else "not centred: give `center=False`"
+        raise UsageError(f"{moments.path}: moments that are {centring}")
     task = header["task"] and header["task"]["name"]
     if hasattr(parameters, "task") and task_of(parameters) != task:
         raise UsageError(f"{moments.path}: moments with the task {task}: give `task={task}`")

@@ -34,6 +34,7 @@ from salcli.evaluation.power import Detectable, blind_spots, detectable
 from salcli.evaluation.probe_result import ProbeResult
 from salcli.evaluation.report import Folds
 from salcli.evaluation.requested import chosen_probes
+from salcli.evaluation.spread_columns import notes_on_spread_columns, spread_columns
 from salcli.evaluation.stages import Erasure, Stages, stage_rows
 from salcli.evaluation.task import TASK
 from salcli.options import EvaluateOptions
@@ -203,7 +204,8 @@ def _measure(
     found.results.append(results)
     found.numeric.append(numeric)
     found.copies.append(copies)
-    found.notes.append((*notes, *more))
+    filled = notes_on_spread_columns(spread_columns(stages.before, stages.after))
+    found.notes.append((*notes, *more, *filled))
     if labels.task is not None:
         found.tasks.append(TASK.answers(replace(rows, labelled=Labelled(labels, split, stages))))
     if stages.kernel is not None:

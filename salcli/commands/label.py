@@ -46,6 +46,8 @@ class Labelled:
     """The column whose groups each lie in one part."""
     n_groups: int | None = None
     """Groups of the classes' words; a word without one is a group of its own."""
+    n_unlabelled: int | None = None
+    """Words without a class."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields of the JSON; those of groups only if there are any."""
@@ -58,6 +60,7 @@ class Labelled:
         splits = {"split": ", ".join(f"{name} {n:,}" for name, n in self.splits.items())} if self.splits else {}
         bands = {"bands": ", ".join(f"{name} {n:,}" for name, n in self.bands.items())} if self.bands else {}
         labels = f"{classes}, of {self.n_scored:,} words"
+        labels += "" if self.n_unlabelled is None else f"; {self.n_unlabelled:,} more without a class"
         groups = {} if self.n_groups is None else {"groups": f"{self.n_groups:,} of column {self.group_column}"}
         return {"wrote": self.output, "labels": labels, "scores": edges, **splits, **groups, **bands}
 
@@ -99,24 +102,25 @@ def _label_by_words(embeddings: str, output: str, options: LabelCommandOptions) 
         groups = None if options.groups is None else _groups(source, options.groups, options)
         direction = _direction(source, options)
         keys, scores = _scores(source, direction, options)
-    needed = 2 * (options.top + sum(options.bands))
+    needed = 2 * (options.top + sum(options.bands) + options.unlabelled)
     if len(keys) < needed:
         requested = f"`top={options.top}`" + (
             f" and `bands={','.join(map(str, options.bands))}`" if options.bands else ""
         )
+        requested += f" and `unlabelled={options.unlabelled}`" if options.unlabelled else ""
         raise LabelError(f"{embeddings}: {len(keys):,} words to choose from, {requested} needs {needed}")
     order = np.lexsort((np.arange(len(scores)), -scores))
     chosen = np.concatenate([order[: options.top], order[-options.top :]])
     names = options.pairs[0]
     strata = np.repeat([0, 1], options.top)
-    by_groups: tuple[str, int] | None = None
+    n_groups: int | None = None
     if groups is None:
         parts = stratified_parts(strata, options.split, options.seed)
     else:
         parts, n_groups = _parts_of_groups([keys[row] for row in chosen.tolist()], strata, groups, options)
-        by_groups = groups.name, n_groups
     splits = part_names(parts, len(strata))
     bands = _bands(order, options)
+    at = options.top + sum(options.bands)
     columns = ["word", options.name, *(["split"] if options.split else []), *(["score"] if options.with_scores else [])]
     columns += [] if groups is None else [groups.name]
 
@@ -133,6 +137,8 @@ def _label_by_words(embeddings: str, output: str, options: LabelCommandOptions) 
             yield from (
                 record(row, name, band) for name, end in zip(names, (first, second), strict=True) for row in end
             )
+        ends = order[at : at + options.unlabelled], order[len(order) - at - options.unlabelled : len(order) - at]
+        yield from (record(row, "", "") for end in ends for row in end.tolist())
 
     with (
         atomic.replacing(output) as temporary,
@@ -140,11 +146,21 @@ def _label_by_words(embeddings: str, output: str, options: LabelCommandOptions) 
     ):
         write_labels(handle, columns, rows())
     counts = {name: splits.count(name) for name in PARTS} if options.split else {}
-    edges = float(scores[order[options.top - 1]]), float(scores[order[-options.top]])
     written = [not options.split or bool(split) for split in splits]
     classes = {name: int(np.sum(np.array(written)[strata == i])) for i, name in enumerate(names)}
     in_bands = {name: len(first) + len(second) for name, (first, second) in bands.items()}
-    return Labelled(output, classes, counts, in_bands, len(keys), *edges, *(by_groups or ()))
+    return Labelled(
+        output,
+        classes,
+        counts,
+        in_bands,
+        n_scored=len(keys),
+        lowest_score_of_first=float(scores[order[options.top - 1]]),
+        highest_score_of_second=float(scores[order[-options.top]]),
+        group_column=None if groups is None else groups.name,
+        n_groups=n_groups,
+        n_unlabelled=2 * options.unlabelled or None,
+    )
 
 
 def _direction(source: Source, options: LabelCommandOptions) -> NDArray[np.float64]:

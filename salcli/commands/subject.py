@@ -32,6 +32,7 @@ from salcli.evaluation.power import blind_spots, detectable
 from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile, LearningCurve, Report
 from salcli.evaluation.requested import chosen_probes, expected_of, needs_vectors
 from salcli.evaluation.row_order import seem_shuffled
+from salcli.evaluation.spread_columns import notes_on_spread_columns, spread_columns, with_thresholds
 from salcli.evaluation.stages import Erasure, Stages
 from salcli.options import WHITE_BOX, EvaluateOptions
 from salcli.streaming.passes import join_labels
@@ -121,7 +122,11 @@ def measured(
         notes += [*before.notes, *dissimilar]
         if subject.against is not None:
             notes.append(UNKNOWN_FIT.format(subject.against.path))
+        filled = spread_columns(stages.before, stages.after)
+        notes += notes_on_spread_columns(filled)
         only = "after" if before.is_attacked else None
+        if only is None:
+            probes = with_thresholds(probes, filled, options)
         results, found = attack(stages, labels, plan, probes, options, progress, only)
         notes += found
         numeric, found = attack_numbers(stages, labels, plan, regressors, options, progress, only)

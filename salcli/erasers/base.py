@@ -346,6 +346,7 @@ ERASERS: Registry[type[Eraser]] = Registry(
         "features": "salcli.erasers.kernel:FeatureEraser",
         "inner products": "salcli.erasers.kernel:KernelEraser",
         "transport": "salcli.erasers.transport.eraser:TransportEraser",
+        "transports": "salcli.erasers.transport.sequence:SequenceEraser",
         "noisy transport": "salcli.erasers.transport.noise:NoisyTransportEraser",
     }
 )

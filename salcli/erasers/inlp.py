@@ -9,6 +9,8 @@ first round at chance, all.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +19,9 @@ from salcli.data.labels import Attribute
 from salcli.erasers.base import Fit
 from salcli.erasers.linear import LinearEraser
 from salcli.erasers.linear_probes import ProbeRows, ProbeScore
-from salcli.erasers.unit import UnitEraser, UnitMap, require_unit, unit_option
+from salcli.erasers.unit import UnitMap, fit_unit, require_unit, unit_option, unit_rounds_option
 from salcli.errors import RankError
-from salcli.linalg.decompositions import thin_svd
+from salcli.linalg.decompositions import numerical_rank, thin_svd
 from salcli.linalg.moments import CrossMoments
 from salcli.options import Record, option
 from salcli.streaming.engine import Engine
@@ -53,6 +55,7 @@ class INLPParameters(Record):
         help="Set removed coordinates to their mean instead of 0, for models that are not retrained.",
     )
     unit: bool = unit_option()
+    unit_rounds: int = unit_rounds_option()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -101,9 +104,18 @@ class INLPMethod:
             "n_held_out": 0 if sample.folds is not None else len(sample.held_out),
         }
         rule = {"rounds": n_rounds}
-        spectrum = _strengths(moments, basis)
-        eraser = (UnitEraser if parameters.unit else LinearEraser)(mean, basis, basis)
-        return Fit(eraser, spectrum, basis.shape[1], rule, header={"inlp": about}, doubts=_doubts(sample, rounds))
+        doubts = _doubts(sample, rounds)
+        if parameters.unit:
+            return fit_unit(
+                partial(fold, rows, CrossMoments, engine),
+                lambda of: _with_means(basis, of, rule, about, doubts),
+                CrossMoments.cross_covariance,
+                rows.source.d,
+                parameters.unit_rounds,
+                progress,
+            )
+        eraser, spectrum = LinearEraser(mean, basis, basis), _strengths(moments, basis)
+        return Fit(eraser, spectrum, basis.shape[1], rule, header={"inlp": about}, doubts=doubts)
 
 
 METHOD = INLPMethod()
@@ -152,6 +164,27 @@ def extended(basis: Array, normals: Array) -> Array:
     new = u[:, s > SAME * s.max(initial=0.0)]
     new = new - basis @ (basis.T @ new)
     return np.hstack([basis, new / np.linalg.norm(new, axis=0)])[:, : len(basis)]
+
+
+def _with_means(
+    basis: Array, moments: CrossMoments, rule: dict[str, Any], about: dict[str, Any], doubts: tuple[str, ...]
+) -> Fit[LinearEraser]:
+    """Return the eraser of a basis `[d, k]` and of the directions besides in which class means still differ (SAL).
+
+    Parameters
+    ----------
+    basis : of the classifiers' normals
+    moments : of rows divided by the lengths that they have without some directions
+    rule, about, doubts : of the fit
+    """
+    omega = moments.cross_covariance()
+    left = omega - basis @ (basis.T @ omega)
+    u, s, _ = thin_svd(left)
+    rank = numerical_rank(s, left.shape, moments.rounding_floor())
+    whole = extended(basis, u[:, :rank])
+    eraser = LinearEraser(np.zeros(len(basis)), whole, whole)
+    header = {"inlp": {**about, "n_of_means": whole.shape[1] - basis.shape[1]}}
+    return Fit(eraser, _strengths(moments, whole), whole.shape[1], rule, header=header, doubts=doubts)
 
 
 def _strengths(moments: CrossMoments, basis: Array) -> Array:

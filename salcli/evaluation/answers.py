@@ -1,4 +1,4 @@
-"""Answers of attackers on test rows, pooled over turns, with intervals that know which rows go together."""
+"""Answers of attackers on test rows, pooled over turns, with intervals for rows that go together."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,6 +1,5 @@
 """Training of attackers on their rows, and their results on the test rows, before and after erasure."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -30,7 +29,6 @@ from salcli.evaluation.intersections import LEAST_ROWS, Product, attacked, least
 from salcli.evaluation.probe_result import ProbeResult
 from salcli.evaluation.readings import Reading, reading_of, training_rows
 from salcli.evaluation.requested import readers_of
-from salcli.evaluation.spread_columns import notes_on_spread_columns
 from salcli.evaluation.stages import Stages
 from salcli.options import EvaluateOptions
 from salcli.streaming.engine import map_in_threads
@@ -74,7 +72,7 @@ def attack(
     """
     jobs, least = list[Job](), least_rows(LEAST_ROWS, options)
     forms = in_forms(stages, options.attacked_forms, split.fitted)
-    notes = _notes_on_rows(stages, forms, options, only)
+    notes = [] if only == "before" else list(notes_on_forms(options.attacked_forms, forms))  # rows after may differ
     for attribute in attacked(labels, options):
         for adversary in split.trainers:
             at_train, at_test = (stages.at(split.having(attribute, name, labels)) for name in (adversary, TEST))
@@ -117,16 +115,6 @@ def attack(
     if n_unmet:
         notes.append(UNCONVERGED.format(n_unmet, len(results)))
     return tuple(results[at] for at in range(len(work))), tuple(dict.fromkeys(notes))
-
-
-def _notes_on_rows(stages: Stages, forms: Sequence[Form], options: EvaluateOptions, only: str | None) -> list[str]:
-    """Return notes on `forms` that are not attacked, and on columns that erasure has filled (see `attack`)."""
-    if only == "before":  # rows after may differ
-        return []
-    notes = notes_on_forms(options.attacked_forms, forms)
-    if only is None and stages.after is not None:
-        notes += notes_on_spread_columns(stages.before, stages.after)
-    return list(notes)
 
 
 def attack_again(

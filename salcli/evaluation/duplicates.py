@@ -1,4 +1,7 @@
-"""Rows of one part of the split that are copies of rows of another part, which are left out of the evaluation."""
+"""Rows of one part of the split that are copies of rows of another part, or test rows that stand several times.
+
+They are left out of the evaluation: the former are no fresh rows, and the latter make intervals narrower than they are.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -26,6 +29,8 @@ LEAST_WIDTH = 16
 """Dimensions below which unrelated rows may be as close, so that only equal rows count as copies."""
 MOST_COPIES = 0.1
 """Share of the test rows, or of an attacker's, above which no gate passes."""
+REPEATED = "repeated"
+"""In place of a part: test rows that equal an earlier test row with the same labels."""
 N_PROJECTED = 8
 N_CANDIDATES = 4
 NAMED = 3
@@ -34,7 +39,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Copies:
-    """Rows of one part of the split that are copies of training rows of other parts."""
+    """Rows of one part of the split that are copies of training rows of other parts, or of earlier test rows."""
 
     n: int
     of: int
@@ -57,7 +62,8 @@ def without_copies(
 
     Copies of fitted rows are removed from the rows of fresh attackers, copies of either from the test rows. The
     in-sample attacker keeps its rows, which are the fitted ones. Without held-out rows, nothing is left out; test rows
-    that are all copies are kept, so that figures can be measured, but no gate passes.
+    that are all copies are kept, so that figures can be measured, but no gate passes. Of wide test rows that are equal
+    and have the same labels one stays; of narrow ones, such as counts, all do: independent rows may be equal there.
 
     Parameters
     ----------
@@ -69,7 +75,7 @@ def without_copies(
 
     Returns
     -------
-    the split, and by part (fresh, test) its copies; parts without copies are missing
+    the split, and by part (fresh, test, repeated) its copies; parts without copies are missing
     """
     if not split.has_held_out:
         return split, {}
@@ -90,11 +96,19 @@ def without_copies(
         if is_copy.any():
             named = tuple(labels.identity(int(i)) for i in parts[name][is_copy][:NAMED])
             found[name] = Copies(int(is_copy.sum()), len(is_copy), int(np.sum(is_near & ~is_equal)), named)
+    if source.d >= LEAST_WIDTH:
+        is_repeated = fingerprints.repeated(np.searchsorted(chosen, kept[TEST]), labels, kept[TEST])
+        if is_repeated.any():
+            named = tuple(labels.identity(int(i)) for i in kept[TEST][is_repeated][:NAMED])
+            found[REPEATED] = Copies(int(is_repeated.sum()), len(is_repeated), 0, named)
+            kept[TEST] = kept[TEST][~is_repeated]
     if not found:
         return split, {}
     left_out = np.setdiff1d(fresh, kept[FRESH])
     trainers = {name: index if name == IN_SAMPLE else np.setdiff1d(index, left_out) for name, index in trainers.items()}
-    n_available = split.n_available | {name: split.n_available[name] - copies.n for name, copies in found.items()}
+    n_available = dict(split.n_available)
+    for name, copies in found.items():
+        n_available[TEST if name == REPEATED else name] -= copies.n
     for name in {POOLED, WHITE_BOX} & n_available.keys() if FRESH in found else ():
         n_available[name] -= found[FRESH].n
     trainers = {name: index for name, index in trainers.items() if len(index) or name == IN_SAMPLE}
@@ -104,7 +118,10 @@ def without_copies(
 def notes_on_copies(found: Mapping[str, Copies]) -> list[str]:
     """Return a note on each part of the split that has copies; `found`: see `without_copies`."""
     return [
-        f"{name}: {copies.n:,} of {copies.of:,} rows are "
+        f"{TEST}: {copies.n:,} of {copies.of:,} rows are left out, repeated: {listed(copies.named)}"
+        + ("" if copies.n == len(copies.named) else ", …")
+        if name == REPEATED
+        else f"{name}: {copies.n:,} of {copies.of:,} rows are "
         + ("" if name == TEST and copies.n == copies.of else "left out, ")
         + "copies of rows that train "
         f"({copies.n - copies.n_near} equal, {copies.n_near} nearly): {listed(copies.named)}"
@@ -118,7 +135,7 @@ def doubts_of_copies(found: Mapping[str, Copies]) -> tuple[str, ...]:
     return tuple(
         f"{copies.n:,} of {copies.of:,} {name} rows are copies of rows that train: at most {MOST_COPIES:.0%} may be"
         for name, copies in found.items()
-        if copies.share > MOST_COPIES
+        if name != REPEATED and copies.share > MOST_COPIES
     )
 
 
@@ -175,6 +192,22 @@ class _Fingerprints:
             one, other = self._candidates(at, known)
             is_near[one[self._are_near(at[one], known[other])]] = True
         return is_equal, is_near
+
+    def repeated(self, at: Index, labels: GuardedLabels, index: Index) -> NDArray[np.bool_]:
+        """Return which of the rows at the places `at` equal an earlier one of them with the same labels.
+
+        Parameters
+        ----------
+        at : `[m]` places of rows
+        labels : with the attributes
+        index : `[m]` labels of the rows
+        """
+        columns = [self.hashes[at], *(attribute.values[index] for attribute in labels.attributes)]
+        codes = np.stack([np.unique(column, return_inverse=True)[1] for column in columns], axis=1)
+        first = np.unique(codes, axis=0, return_index=True)[1]
+        found = np.ones(len(at), np.bool_)
+        found[first] = False
+        return found
 
     def _candidates(self, at: Index, known: Index) -> tuple[Index, Index]:
         """Return pairs of places whose projections are so close that the rows may be near."""

@@ -17,8 +17,8 @@ from salcli.evaluation.stages import Stages
 FARTHEST = 1e6  # in units of the spread of the rows before erasure
 WIDEST = 2_048
 """Dimensions above which rows are not whitened, as that takes the eigenvectors of their covariance."""
-LEAST_VARIANCE = 1e-10
-"""Share of the largest variance: directions with less are rounding noise of erased rows, which whitening leaves out."""
+LEAST_SPREAD = 1e-13
+"""Share of the largest standard deviation: directions with less are rounding of float64, which whitening leaves out."""
 
 
 class Reading(Protocol):
@@ -103,14 +103,18 @@ class Whitening:
 
     @classmethod
     def of(cls, x: Array) -> "Whitening":
-        """Return the whitening of rows `x` `[n, d]`; directions with less than `LEAST_VARIANCE` are left out."""
+        """Return the whitening of rows `x` `[n, d]`; directions that vary less than `LEAST_SPREAD` are left out.
+
+        Singular values of the rows themselves show far smaller spreads than eigenvalues of their covariance: what an
+        eraser left of a direction by a strength of .999995 is read.
+        """
         mean = x.mean(axis=0)
-        away = x - mean
-        variances, directions = np.linalg.eigh(away.T @ away / len(x))
-        if not variances[-1] > 1e-300:  # equal rows keep one coordinate, as classifiers need one
-            return cls(mean, directions[:, -1:])
-        is_kept = variances > LEAST_VARIANCE * variances[-1]
-        return cls(mean, directions[:, is_kept] / np.sqrt(variances[is_kept]))
+        _, sizes, directions = np.linalg.svd(np.linalg.qr(x - mean, mode="r"))
+        spreads = sizes / np.sqrt(len(x))
+        if not spreads[0] > 1e-150:  # equal rows keep one coordinate, as classifiers need one
+            return cls(mean, directions[:1].T)
+        is_kept = spreads > LEAST_SPREAD * spreads[0]
+        return cls(mean, directions[is_kept].T / spreads[is_kept])
 
     def __call__(self, x: Array) -> Array:
         """Return rows `x` `[m, d]` whitened, `[m, r]`."""

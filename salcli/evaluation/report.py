@@ -263,7 +263,7 @@ class Report(Measurement):
     """By part of the split (fresh, test): rows that are left out, as copies of rows that train."""
     gates: tuple[Gate, ...] = ()
     notes: tuple[str, ...] = ()
-    """What a reader must know to read the figures right."""
+    """What is needed to read the figures right."""
     allows_undecided: bool = field(default=False, metadata=UNWRITTEN)
     """Whether undecided gates are accepted."""
     verdict: str = field(init=False)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from salcli.data.embeddings import Floats
-from salcli.errors import FormatError, SalcliError, first_line
+from salcli.errors import FormatError, ParameterError, SalcliError, first_line
 from salcli.formats.keys import listed
 
 VECTOR_NAMES = ("emb", "embedding", "embeddings", "vector")
@@ -46,9 +46,15 @@ def is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-def number_dtype(kind: pa.DataType) -> np.dtype[Any] | None:
-    """Return the dtype of the numbers in vectors of the Arrow type `kind`; None if it is no list of floats."""
-    if not is_list(kind) or not pa.types.is_floating(stored(kind).value_type):
+def number_dtype(kind: pa.DataType, *, is_int8: bool = False) -> np.dtype[Any] | None:
+    """Return the dtype of the numbers in vectors; None if they are no floats.
+
+    Parameters
+    ----------
+    kind : the Arrow type of the column
+    is_int8 : whether int8 is read, instead of floats
+    """
+    if not is_list(kind) or not (pa.types.is_int8 if is_int8 else pa.types.is_floating)(stored(kind).value_type):
         return None
     if isinstance(kind, pa.FixedShapeTensorType) and len(kind.shape) != 1:
         return None
@@ -56,7 +62,7 @@ def number_dtype(kind: pa.DataType) -> np.dtype[Any] | None:
     return found
 
 
-def find_vectors(path: str, schema: pa.Schema, requested: str | None) -> str:
+def find_vectors(path: str, schema: pa.Schema, requested: str | None, *, is_int8: bool = False) -> str:
     """Return the name of the column of vectors.
 
     Parameters
@@ -64,6 +70,7 @@ def find_vectors(path: str, schema: pa.Schema, requested: str | None) -> str:
     path : for messages
     schema : of the table
     requested : a name, or None: one of `VECTOR_NAMES`, else the only list of floats
+    is_int8 : whether int8 is read, instead of floats
 
     Raises
     ------
@@ -71,14 +78,19 @@ def find_vectors(path: str, schema: pa.Schema, requested: str | None) -> str:
     """
     if requested is not None:
         kind = _type_of(path, schema, requested)
-        if number_dtype(kind) is None:
-            raise FormatError(f"{path}: column {requested!r} is {str(kind)[:80]}, expected one list of floats a row")
+        if number_dtype(kind, is_int8=is_int8) is None:
+            hint = " (`dequantize` reads int8)" if number_dtype(kind, is_int8=True) is not None else ""
+            expected = f"one list of {'int8' if is_int8 else 'floats'} a row{hint}"
+            raise FormatError(f"{path}: column {requested!r} is {str(kind)[:80]}, expected {expected}")
         return requested
-    fitting = [each.name for each in schema if number_dtype(each.type) is not None]
+    fitting = [each.name for each in schema if number_dtype(each.type, is_int8=is_int8) is not None]
     named = [name for name in VECTOR_NAMES if name in fitting]
     if not fitting:
         shown = listed([f"{each.name} {str(each.type)[:40]}" for each in schema])
-        raise FormatError(f"{path}: no column of float vectors among {shown or 'no columns at all'}")
+        hint = " (`dequantize` reads int8)" if not is_int8 and ": int8>" in str([*map(str, schema.types)]) else ""
+        raise FormatError(
+            f"{path}: no column of {'int8' if is_int8 else 'float'} vectors among {shown or 'no columns at all'}{hint}"
+        )
     if not named and len(fitting) > 1:
         raise FormatError(f"{path}: several columns of vectors, {listed(fitting)}: choose one with `dataset`")
     name = (named or fitting)[0]
@@ -168,6 +180,42 @@ def _numbers(array: pa.Array) -> NDArray[Any]:
     """Return numbers without nulls as a view; `to_numpy` would import pandas where it is installed."""
     dtype = np.dtype(array.type.to_pandas_dtype())
     return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
+
+
+def require_scales(path: str, schema: pa.Schema, name: str) -> None:
+    """Check that a column holds one float for each row.
+
+    Parameters
+    ----------
+    path : for messages
+    schema : of the table
+    name : of the column
+
+    Raises
+    ------
+    ParameterError : it does not
+    """
+    if schema.names.count(name) != 1 or not pa.types.is_floating(schema.field(name).type):
+        found = f"is {str(schema.field(name).type)[:40]}" if schema.names.count(name) == 1 else "is not there once"
+        raise ParameterError("dequantize", name, f"{path}: the column {found}, expected floats, or a number")
+
+
+def numbers(column: pa.Array, first: int, where: str) -> NDArray[Any]:
+    """Return a column of floats as an array.
+
+    Parameters
+    ----------
+    column : of n floats
+    first : number of its first row in the file, for messages
+    where : names file and column
+
+    Raises
+    ------
+    FormatError : one is null
+    """
+    if column.null_count:
+        raise FormatError(f"{where}: row {first + _first_null(column)}: null, expected a number; rows count from 0")
+    return _numbers(column)
 
 
 def _first_null(array: pa.Array) -> int:

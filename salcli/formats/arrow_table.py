@@ -19,9 +19,21 @@ import pyarrow as pa
 from salcli.data.embeddings import Embeddings, Floats, empty_aligned
 from salcli.data.source import partition_rows, require_shape, row_ranges
 from salcli.errors import FormatError
-from salcli.formats.arrow_columns import damage, find_keys, find_vectors, is_list, number_dtype, stored, texts, vectors
+from salcli.formats.arrow_columns import (
+    damage,
+    find_keys,
+    find_vectors,
+    is_list,
+    number_dtype,
+    numbers,
+    require_scales,
+    stored,
+    texts,
+    vectors,
+)
 from salcli.formats.base import FileReader, concatenated
 from salcli.formats.files import ByteFile
+from salcli.formats.quantized import FLOAT16, dequantized, scale_of
 from salcli.options import ReadOptions
 
 DECODED_BYTES, DECODED_ROWS = 1 << 19, 1 << 16  # of vectors that are decoded at once, into a processor's cache
@@ -122,15 +134,20 @@ class TableReader(FileReader):
         self.path, self.file = file.name, file.plain()
         self._forget()
         self.begin()
-        self.vector = find_vectors(self.path, self.schema, options.dataset)
+        self.scale = scale_of(options.dequantize, self.path)
+        """Of int8: a number, or the column of one for each row; None: the vectors are floats."""
+        is_int8 = self.scale is not None
+        self.vector = find_vectors(self.path, self.schema, options.dataset, is_int8=is_int8)
         """The column of vectors."""
         self.key = None if options.keyed is False else find_keys(self.path, self.schema, options.keys_dataset)
         """The column of keys, if there is one."""
         self.has_keys = self.key is not None
         kind = self.schema.field(self.vector).type
-        dtype = number_dtype(kind)
+        dtype = number_dtype(kind, is_int8=is_int8)
         assert dtype is not None
-        self.dtype = dtype
+        self.dtype = FLOAT16 if is_int8 else dtype
+        if isinstance(self.scale, str):
+            require_scales(self.path, self.schema, self.scale)
         self.groups: list[range] = []
         self._firsts: list[int] = []
         self._set_groups(self.survey(self.dtype.itemsize))
@@ -208,7 +225,12 @@ class TableReader(FileReader):
     @property
     def columns(self) -> list[str]:
         """The columns that are read."""
-        return [self.vector] if self.key is None else [self.vector, self.key]
+        return [self.vector, *([] if self.key is None else [self.key]), *self.scale_columns]
+
+    @property
+    def scale_columns(self) -> list[str]:
+        """The column of scales, if there is one; it is left out of outputs, whose vectors have been multiplied."""
+        return [self.scale] if isinstance(self.scale, str) else []
 
     @property
     def decoded_rows(self) -> int:
@@ -250,11 +272,19 @@ class TableReader(FileReader):
             cursor = self._cursor_at(row)
             while row < min(stop, cursor.stop):
                 batch = cursor.take(stop - row)
-                x = vectors(batch.column(self.vector), self.d, row, f"{self.path}: column {self.vector}")
+                x = self._vectors(batch, row)
                 yield Embeddings.starting_at(row, x, self._keys(batch, row))
                 row += len(batch)
             if cursor.row < cursor.stop:
                 self._leave(cursor)
+
+    def _vectors(self, batch: pa.RecordBatch, first: int) -> Floats:
+        x = vectors(batch.column(self.vector), self.d, first, f"{self.path}: column {self.vector}")
+        if self.scale is None:
+            return x
+        where = f"{self.path}: column {self.scale}"
+        scale = numbers(batch.column(self.scale), first, where) if isinstance(self.scale, str) else self.scale
+        return dequantized(x, scale, first, where)
 
     def _cursor_at(self, row: int) -> Cursor:
         group = bisect_right(self._firsts, row) - 1

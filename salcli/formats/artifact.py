@@ -141,6 +141,10 @@ def _arrays(path: str, file: ByteFile) -> dict[str, NDArray[Any]]:
     return arrays
 
 
+def _agrees(values: dict[str, Any], checks: dict[str, Check]) -> bool:
+    return all(name in values and check(values[name]) for name, check in checks.items())
+
+
 def _is_rule_of_k(value: Any) -> bool:
     return isinstance(value, dict) and all(map(is_number_or_flag, value.values())) and is_number(value.get("alpha", 0))
 
@@ -181,6 +185,13 @@ ROWS: dict[str, Check] = {
 }
 SOMETIMES: dict[str, Check] = {"group_column": is_text, "shards": is_list(is_count)}
 """Of the record of fitted rows, where groups of rows lie in one part, and of several shards."""
+STEP: dict[str, Check] = {
+    "shrinkage": is_number,
+    **dict.fromkeys(("n_classes", "n_held_out"), is_count),
+    "towards": is_text,
+    "tried": is_list(lambda trial: isinstance(trial, dict) and all(map(is_number_or_text, trial.values()))),
+}
+"""Of one transport."""
 FOUND: dict[str, dict[str, Check]] = {
     "kept_task": {"name": is_text, "classes": is_list(is_text), "rank": is_count},
     "unit": {"n_rounds": is_count, "gaps": is_list(is_number), "is_equal": is_flag},
@@ -197,12 +208,9 @@ FOUND: dict[str, dict[str, Check]] = {
         "chance": is_list(is_number),
         "is_at_chance": is_flag,
     },
-    "transport": {
-        **dict.fromkeys(("shrinkage", "noise"), is_number),
-        **dict.fromkeys(("n_classes", "n_held_out"), is_count),
-        "towards": is_text,
-        "tried": is_list(lambda trial: isinstance(trial, dict) and all(map(is_number_or_text, trial.values()))),
-    },
+    "transport": {**STEP, "noise": is_number},
+    "transports": {"steps": is_list(lambda step: is_record(step) and _agrees(step, {**STEP, "attribute": is_text}))},
+    "scored": {"column": is_text, "n_unlabelled": is_count, "effective_rows": is_list(is_number)},
     "projection": dict.fromkeys(("norm", "condition", "angle", "shrinkage"), is_number),
 }
 """Records that some methods add to the header."""

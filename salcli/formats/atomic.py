@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from salcli.errors import OutputError, UsageError, first_line, warn
+from salcli.formats.urls import check_url, is_url, uploading
 
 STDOUT = "-"
 MOST_LINKS = 40
@@ -75,10 +76,16 @@ def check_output(
     OutputError : its folder is missing or not writable, or it is a folder itself
     UsageError : it is one of the inputs (also by link) and may not replace it
     """
-    if is_special(path):
+    if is_url(path):
+        check_url(path, tuple(inputs))
+    elif is_special(path):
         with writing(path):
             os.fstat(descriptor) if (descriptor := descriptor_of(path)) is not None else os.stat(path)
-        return
+    else:
+        _check_file(path, inputs, may_replace, remedy)
+
+
+def _check_file(path: str, inputs: Iterable[str | None], may_replace: str | None, remedy: str) -> None:
     target = _real_path(path)
     folder = target.parent
     try:
@@ -181,6 +188,13 @@ def replacing(path: str, *, compresses: bool = False) -> Iterator[str]:
     ------
     OutputError : it cannot be written
     """
+    if is_url(path):
+        with uploading(path) as whole, writing(path):
+            yield str(whole)
+            if compresses:
+                _compress(whole, whole.with_suffix(".gz"))
+                os.replace(whole.with_suffix(".gz"), whole)
+        return
     target, temporary = _places(path)
     packed = temporary.with_suffix(".gz.tmp")
     try:
@@ -260,6 +274,8 @@ def _keep(target: Path, old: Path) -> None:
 
 def _places(path: str) -> tuple[Path, Path]:
     """Return the file that a path leads to, and a name for a temporary file."""
+    if is_url(path):
+        raise UsageError(f"{path}: only embedding files and erasers are written to URLs")
     target = Path(os.path.realpath(path))
     folder = Path(tempfile.gettempdir()) if is_special(path) else target.parent
     return target, folder / f".{_short(target.name)}.{os.getpid()}.{os.urandom(4).hex()}.tmp"

@@ -119,6 +119,8 @@ class Format:
     """Whether `--dataset` and `--keys-dataset` choose among arrays."""
     is_table: bool = False
     """Whether a file of it may be labels as well as vectors."""
+    may_hold_int8: bool = False
+    """Whether its matrix may hold int8, with `dequantize`."""
     is_text: bool = False
     """Whether it may be written to stdout."""
 

@@ -17,6 +17,7 @@ from salcli.formats import sniff as signature
 from salcli.formats.compression import GREATEST_GROWTH, OPENERS, PIECE, Stream
 from salcli.formats.encodings import wide_encoding
 from salcli.formats.spool import spooled_pipe
+from salcli.formats.urls import is_url
 
 MOST_AT_ONCE = 1 << 30  # macOS cannot read 2 GiB at once, Linux reads less than that
 HASHED_PIECE = 2 << 20  # shorter ones are hashed more slowly
@@ -47,7 +48,14 @@ class ByteFile:
         self.__dict__.update(state, _lock=threading.Lock())
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, may_be_wide: bool = False, is_refused: bool = True) -> "ByteFile":
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        may_be_wide: bool = False,
+        is_refused: bool = True,
+        allows_pickle: bool = False,
+    ) -> "ByteFile":
         """Open a file, or stdin for `-`, and find out whether it is compressed.
 
         Parameters
@@ -55,6 +63,7 @@ class ByteFile:
         path : of the file
         may_be_wide : whether UTF-16 text is accepted
         is_refused : whether content that is known not to be vectors raises an error
+        allows_pickle : whether a pickle that is a file does not
 
         Raises
         ------
@@ -65,18 +74,23 @@ class ByteFile:
             return cls("<stdin>", spooled_pipe(sys.stdin.buffer, "<stdin>"), came_by_pipe=True)._recognised(
                 may_be_wide, is_refused
             )
+        if is_url(name):
+            from salcli.formats.remote import RemoteFile
+
+            return RemoteFile(name)._recognised(may_be_wide, is_refused)
         handle = _opened(name)
         if not handle.seekable():  # a pipe: store it, so that it can be read again
             with handle:
                 return cls(name, spooled_pipe(handle, name), came_by_pipe=True)._recognised(may_be_wide, is_refused)
-        return cls(name, handle)._recognised(may_be_wide, is_refused)
+        return cls(name, handle)._recognised(may_be_wide, is_refused, allows_pickle=allows_pickle)
 
-    def _recognised(self, may_be_wide: bool, is_refused: bool) -> "ByteFile":
+    def _recognised(self, may_be_wide: bool, is_refused: bool, *, allows_pickle: bool = False) -> "ByteFile":
         try:
             head = self.read_up_to(0, signature.HEAD_BYTES)
             self.compression = signature.compression_of(head)
             content = head if self.compression is None else self.head()
-            reason = signature.refusal(content) if is_refused else None
+            allows_pickle = allows_pickle and self.compression is None
+            reason = signature.refusal(content, allows_pickle=allows_pickle) if is_refused else None
             if reason and not (may_be_wide and wide_encoding(content)):
                 inside = f"{self.compression} of " if self.compression else ""
                 raise FormatError(f"{self.name}: {inside}{reason}")

@@ -15,11 +15,13 @@ from salcli.formats.files import ByteFile
 from salcli.formats.hdf5_checks import FAULTS, address_of, damage, describe, is_packed, require_inside, require_readable
 from salcli.formats.keys import choose_keys, has_key_name, listed
 from salcli.formats.npy import read_batches, require_float_matrix
+from salcli.formats.quantized import FLOAT16, dequantized, require_int8, scale_of, widened
 from salcli.formats.sniff import HDF5_MAGIC
 from salcli.options import ReadOptions
 
 KEYS_BYTES = 4 << 20  # of fixed-length keys that are read at once
 LIBRARIES = {0: "earliest", 1: "earliest", 2: "v108", 3: "v110"}  # by the version of the superblock
+BFLOAT16 = np.dtype("V2")  # as h5py writes arrays of ml_dtypes: opaque values of two bytes
 MAX_LINKS = 16  # soft links in a row; more is a circle
 
 
@@ -70,11 +72,13 @@ class Hdf5Reader(FileReader):
         return self._root
 
     def _find(self, options: ReadOptions) -> None:
+        self.scale = scale_of(options.dequantize, self.path, has_names=False)
         matrix = self._find_matrix(options.dataset)
         self.dataset = str(matrix.name)
         self._require_readable(matrix)
         self.n, self.d = matrix.shape
-        self.dtype = matrix.dtype
+        self.is_bfloat16 = matrix.dtype == BFLOAT16
+        self.dtype = np.dtype(np.float32) if self.is_bfloat16 else FLOAT16 if self.scale is not None else matrix.dtype
         require_shape(f"{self.path}: dataset {self.dataset}", self.n, self.d)
         keys = self._find_keys(options)
         if keys is not None:
@@ -109,10 +113,14 @@ class Hdf5Reader(FileReader):
         if dataset is not None:
             matrix = self._named(dataset)
             require_inside(f"{self.path}: dataset {dataset}", matrix)
-            require_float_matrix(f"{self.path}: dataset {dataset}", matrix.shape or (), matrix.dtype)
+            where = f"{self.path}: dataset {dataset}"
+            if self.scale is not None:
+                require_int8(where, matrix.dtype, is_int8=matrix.dtype == np.int8 and len(matrix.shape or ()) == 2)
+            elif not _is_matrix(matrix, "f"):
+                require_float_matrix(where, matrix.shape or (), matrix.dtype)
             return matrix
-        datasets = self._datasets()
-        matrices = {name: item for name, item in datasets.items() if _is_matrix(item)}
+        datasets, kind = self._datasets(), "f" if self.scale is None else "i"
+        matrices = {name: item for name, item in datasets.items() if _is_matrix(item, kind)}
         if not matrices and (views := [item for item in datasets.values() if item.is_virtual]):
             self._require_readable(views[0])
         if len(matrices) == 1:
@@ -120,7 +128,8 @@ class Hdf5Reader(FileReader):
         if matrices:
             raise FormatError(f"{self.path}: several matrices, {listed(list(matrices))}: choose one with `dataset`")
         shapes = [describe(name, item) for name, item in datasets.items()]
-        raise FormatError(f"{self.path}: no 2-D float dataset among {listed(shapes) or 'no datasets at all'}")
+        name = "float" if self.scale is None else "int8"
+        raise FormatError(f"{self.path}: no 2-D {name} dataset among {listed(shapes) or 'no datasets at all'}")
 
     def _named(self, name: str, depth: int = 0) -> h5py.Dataset:
         """Find a dataset by its path; links within the file are followed, links out of it are not."""
@@ -188,7 +197,11 @@ class Hdf5Reader(FileReader):
 
     def _offset_of(self, matrix: h5py.Dataset) -> int | None:
         """Return the offset of the numbers, if they are contiguous as numpy writes them; None if not."""
-        is_plain = matrix.chunks is None and h5py.h5t.py_create(self.dtype) == matrix.id.get_type()
+        is_plain = (
+            self.dtype == matrix.dtype
+            and matrix.chunks is None
+            and h5py.h5t.py_create(self.dtype) == matrix.id.get_type()
+        )
         offset = matrix.id.get_offset() if is_plain else None
         if offset is None:
             return None
@@ -208,11 +221,16 @@ class Hdf5Reader(FileReader):
 
     def _vectors(self, start: int, stop: int) -> Floats:
         try:
-            vectors: Floats = self.root[self.dataset][start:stop]
+            stored = self.root[self.dataset][start:stop]
         except FAULTS as error:
             raise FormatError(
                 f"{self.path}: dataset {self.dataset}, rows {start} to {stop - 1}: damaged ({first_line(error)})"
             ) from error
+        if self.is_bfloat16:
+            return widened(stored.view("<u2"))
+        if self.scale is not None:
+            return dequantized(stored, self.scale, start, self.path)
+        vectors: Floats = stored
         return vectors
 
     def _keys_at(self, start: int, stop: int) -> tuple[str, ...] | None:
@@ -260,9 +278,11 @@ def _shape(item: h5py.Dataset, otherwise: tuple[int, ...]) -> tuple[int, ...]:
         return otherwise
 
 
-def _is_matrix(item: h5py.Dataset) -> bool:
+def _is_matrix(item: h5py.Dataset, kind: str) -> bool:
+    """Return whether a dataset is a matrix of floats (`kind` f) or int8 (i)."""
     try:  # HDF5 opens the files of a view when its shape is read; through a file object, following one can crash
-        return not item.is_virtual and item.dtype.kind == "f" and len(item.shape or ()) == 2
+        is_kind = item.dtype == np.int8 if kind == "i" else item.dtype.kind == "f" or item.dtype == BFLOAT16
+        return not item.is_virtual and is_kind and len(item.shape or ()) == 2
     except FAULTS:  # a type that numpy does not have
         return False
 

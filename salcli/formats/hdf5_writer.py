@@ -8,11 +8,12 @@ import h5py
 import numpy as np
 
 from salcli.data.embeddings import Embeddings
-from salcli.errors import FormatError
+from salcli.errors import FormatError, warn
 from salcli.formats.base import Output, Writer
 from salcli.formats.hdf5 import Hdf5Reader
 from salcli.formats.hdf5_checks import damage
 from salcli.formats.hdf5_copy import Hdf5Copy
+from salcli.formats.quantized import BECOMES
 
 DEFAULT_MATRIX, DEFAULT_KEYS = "vectors", "keys"
 EARLIEST = "earliest"
@@ -140,6 +141,8 @@ class Hdf5Writer(Writer):
         FormatError : the input is damaged, or the output has a dataset of its own in the place of the keys
         """
         like = output.model if isinstance(output.model, Hdf5Reader) else None
+        if like is not None and like.is_bfloat16:
+            warn(BECOMES.format(output.target, output.dtype))
         n, d, beside = output.n, output.d, output.beside
         self._target, self._sink = output.target, Hdf5Sink(output.path, EARLIEST if like is None else like.libver)
         self._file = self._sink.root

@@ -22,6 +22,7 @@ from salcli.formats.label_header import Columns, find_columns
 from salcli.formats.repeated_keys import without_repeats
 from salcli.formats.shards import plain_name
 from salcli.formats.sniff import is_table
+from salcli.formats.urls import is_url
 from salcli.options import LabelOptions
 
 MISSING_NAMES = frozenset({"nan", "na", "n/a", "#n/a", "<na>", "null"})
@@ -135,7 +136,7 @@ def _of_csv(path: str, options: LabelOptions, rows: _Rows, advance: Callable[[in
 
 def _of_table(path: str, options: LabelOptions, rows: _Rows, advance: Callable[[int], None] | None) -> Columns | None:
     """Add the rows of a table to `rows`, and return its columns; None if the file is none."""
-    if not os.path.isfile(path):
+    if not (os.path.isfile(path) or is_url(path)):
         return None
     with closing(ByteFile.open(path, is_refused=False)) as file:
         if not is_table(file.head()):

@@ -87,7 +87,7 @@ EMBEDDINGS: dict[str, Check] = {
     **dict.fromkeys(("name", "format", "dtype"), is_text),
     **dict.fromkeys(("n", "d"), is_count),
     "size": or_none(is_count),
-    "hash": or_none(is_hash),
+    "hash": or_none(lambda value: is_hash(value) and is_digest(value["digest"])),
 }
 LABELS: dict[str, Check] = {"name": is_text, "n": is_count, "sha256": is_digest}
 

@@ -10,14 +10,17 @@ from salcli.data.embeddings import Embeddings, Floats, empty_aligned
 from salcli.data.source import partition_rows, require_shape, row_ranges
 from salcli.formats.base import FileReader
 from salcli.formats.npy import read_batches
+from salcli.formats.quantized import dequantized, widened
 from salcli.options import ReadOptions
 
 
 class RowsReader(FileReader):
-    """Base of readers of such matrices. `bfloat16` is widened to float32, exactly."""
+    """Base of readers of such matrices. `bfloat16` is widened to float32, exactly; int8 times its scale is float16."""
 
     fills_buffers = True
     is_bfloat16 = False
+    scale: float | str | None = None
+    """Of int8: a number, or the name of what holds one for each row; None: the numbers are floats."""
 
     def _set_layout(
         self, options: ReadOptions, *, offset: int, n: int, d: int, dtype: np.dtype[Any], name: str = ""
@@ -51,7 +54,8 @@ class RowsReader(FileReader):
     def batches(self, start: int, stop: int, rows: int, out: Floats | None = None) -> Iterator[Embeddings]:
         """Yield rows in batches that share memory (see `Reader.batches`)."""
         memory = empty_aligned(min(rows, stop - start), self.d, self.dtype) if out is None else out[:rows]
-        for batch in self._widened(start, stop, memory) if self.is_bfloat16 else self._plain(start, stop, memory):
+        read = self._widened if self.is_bfloat16 else self._plain if self.scale is None else self._scaled
+        for batch in read(start, stop, memory):
             yield self.keyed(batch)
 
     def keyed(self, batch: Embeddings) -> Embeddings:
@@ -61,11 +65,23 @@ class RowsReader(FileReader):
     def _plain(self, start: int, stop: int, memory: Floats) -> Iterator[Embeddings]:
         return read_batches(self.file, self._offset, start, stop, memory)
 
+    def scales(self, start: int, stop: int) -> NDArray[Any] | float:  # noqa: ARG002 (of scales of rows)
+        """Return the scale of some rows of int8: a number, or one for each row from `start` to `stop` (exclusive)."""
+        assert isinstance(self.scale, float)
+        return self.scale
+
+    def _scaled(self, start: int, stop: int, memory: Floats) -> Iterator[Embeddings]:
+        raw: NDArray[np.int8] = np.empty((len(memory), self.d), np.int8)
+        for first in range(start, stop, len(memory)):
+            n = min(len(memory), stop - first)
+            self.file.read_into(raw[:n].reshape(-1).view(np.uint8).data, self._offset + first * self.d)
+            where = f"{self.path}: {self.scale}"
+            dequantized(raw[:n], self.scales(first, first + n), first, where, out=memory[:n])
+            yield Embeddings.starting_at(first, memory[:n])
+
     def _widened(self, start: int, stop: int, memory: Floats) -> Iterator[Embeddings]:
         raw: NDArray[np.uint16] = np.empty((len(memory), self.d), "<u2")
         for first in range(start, stop, len(memory)):
             n = min(len(memory), stop - first)
             self.file.read_into(raw[:n].reshape(-1).view(np.uint8).data, self._offset + first * self.d * 2)
-            # A bfloat16 is the upper half of a float32.
-            np.left_shift(raw[:n], 16, out=memory[:n].view(np.uint32), dtype=np.uint32)
-            yield Embeddings.starting_at(first, memory[:n])
+            yield Embeddings.starting_at(first, widened(raw[:n], memory[:n]))

@@ -22,10 +22,11 @@ FORMATS = [
         "npy",
         (".npy",),
         lambda head: head.startswith(sniff.NPY_MAGIC),
-        lazy("npy", "NpyReader"),
+        lazy("npy_int8", "read_npy"),
         lazy("npy", "NpyWriter.create"),
         title="an npy file",
         has_magic=True,
+        may_hold_int8=True,
         holds_keys=False,
     ),
     Format(
@@ -46,6 +47,7 @@ FORMATS = [
         lazy("hdf5_writer", "Hdf5Writer"),
         title="an HDF5 file",
         has_magic=True,
+        may_hold_int8=True,
         holds_several_arrays=True,
     ),
     Format(
@@ -57,6 +59,7 @@ FORMATS = [
         title="a Parquet file",
         is_table=True,
         has_magic=True,
+        may_hold_int8=True,
         holds_several_arrays=True,
     ),
     Format(
@@ -68,6 +71,7 @@ FORMATS = [
         title="an Arrow file",
         is_table=True,
         has_magic=True,
+        may_hold_int8=True,
         holds_several_arrays=True,
     ),
     Format(
@@ -78,8 +82,27 @@ FORMATS = [
         lazy("safetensors", "SafetensorsWriter"),
         title="a safetensors file",
         has_magic=True,
+        may_hold_int8=True,
         holds_keys=False,
         holds_several_arrays=True,
+    ),
+    Format(
+        "fasttext",
+        (),
+        lambda head: head.startswith(sniff.FASTTEXT_MAGIC),
+        lazy("gensim_models", "FasttextReader"),
+        lazy("gensim_models", "refuse_model"),
+        title="a fastText model",
+        has_magic=True,
+    ),
+    Format(
+        "gensim",
+        (),
+        sniff.is_pickle,
+        lazy("gensim_models", "PickleReader"),
+        lazy("gensim_models", "refuse_model"),
+        title="a model of gensim",
+        has_magic=True,
     ),
     Format(
         "word2vec-text",
@@ -243,7 +266,7 @@ def open_files(path: str, options: ReadOptions) -> list[OpenFile]:
     files, opened = list[ByteFile](), list[OpenFile]()
     with _closed_on_error(files):
         for name in names:
-            files.append(ByteFile.open(name))
+            files.append(ByteFile.open(name, allows_pickle=options.allow_pickle))
             opened.append(OpenFile(files[-1], _readers(files[-1], forced, options)))
             found, first = (named(one.readers[0].format) for one in (opened[-1], opened[0]))
             if found != first:
@@ -311,6 +334,9 @@ def _kind(file: ByteFile, forced: Format | None, options: ReadOptions) -> Format
         name, value = ("dataset", options.dataset) if options.dataset else ("keys_dataset", options.keys_dataset)
         several = ", ".join(one.name for one in FORMATS if one.holds_several_arrays)
         raise ParameterError(name, value, f"{file.name} is {kind}; only files of {several} hold several arrays")
+    if options.dequantize is not None and not kind.may_hold_int8:
+        fitting = ", ".join(one.name for one in FORMATS if one.may_hold_int8)
+        raise ParameterError("dequantize", options.dequantize, f"{file.name} is {kind}; int8 is read from {fitting}")
     return kind
 
 
@@ -330,7 +356,7 @@ def open_beside(source: Source, name: str, options: ReadOptions) -> Source:
     """
     main = source.shards[0].reader.innermost
     assert isinstance(main, FileReader)
-    alone = replace(options, dataset=name, keys_dataset=None, keys_file=None, keyed=False)
+    alone = replace(options, dataset=name, keys_dataset=None, keys_file=None, keyed=False, dequantize=None)
     try:
         reader = named(source.format).reader(main.container, alone)
         assert isinstance(reader, Reader)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError, ParameterError, UsageError, first_line, warn
@@ -16,6 +17,7 @@ from salcli.formats.files import ByteFile
 from salcli.formats.keys import listed, shortened
 from salcli.formats.npy import RowsWriter
 from salcli.formats.plain_rows import RowsReader
+from salcli.formats.quantized import BECOMES, FLOAT16, require_int8, scale_of, widened
 from salcli.formats.tokenizer import TOKENIZER, read_tokens
 from salcli.options import ReadOptions
 
@@ -44,11 +46,6 @@ class Tensor:
     start: int
     """Its first byte, counted from the end of the header."""
     stop: int
-
-    @property
-    def is_matrix(self) -> bool:
-        """Whether it is a matrix of floats."""
-        return self.dtype in FLOATS and len(self.shape) == 2
 
 
 @dataclass(frozen=True)
@@ -139,6 +136,7 @@ class SafetensorsReader(RowsReader):
                 "keys_dataset", options.keys_dataset, f"{self.path} is safetensors, which holds no text"
             )
         self.header = read_header(self.file)
+        self.scale = scale_of(options.dequantize, self.path)
         self.matrix = self._find_matrix(options.dataset)
         """The name of the tensor that holds the rows."""
         tensor = self.header.tensors[self.matrix]
@@ -146,8 +144,15 @@ class SafetensorsReader(RowsReader):
         n, d = tensor.shape
         offset = self.header.offset + tensor.start
         self._set_layout(
-            options, offset=offset, n=n, d=d, dtype=FLOATS[tensor.dtype], name=f": tensor {shortened(self.matrix)}"
+            options,
+            offset=offset,
+            n=n,
+            d=d,
+            dtype=FLOATS.get(tensor.dtype, FLOAT16),
+            name=f": tensor {shortened(self.matrix)}",
         )
+        if isinstance(self.scale, str):
+            self._require_scales(self.scale)
         self._keys: tuple[str, ...] | None = None
         if MAPPING in self.header.tensors:
             warn(f"{self.path}: tensor {MAPPING}: tokens share rows by it; rows have no keys")
@@ -158,22 +163,47 @@ class SafetensorsReader(RowsReader):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_keys": None}  # read again instead of pickled with every chunk
 
+    def _require_scales(self, name: str) -> None:
+        tensor = self.header.tensors.get(name)
+        if tensor is None or tensor.dtype not in FLOATS or tensor.shape not in ((self.n,), (self.n, 1)):
+            found = "no such tensor" if tensor is None else f"{tensor.dtype} of shape {list(tensor.shape)}"
+            raise ParameterError("dequantize", name, f"{self.path}: {found}, expected {self.n:,} floats, or a number")
+
+    def scales(self, start: int, stop: int) -> NDArray[Any] | float:
+        """Return the scale of some rows (see `RowsReader.scales`)."""
+        if not isinstance(self.scale, str):
+            return super().scales(start, stop)
+        tensor = self.header.tensors[self.scale]
+        size = ITEM_BYTES[tensor.dtype]
+        data = self.file.read_at(self.header.offset + tensor.start + start * size, (stop - start) * size)
+        if tensor.dtype == "BF16":
+            return widened(np.frombuffer(data, "<u2"))
+        return np.frombuffer(data, FLOATS[tensor.dtype])
+
     def _find_matrix(self, dataset: str | None) -> str:
         tensors = self.header.tensors
+        is_read = _is_int8 if self.scale is not None else _is_floats
         if dataset is not None:
             if dataset not in tensors:
                 raise FormatError(f"{self.path}: no tensor {dataset!r}; it holds {listed([*tensors])}")
-            if not tensors[dataset].is_matrix:
+            if self.scale is not None:
+                require_int8(
+                    f"{self.path}: tensor {dataset}", tensors[dataset].dtype, is_int8=is_read(tensors[dataset])
+                )
+            elif not is_read(tensors[dataset]):
                 raise FormatError(f"{self.path}: tensor {dataset}: {_described(tensors[dataset])}")
             return dataset
-        fitting = [name for name, tensor in tensors.items() if tensor.is_matrix]
+        fitting = [name for name, tensor in tensors.items() if is_read(tensor)]
+        quantized = [(n, t) for n, t in tensors.items() if t.dtype in QUANTIZED and len(t.shape) == 2]
+        if all(tensors[name].shape[1] == 1 for name in fitting) and self.scale is None and quantized:
+            fitting = []  # a column of floats beside codes is their scale
+        if not fitting:
+            if quantized and self.scale is None:
+                raise FormatError(f"{self.path}: tensor {shortened(quantized[0][0])}: {_described(quantized[0][1])}")
+            kind = "float" if self.scale is None else "int8"
+            raise FormatError(f"{self.path}: no 2-D {kind} tensor among {listed([*tensors]) or 'no tensors at all'}")
         if len(fitting) > 1:
             raise FormatError(f"{self.path}: several matrices, {listed(fitting)}: choose one with `dataset`")
-        if not fitting:
-            matrices = [(n, t) for n, t in tensors.items() if t.dtype in QUANTIZED and len(t.shape) == 2]
-            if matrices:
-                raise FormatError(f"{self.path}: tensor {shortened(matrices[0][0])}: {_described(matrices[0][1])}")
-            raise FormatError(f"{self.path}: no 2-D float tensor among {listed([*tensors]) or 'no tensors at all'}")
         return fitting[0]
 
     def keyed(self, batch: Embeddings) -> Embeddings:
@@ -195,13 +225,24 @@ class SafetensorsReader(RowsReader):
 
     def companions(self) -> dict[str, tuple[int, ...]]:
         """Return the other tensors, with their shapes."""
-        return {name: tensor.shape for name, tensor in self.header.tensors.items() if name != self.matrix}
+        taken = (self.matrix, self.scale)
+        return {name: tensor.shape for name, tensor in self.header.tensors.items() if name not in taken}
+
+
+def _is_floats(tensor: Tensor) -> bool:
+    return tensor.dtype in FLOATS and len(tensor.shape) == 2
+
+
+def _is_int8(tensor: Tensor) -> bool:
+    return tensor.dtype == "I8" and len(tensor.shape) == 2
 
 
 def _described(tensor: Tensor) -> str:
     shape = f"{tensor.dtype} of shape {list(tensor.shape)}"
     if tensor.dtype in QUANTIZED:
-        return f"{shape} has no scale here: multiply it by its scale, and save float16"
+        return f"{shape} has no scale here: " + (
+            "`dequantize` names one" if tensor.dtype == "I8" else "multiply it by its scale, and save float16"
+        )
     return f"{shape}, expected a matrix of floats"
 
 
@@ -233,10 +274,12 @@ class SafetensorsWriter(RowsWriter):
         self._like, name = like, like.matrix if like else MATRIX
         self._erased = {name: output.dtype, **output.beside.erased}
         if like is not None and like.is_bfloat16:
-            warn(f"{output.target}: bfloat16 becomes {output.dtype}, as rounding to it might bring the attribute back")
+            warn(BECOMES.format(output.target, output.dtype))
         old = like.header.tensors if like else {}
         self._copied = {
-            each: t for each, t in old.items() if each not in self._erased and output.beside.is_copied(each)
+            each: t
+            for each, t in old.items()
+            if each not in self._erased and output.beside.is_copied(each) and like and each != like.scale
         }
         about: dict[str, Any] = {} if like is None or like.header.metadata is None else {METADATA: like.header.metadata}
         self._starts, end = dict[str, int](), 0

@@ -16,10 +16,10 @@ UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 PARQUET_MAGIC = b"PAR1"
 ARROW_MAGIC = b"ARROW1"
+FASTTEXT_MAGIC = b"\xba\x16\x4f\x2f"
 
 # Magic bytes, what the file is, and what to do about it.
 REFUSED = (
-    (b"\xba\x16\x4f\x2f", "a fastText model, not vectors: use the .vec file that fastText writes beside it"),
     (b"(\xb5/\xfd", "zstd-compressed: decompress it first (zstd -d)"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive: extract the vectors first"),
     (b"Rar!", "a RAR archive: extract the vectors first"),
@@ -87,8 +87,19 @@ def compression_of(head: bytes) -> str | None:
     return next((name for magic, name in COMPRESSIONS.items() if head.startswith(magic)), None)
 
 
-def refusal(head: bytes) -> str | None:
-    """Return the kind of a file that salcli cannot read, by its first bytes `head`; None if it may be readable."""
+def is_pickle(head: bytes) -> bool:
+    """Return whether content that begins with `head` is a Python pickle."""
+    return PICKLE.match(head) is not None
+
+
+def refusal(head: bytes, *, allows_pickle: bool = False) -> str | None:
+    """Return the kind of a file that salcli cannot read; None if it may be readable.
+
+    Parameters
+    ----------
+    head : its first bytes
+    allows_pickle : whether pickles are opened
+    """
     if not head:
         return "an empty file"
     for magic, reason in REFUSED:
@@ -96,10 +107,10 @@ def refusal(head: bytes) -> str | None:
             return reason
     if HTML.match(head.removeprefix(b"\xef\xbb\xbf")):
         return "an HTML or XML page, not vectors: the download may have saved an error page"
-    if PICKLE.match(head):
+    if not allows_pickle and is_pickle(head):
         return (
             "a Python pickle (a gensim model?), which could run code when loaded, so it is never opened: "
-            "export it with KeyedVectors.save_word2vec_format"
+            "export it with KeyedVectors.save_word2vec_format, or give `allow_pickle` if you made it yourself"
         )
     for pattern, kind in BINARY:
         if pattern.match(head):

@@ -16,7 +16,7 @@ from salcli.formats.keys import encoded, is_utf8
 from salcli.formats.table_metadata import changed_schema, without_columns
 
 KEYS, VECTORS = "id", "embedding"
-COPIED_ROWS = 4096  # of the columns beside the vectors that are decoded at once
+COPIED_ROWS = 1024  # of the columns beside the vectors that are decoded at once
 
 
 class TableWriter(Writer):
@@ -56,9 +56,9 @@ class TableWriter(Writer):
             self.schema = pa.schema([*fields, pa.field(VECTORS, kind, nullable=False)])
         else:
             self.vector = like.vector
-            left = {each for each in like.companions() if not output.beside.is_copied(each)}
+            left = {each for each in like.companions() if not output.beside.is_copied(each)} | set(like.scale_columns)
             self.schema = without_columns(like.schema, left)
-            if (output.d, output.dtype) != (like.d, like.dtype):
+            if (output.d, output.dtype) != (like.d, like.dtype) or like.scale is not None:
                 self.schema = changed_schema(self.schema, like.vector, output.d, output.dtype)
             self._rest = _Rest(like, [name for name in self.schema.names if name != like.vector])
             row_bytes += like.row_bytes

@@ -195,8 +195,8 @@ MOST_SUMS = 1 << 19  # more sums than that take longer to join than their rows t
 class Grouping:
     """When rows are added up in small float32 groups first, and how many at once."""
 
-    least_elements: int = 1 << 25
-    """Fewer numbers are added up in float64, which takes no time either."""
+    least_elements: int = 1 << 21
+    """Fewer numbers, of a shard, are added up in float64, which takes no time either."""
     block_elements: int = 1 << 21
     """Numbers added up at once: few enough for a cache, many beside Python's overhead."""
     sums_elements: int = 1 << 18

@@ -15,6 +15,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from salcli.linalg.lbfgs import minimize
+
 Array = NDArray[np.float64]
 Floats = NDArray[np.float32]
 Spread = Callable[[Callable[[slice], Any], Iterable[slice]], Iterable[Any]]
@@ -22,6 +24,7 @@ BLOCK_ELEMENTS = 1 << 20  # of a block of rows: it is read twice, so it should f
 SAMPLED = 8  # rows for each dimension that the Hessian is estimated on
 TOLERANCE = 1e-5
 """Of the gradient, in units of its largest possible size at the start."""
+LEAST_DECREASE = 1e-13
 MOST_STEPS = 500
 
 
@@ -99,8 +102,6 @@ def fit_squared_hinge(
     -------
     one hyperplane for each column of the targets
     """
-    from scipy.optimize import minimize
-
     (n, d), p = x.shape, targets.signs.shape[1]
     removed = np.zeros((d, 0)) if removed is None else removed
     whitener = _whitener(gram, n, penalty, removed)
@@ -123,10 +124,11 @@ def fit_squared_hinge(
         return float(np.sum(normals**2) + np.sum(offsets**2)) / 2 + penalty * loss, gradient.reshape(-1)
 
     least = TOLERANCE * 2 * math.sqrt(penalty * n)
-    options = {"maxiter": MOST_STEPS, "maxcor": 20, "gtol": least, "ftol": 1e-13}
-    found = minimize(value, np.zeros((d + 1) * p), jac=True, method="L-BFGS-B", options=options)
+    found = minimize(
+        value, np.zeros((d + 1) * p), most_steps=MOST_STEPS, least_gradient=least, least_decrease=LEAST_DECREASE
+    )
     normals, offsets = planes(found.x)
-    return Hyperplanes(normals, offsets, bool(np.max(np.abs(found.jac)) <= 100 * least))
+    return Hyperplanes(normals, offsets, bool(np.max(np.abs(found.gradient)) <= 100 * least))
 
 
 def gram_of(x: Floats) -> Array:

@@ -35,7 +35,9 @@ class ApplyOptions(Record):
         metavar="T",
         choices=DTYPES,
     )
-    output_format: str | None = option(None, help=f"Force the output's format: {FORMAT_HELP}.", metavar="F")
+    output_format: str | None = option(
+        None, help=f"Force the output's format: {FORMAT_HELP} (models are not written).", metavar="F"
+    )
     erase_also: tuple[str, ...] = option(
         (),
         help="Another matrix of the file, of the same rows and width, to erase with the same eraser (repeatable).",

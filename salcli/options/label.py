@@ -6,7 +6,7 @@ from salcli.errors import ParameterError, UsageError
 from salcli.options.reading import ReadOptions
 from salcli.options.record import Record, option, options_of, parse_counts, seed_option
 
-BY_WORDS = ("top", "by", "limit", "bands", "groups")
+BY_WORDS = ("top", "by", "limit", "bands", "unlabelled", "groups")
 """Options of `label` that choose among words along a direction."""
 BY_COUNTS = ("seed_labels", "starts", "sample")
 """Options of `label` that assign every row by class counts."""
@@ -85,6 +85,13 @@ class LabelCommandOptions(Record):
         parse=parse_counts,
         bounds=(1, None),
     )
+    unlabelled: int = option(
+        0,
+        help="Words behind those at each end that are written with a score and without a class, which transport can "
+        "use; needs `with_scores`.",
+        metavar="N",
+        bounds=(0, None),
+    )
     groups: str | None = option(
         None,
         help="Groups of words (author, document), each of which lies in one part of the split: a CSV of words and "
@@ -115,6 +122,8 @@ class LabelCommandOptions(Record):
             raise ParameterError("split", self.split, why)
         if self.bands and not self.split:
             raise UsageError("`bands` are parts of the split column: leave `split=none` out")
+        if self.unlabelled and not self.with_scores:
+            raise UsageError("`unlabelled` words have a score and nothing else: give `with_scores` too")
         if self.groups is not None and not self.split:
             raise UsageError("`groups` lie in one part of the split column: leave `split=none` out")
         taken = ("word", "key", "id", "token", "split", "score", "margin", "")

@@ -28,7 +28,7 @@ class MomentsOptions(Record):
     task: str | None = option(None, help="Of splince: column of the main task's classes.", metavar="COL", text=True)
     exact: bool = option(
         False,
-        help="Add up in float64 throughout: where `fit` says that rounding is too large. Slower for float32.",
+        help="Add up in float64 throughout: where `salcli fit` says that rounding is too large. Slower for float32.",
     )
     read: ReadOptions = field(default_factory=ReadOptions)
     cluster: ClusterOptions = field(default_factory=ClusterOptions)

@@ -8,7 +8,10 @@ from salcli.options.record import Record, option
 if TYPE_CHECKING:  # help is shown without numpy
     import numpy as np
 
-FORMAT_HELP = "npy, npz, h5, parquet, arrow, safetensors, word2vec-text, glove, word2vec-bin, fbin, f16bin or fvecs"
+FORMAT_HELP = (
+    "npy, npz, h5, parquet, arrow, safetensors, word2vec-text, glove, word2vec-bin, fbin, f16bin, fvecs, fasttext "
+    "or gensim"
+)
 CHUNK_BYTES = 8 << 20  # large beside Python's overhead for each chunk, small enough for a few on every thread
 WIDENED_CHUNK_BYTES = 16 << 20
 STREAMED_CHUNK_BYTES = 32 << 20  # of rows that are read in batches, through a small buffer
@@ -48,6 +51,13 @@ class ReadOptions(Record):
         "table the column id, _id, docid, doc_id, key or word.",
         metavar="PATH",
     )
+    dequantize: str | None = option(
+        None,
+        help="Scale of int8 vectors, which are read as float16: a number, or the name of the tensor or column that has "
+        "one for each row; default: int8 is refused.",
+        metavar="COL|NUMBER",
+        text=True,
+    )
     keys_file: str | None = option(
         None, "--keys", help="Keys of a file that has none: text, one a line, or .npy.", metavar="FILE"
     )
@@ -59,6 +69,9 @@ class ReadOptions(Record):
     )
     batch_rows: int | None = option(
         None, help="Most rows read at once; default: by format, 1.5…32 MiB.", metavar="N", bounds=(1, None)
+    )
+    allow_pickle: bool = option(
+        False, help="Open a .kv file or model that gensim pickled: loading it runs code, so only one you made yourself."
     )
     allow_nonfinite: bool = option(False, help="Drop rows with NaN or Inf instead of refusing the file.")
     text_dtype: "np.dtype[Any]" = field(default_factory=_float32)

@@ -14,6 +14,7 @@ from salcli.data.source import Shard, Source
 from salcli.errors import LabelError
 from salcli.formats.files import ByteFile
 from salcli.formats.label_files import label_files
+from salcli.formats.urls import is_url
 from salcli.streaming.engine import Engine, current_engine
 
 
@@ -36,7 +37,7 @@ def hashing(embeddings: dict[Source, str], *labels: str) -> Iterator[list[Future
     """
     paths = {path: label_files(path) for path in labels}
     for path in (file for files in paths.values() for file in files):
-        if not os.path.isfile(path):
+        if not (os.path.isfile(path) or is_url(path)):
             raise LabelError(f"{path}: is no regular file: labels are read more than once, so they cannot be a pipe")
     is_over, engine = threading.Event(), current_engine()
 

@@ -77,6 +77,14 @@ def _lines(path: Path) -> list[str]:
         return []
 
 
+def release_freed_memory() -> None:
+    """Return freed blocks to the system, before a stage with blocks of other sizes; nothing without glibc."""
+    import ctypes
+
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 @functools.cache
 def keep_freed_memory() -> None:
     """Make glibc keep freed blocks of up to 32 MiB for the next chunk, instead of returning them to the system.

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 import salcli
 from salcli.api import estimators
-from salcli.api.constructor import OWN
+from salcli.api.constructor import COLUMNS, OWN
 from salcli.commands.apply import apply
 from salcli.commands.fit import fit
 from salcli.erasers.artifact import read_artifact
@@ -104,7 +104,8 @@ def test_several_attributes_numbers_and_missing_labels_are_those_of_the_command(
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_parameters_are_those_of_the_method(kind: Any) -> None:
     parameters = kind().get_params()
-    options = {name: default for name, (_, default) in options_of(kind._parameter_type()).items() if name != "task"}
+    of_method = options_of(kind._parameter_type()).items()
+    options = {name: default for name, (_, default) in of_method if name not in COLUMNS}
     own = {name: default for name, (default, _) in OWN.items()} | ({"noise_key": None} if "noise" in options else {})
     assert parameters == options | own
     assert all(f"    {name}\n" in kind.__doc__ for name in parameters)
@@ -225,7 +226,8 @@ def test_parameters_mean_what_they_mean_to_the_command(kind: Any, parameters: An
     apply(path, embeddings, out, ApplyOptions())
     np.testing.assert_array_equal(np.load(out), found.transform(x))
     again = kind.from_artifact(path)
-    assert again.get_params() == found.get_params() | found.header_["parameters"]  # γ = scale is a number there
+    known = {name: value for name, value in found.header_["parameters"].items() if name not in COLUMNS}
+    assert again.get_params() == found.get_params() | known  # γ = scale is a number there
     assert len(again.get_feature_names_out()) == again.transform(x).shape[1]
 
 

@@ -80,6 +80,7 @@ def test_arrays_are_evaluated_as_files_are(tmp_path: Path) -> None:
     assert found.inputs["embeddings"].n == N
 
 
+@pytest.mark.slow
 def test_an_estimator_can_be_fitted_again(tmp_path: Path) -> None:
     x, _, table = data()
     sal = salcli.SAL().fit(x, guarded={"gender": table["gender"]})

@@ -35,6 +35,7 @@ NAMED = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", WHOLE)
 def test_all_checks_of_scikit_learn_pass(kind: Any) -> None:

@@ -153,5 +153,5 @@ def test_what_cannot_be_kept_is_refused(kept: Kept, tmp_path: Path) -> None:
             fit("nowhere", "nowhere", str(tmp_path / "e.npz"), replace(options, checkpoint=str(kept.folder)))
     assert not kept.folder.exists()
     kept.folder.write_text("a file")
-    with pytest.raises(OutputError, match="cannot make this folder"):
+    with pytest.raises(OutputError, match="cannot create this folder"):
         kept.run()

@@ -81,6 +81,7 @@ def test_each_candidate_is_reported_as_evaluate_reports_it(files: Files, erasers
     assert {each.n_erased for each in found.candidates} == {240, 0}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::salcli.errors.SalcliWarning")
 def test_what_is_the_same_before_erasure_is_done_once(
     files: Files, erasers: tuple[str, str], monkeypatch: pytest.MonkeyPatch
@@ -193,6 +194,7 @@ def test_equal_files_in_two_folders_are_numbered(files: Files, tmp_path: Path) -
     assert [each.name for each in found.candidates] == ["sal k=2 (e.npz) (1)", "sal k=2 (e.npz) (2)"]
 
 
+@pytest.mark.slow
 def test_a_kernel_eraser_is_compared_with_the_file_as_it_is(
     files: Files, erasers: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,7 @@ def test_gamma_scale_is_recorded_as_a_number_and_says_nothing(files: Files, land
         np.testing.assert_array_equal(by_arrays.eraser.arrays()[name], array)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("landmarks", [2048, "all"])
 def test_no_gate_passes_where_test_rows_are_dissimilar_to_the_fitted_rows(files: Files, landmarks: int | str) -> None:
     kfit(files, gamma=100.0, landmarks=landmarks)

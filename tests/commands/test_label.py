@@ -173,3 +173,22 @@ def test_groups_need_a_file_and_a_split(source: tuple[str, np.ndarray], tmp_path
         LabelCommandOptions(directions=("w1:w2",), groups="author", split=())
     with pytest.raises(UsageError, match="`counts` assigns a class to every row: it cannot go with `groups`"):
         LabelCommandOptions(counts=(("a", 0.5), ("b", 0.5)), groups="author")
+
+
+def test_words_behind_the_ends_have_a_score_and_no_class(source: tuple[str, np.ndarray], tmp_path: Path) -> None:
+    options = LabelCommandOptions(directions=("w1:w2",), top=TOP, bands=(3,), unlabelled=5, with_scores=True)
+    done = label(source[0], str(tmp_path / "l.csv"), options)
+    assert done.n_unlabelled == 10
+    assert done.lines()["labels"].endswith("; 10 more without a class")
+    _, rows = read_csv(tmp_path / "l.csv")
+    free = [float(score) for _, name, split, score in rows if name == split == ""]
+    first, second = ([float(s) for _, name, _, s in rows if name == each] for each in ("w1", "w2"))
+    assert min(first) >= max(free)
+    assert max(second) <= min(free)
+    assert sorted(free, reverse=True) == free
+    assert len(free) == 10
+    with pytest.raises(UsageError, match="give `with_scores` too"):
+        LabelCommandOptions(directions=("w1:w2",), unlabelled=5)
+    with pytest.raises(LabelError, match="and `unlabelled=50` needs 120"):
+        label(source[0], str(tmp_path / "m.csv"), LabelCommandOptions(
+            directions=("w1:w2",), top=TOP, unlabelled=50, with_scores=True))  # fmt: skip

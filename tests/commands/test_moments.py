@@ -94,7 +94,7 @@ class Data:
 
 
 @settings(
-    max_examples=25, deadline=None, phases=[Phase.generate], suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=20, deadline=None, phases=[Phase.generate], suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     cuts=st.lists(st.integers(1, N - 1), max_size=3, unique=True).map(sorted),
@@ -302,6 +302,7 @@ def damages() -> Iterator[Any]:
     yield of("dtype", "expected float64", lambda h, a: a.update(mean_x=a["mean_x"].astype("<f4")))
     yield of("missing", "not a salcli moments file", lambda h, a: a.pop("mean_x"))
     yield of("digest", "for 'part'", lambda h, a: h["rows"].update(part="zz"))
+    yield of("hash", "for 'hash'", lambda h, a: h["inputs"]["embeddings"]["hash"].update(digest="\ud800"))
     yield of("classes", "one label for each row", lambda h, a: h["attributes"][0]["classes"].reverse())
     yield of("rule", "not understood", lambda h, a: h["rows"]["rule"].update(holdout=7))
     yield of("no attribute", "names none", lambda h, a: h.update(attributes=[]))

@@ -6,7 +6,8 @@ from typing import Any
 import typer
 
 from salcli.cli.app import app
-from salcli.cli.commands import COMMANDS, Command
+from salcli.cli.commands import COMMANDS
+from salcli.cli.registration import Command
 from salcli.erasers.base import METHODS
 from salcli.options import FitOptions, options_of
 

@@ -66,7 +66,7 @@ PARAMETERS: dict[str, Any] = {
     "sal": {"unit_rounds": 80},
     "leace": {"unit_rounds": 80},
     "splince": {"unit_rounds": 80, "task": np.arange(2000) % 3},
-    "inlp": {},
+    "inlp": {"unit_rounds": 80},
 }
 
 
@@ -85,12 +85,21 @@ def test_a_linear_classifier_is_at_chance_on_the_unit_rows_that_are_written(meth
     written = found.eraser(x)
     assert_allclose(np.linalg.norm(written, axis=1), 1, rtol=1e-12)
     assert linear_accuracy(written, codes) <= 0.55
-    if method != "inlp":
-        assert found.header["unit"]["is_equal"]
-        assert found.header["unit"]["n_rounds"] > 1
-        assert found.header["unit"]["gaps"][1] > 1e-3
-        assert mean_gap(written, codes) < 4 * EQUAL
-        assert mean_gap(written.astype(np.float32), codes) < 5 * EQUAL
+    assert found.header["unit"]["is_equal"]
+    assert found.header["unit"]["n_rounds"] > 1
+    assert found.header["unit"]["gaps"][1] > 1e-3 or method == "inlp"  # its normals come first
+    assert mean_gap(written, codes) < 4 * EQUAL
+    assert mean_gap(written.astype(np.float32), codes) < 5 * EQUAL
+
+
+def test_inlp_removes_the_differences_of_means_that_its_classifiers_leave() -> None:
+    x, codes = leaking()
+    found = salcli.fit(x, codes, method="inlp", unit=True, unit_rounds=80)
+    n = found.header["inlp"]["n_of_means"]
+    normals = found.eraser.left[:, :-n]  # type: ignore[attr-defined]
+    assert n == 1
+    assert mean_gap(unit(x - x @ normals @ normals.T), codes) > 1e-3
+    assert found.eraser.k == normals.shape[1] + 1 == found.rank
 
 
 @pytest.mark.slow
@@ -200,6 +209,7 @@ OPTIONS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", OPTIONS)
 def test_apply_writes_unit_rows_and_evaluate_compares_unit_rows(method: str, paths: tuple[str, str, Path]) -> None:
     x, y, folder = paths

@@ -92,6 +92,22 @@ def test_rows_without_copies_and_rows_that_are_their_own_test_stay(tmp_path: Pat
     assert found(tmp_path, np.repeat(x[:1], N, axis=0), same) == (same, {})
 
 
+@pytest.mark.parametrize(("d", "n"), [(40, 2), (8, 0)])
+def test_of_equal_test_rows_with_the_same_labels_one_stays_unless_rows_are_narrow(
+    tmp_path: Path, d: int, n: int
+) -> None:
+    x = rows(d)
+    x[[232, 234]] = x[230]
+    x[231] = x[230]  # another class
+    changed, copies = found(tmp_path, x)
+    assert copies == ({"repeated": Copies(n, 100, 0, ("232", "234"))} if n else {})
+    assert len(changed.test) == 100 - n
+    assert {230, 231} <= set(changed.test.tolist())
+    assert doubts_of_copies(copies) == ()
+    if n:
+        assert notes_on_copies(copies) == ["test: 2 of 100 rows are left out, repeated: 232, 234"]
+
+
 @pytest.mark.parametrize("factor", [1e5, 1e9])
 def test_few_rows_of_great_length_make_no_others_copies(tmp_path: Path, factor: float) -> None:
     x = rows(20, 0.0)

@@ -61,6 +61,7 @@ def test_pyarrow_and_the_csv_module_cut_the_same_cells_with_the_same_lines(rows:
 GOOD = b"word,g\n" + b"".join(b"w%d,%d\n" % (i, i % 3) for i in range(200_000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [b'x,"y"', b"x,y\r", b"x", b"x,y,z", b""])
 def test_from_the_first_line_of_another_kind_the_csv_module_reads_on(line: bytes) -> None:
     with file_of(GOOD + line + b"\nlast,1\n", "l.csv") as path:

@@ -148,6 +148,7 @@ def shards(file: ByteFile, options: ReadOptions) -> list[Reader]:
 LIST = Format("list", (".list",), lambda head: head.startswith(b"#list\n"), shards, ToyWriter, has_magic=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["npy", "toy"])
 def test_a_source_of_several_shards_that_is_registered_here_serves_every_command(
     run: Run, monkeypatch: pytest.MonkeyPatch, suffix: str

@@ -62,6 +62,7 @@ def rewritten(
     return pq.ParquetFile(target).read()
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     st.sampled_from(KINDS), st.sampled_from(["none", "snappy", "zstd", "gzip"]), st.integers(1, 50),

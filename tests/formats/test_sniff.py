@@ -40,7 +40,6 @@ def zip_of(*names: str) -> bytes:
     ("head", "told"),
     [
         (b"", "empty"),
-        (b"\xba\x16\x4f\x2f\x0c\x00", "fastText"),
         (b"(\xb5/\xfd", "zstd"),
         (b"version https://git-lfs.github.com/spec/v1\noid", "git lfs pull"),
         (b"<!DOCTYPE html><html>", "HTML"),

@@ -60,6 +60,7 @@ def test_fit_to_a_table_and_its_own_labels_is_fit_to_npy_and_csv(run: Run) -> No
     assert about["attributes"] == other["attributes"]
 
 
+@pytest.mark.slow
 def test_all_commands_take_tables(run: Run) -> None:
     run("fit", "x.parquet", "x.parquet", "-o", "e.npz")
     applied = run("apply", "e.npz", "x.parquet", "-o", "o.parquet", "--json")

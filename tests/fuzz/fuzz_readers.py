@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 READERS = ("text", "binary", "npy", "npz", "labels", "similarity", "artifact")
+READERS += ("safetensors", "int8", "int8-npy", "fbin", "fvecs", "fasttext")
 MAX_BYTES = 8192
 
 
@@ -26,6 +27,12 @@ def seeds_of(reader: str) -> list[bytes]:
         "binary": lambda: list(s.BINARY),
         "npy": lambda: [s.npy(s.X), s.npy(s.X.T.astype(">f8"), (2, 0)), s.npy(s.X.astype("f2"), (3, 0))],
         "npz": lambda: [s.PART.join(keyed), s.zipped(zip(("x.npy", "keys.npy"), keyed, strict=False))],
+        "safetensors": lambda: list(s.SAFETENSORS),
+        "int8": lambda: [s.SAFETENSORS[-1]],
+        "int8-npy": lambda: [s.npy(s.CODES)],
+        "fbin": lambda: [s.FBIN + s.X.tobytes()],
+        "fvecs": lambda: [s.FVECS],
+        "fasttext": lambda: [s.fasttext()],
         "labels": lambda: list(s.LABELS),
         "similarity": lambda: list(s.SIMILARITY),
         "artifact": lambda: [_parted(s.artifact_members(which)) for which in range(3)],

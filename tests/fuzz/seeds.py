@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import lzma
+import struct
 import zipfile
 from collections.abc import Iterable
 from typing import Any
@@ -126,3 +127,33 @@ def hdf5(**arrays: Any) -> bytes:
 
 
 PACKERS = (gzip.compress, bz2.compress, lzma.compress)
+
+
+def safetensors(**tensors: NDArray[Any]) -> bytes:
+    """Give tensors as the bytes of a safetensors file."""
+    names, about, end = {"<f4": "F32", "<f2": "F16", "|i1": "I8", "<u2": "BF16"}, dict[str, Any](), 0
+    for name, x in tensors.items():
+        about[name] = {"dtype": names[x.dtype.str], "shape": x.shape, "data_offsets": [end, end + x.nbytes]}
+        end += x.nbytes
+    text = json.dumps(about).encode()
+    return len(text).to_bytes(8, "little") + text + b"".join(x.tobytes() for x in tensors.values())
+
+
+def fasttext(words: Iterable[bytes] = (b"he", b"she", b"\xff"), bucket: int = 2, d: int = 3) -> bytes:
+    """Give a model of words as fastText lays it out (FastText::saveModel, without the matrix of outputs)."""
+    words = list(words)
+    head = struct.pack("<2i12id", 793712314, 12, d, 5, 1, 1, 5, 1, 2, 2, bucket, 2, 3, 100, 1e-4)
+    counts = struct.pack("<3i2q", len(words), len(words), 0, 9, -1)
+    entries = b"".join(word + b"\0" + struct.pack("<qb", 3, 0) for word in words)
+    numbers = np.arange((len(words) + bucket) * d, dtype="<f4")
+    return head + counts + entries + struct.pack("<?2q", False, len(words) + bucket, d) + numbers.tobytes()
+
+
+CODES = (X * 4 - 3).astype(np.int8)
+SCALES = np.array([0.5, 0.25, 0, 0.125], np.float32)
+FBIN = np.array(X.shape, "<u4").tobytes()
+FVECS = b"".join(np.int32(3).tobytes() + row.tobytes() for row in X)
+SAFETENSORS = (
+    safetensors(w=SCALES, m=X), safetensors(m=X.astype(np.float16)), safetensors(m=X.view("<u2")),
+    safetensors(codes=CODES, scale=SCALES.reshape(-1, 1)),
+)  # fmt: skip

@@ -67,7 +67,7 @@ def test_the_seed_is_fitted_to() -> None:
     assert survive(bytes_of())
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(st.data(), st.sampled_from(["drop", *VALUES]))
 def test_any_field_of_the_header_may_be_anything(data: st.DataObject, value: Any) -> None:
     at = data.draw(st.sampled_from(list(places(header()))[1:]))
@@ -81,7 +81,7 @@ def test_any_array_may_be_any_other(name: str) -> None:
         survive(bytes_of(**{name: npy(array)}))
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(st.deferred(lambda: mutated([bytes_of()])))
 def test_a_change_anywhere_is_refused_or_harmless(data: bytes) -> None:
     survive(data)

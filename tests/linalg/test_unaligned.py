@@ -30,6 +30,7 @@ def strength_of(x: np.ndarray, codes: np.ndarray, c: int) -> float:
     return float(np.linalg.norm((x - x.mean(axis=0)).T @ (z - z.mean(axis=0)) / len(x), "nuc"))
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(counts=st.sampled_from([[4, 5], [2, 7], [3, 3, 3], [1, 2, 5]]), d=st.integers(1, 4), seed=st.integers(0, 99))
 def test_the_best_of_many_starts_is_the_best_assignment_there_is(counts: list[int], d: int, seed: int) -> None:

@@ -52,6 +52,7 @@ def printed(comparison: Comparison, width: int = 80) -> str:
     return terminal(comparison, console)
 
 
+@pytest.mark.slow
 @given(comparisons())
 @settings(max_examples=20)
 def test_no_string_is_markup(comparison: Comparison) -> None:
@@ -70,6 +71,7 @@ def test_no_string_is_markup_in_html(comparison: Comparison) -> None:
     check_page(html(comparison))
 
 
+@pytest.mark.slow
 def test_names_from_files_are_text() -> None:
     found = Comparison(candidates=tuple(candidate(name, None) for name in HOSTILE if name))
     page = check_page(html(found))

@@ -234,16 +234,22 @@ def test_a_killed_worker_changes_no_byte(folder: Path, tmp_path: Path, engine: C
     assert all(map(os.path.exists, flags))
 
 
+def _allow_failures(n: int, dask_scheduler: Any) -> None:
+    dask_scheduler.allowed_failures = n
+
+
 @pytest.mark.slow
 def test_a_task_that_kills_every_worker_is_one_line(folder: Path, tmp_path: Path, engine: Cluster) -> None:
     fitted(folder, tmp_path)
-    with (
-        distributed.Client(engine._address, set_as_default=False) as client,
-        running_on(Interrupting(engine, partial(os._exit, 1))),
-        pytest.raises(ClusterError, match=r"x\.npy: a task killed one worker") as caught,
-    ):
-        client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
-        applied(folder, tmp_path)
+    engine._client.run_on_scheduler(_allow_failures, 0)
+    try:
+        with (
+            running_on(Interrupting(engine, partial(os._exit, 1))),
+            pytest.raises(ClusterError, match=r"x\.npy: a task killed one worker") as caught,
+        ):
+            applied(folder, tmp_path)
+    finally:
+        engine._client.run_on_scheduler(_allow_failures, 3)
     assert caught.value.exit_code == 4
     assert sorted(path.name for path in tmp_path.iterdir()) == ["e.npz"]
 

@@ -48,6 +48,7 @@ def plain(moments: object) -> CrossMoments:
     return getattr(moments, "cross", moments)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     cuts=st.lists(st.integers(1, N - 1), min_size=1, max_size=4, unique=True).map(sorted),

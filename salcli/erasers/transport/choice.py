@@ -14,6 +14,7 @@ from salcli.erasers.base import Eraser
 from salcli.erasers.transport.gaussians import IDENTITY, POOLED, Shrinkage
 from salcli.erasers.transport.readers import readings
 from salcli.streaming.engine import N_THREADS, Threads
+from salcli.streaming.memory import release_freed_memory
 from salcli.streaming.progress import Progress
 
 WIDE = 512  # dimensions from which on maps are tried one at a time: each takes a dozen matrices
@@ -61,12 +62,13 @@ def try_all(
     progress : shows the stage
     candidates : shrinkages, gentle ones first
     """
-    import scipy.linalg  # noqa: F401 (its BLAS, loaded on a thread, would not be limited to one of its own)
-
     with progress.stage("choose shrinkage", len(candidates), "maps") as advance:
 
         def tried(shrinkage: Shrinkage) -> Trial:
-            return Trial(shrinkage, readings(fit(shrinkage)(x, dtype=np.float32), codes, n_classes))
+            moved = fit(shrinkage)(x, dtype=np.float32)
+            if x.shape[1] >= WIDE:
+                release_freed_memory()  # of the map's matrices
+            return Trial(shrinkage, readings(moved, codes, n_classes))
 
         trials = []
         for trial in Threads(1 if x.shape[1] >= WIDE else N_THREADS).map(tried, candidates):

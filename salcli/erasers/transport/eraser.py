@@ -149,11 +149,11 @@ class TransportEraser(Eraser):
         require_rows(x, self.d)
 
         def change(block: Array, spare: Array) -> Array:
-            return self._moved(block, spare, strength)
+            return self.moved(block, spare, strength)
 
         return in_blocks(x, change, result_for(x, self.d, dtype, out))
 
-    def _moved(self, x: Array, moved: Array, strength: float) -> Array:
+    def moved(self, x: Array, moved: Array, strength: float = 1.0) -> Array:
         """Return rows moved λ of the way, in the memory of `moved` `[n, d]`; that of `x` `[n, d]` is overwritten."""
         right, left_t, shifts = self._factors
         w = self.posterior(x)

@@ -17,6 +17,7 @@ Array = NDArray[np.float64]
 POOLED, IDENTITY = "pooled", "identity"
 LEAST_RIDGE = 0.005  # of the mean variance: what every covariance is lifted by at least, so that it has an inverse
 POSTERIOR_RIDGE = 0.01
+ROWS_WIDENED = 512
 LEAST_CERTAIN = 0.02  # share of the labelled rows that are moved less than the whole way
 
 
@@ -87,7 +88,8 @@ def certain_lead(posterior: Posterior, x: Array, codes: NDArray[np.int64]) -> fl
     -------
     0 where classes overlap so much that there is no such lead
     """
-    logits = x @ posterior.weights + posterior.bias
+    parts = np.array_split(x, 1 + len(x) // ROWS_WIDENED)
+    logits = np.vstack([part.astype(np.float64) @ posterior.weights + posterior.bias for part in parts])
     own = logits[np.arange(len(x)), codes]
     logits[np.arange(len(x)), codes] = -np.inf
     return max(0.0, float(np.quantile(own - logits.max(axis=1), LEAST_CERTAIN)))
@@ -120,6 +122,7 @@ class ClassGaussians:
         *,
         keep_mean: bool = False,
         few: NDArray[np.bool_] | None = None,
+        covariances: Array | None = None,
     ) -> Self:
         """Return the Gaussians of some moments, and the posterior with its gate.
 
@@ -130,25 +133,28 @@ class ClassGaussians:
         codes : `[n]` class of each
         keep_mean : see `fit_sal`
         few : `[c]` whether a class has too few rows for a covariance, and is taken to have that of all classes
+        covariances : `[c, d, d]` of the classes; default: those of the moments
 
         Raises
         ------
         RankError : rows do not covary with the labels, or do not vary within classes
         """
         mean_step, posterior = fit_sal(moments.cross, keep_mean=keep_mean).eraser, posterior_of(moments)
-        posterior = replace(posterior, certain=certain_lead(posterior, x.astype(np.float64), codes))
+        posterior = replace(posterior, certain=certain_lead(posterior, x, codes))
         v, middle = mean_step.left, moments.cross.mean_x
         rest = np.linalg.qr(v, mode="complete")[0][:, v.shape[1] :]
-        covariances = np.empty((len(moments.counts), *(2 * rest.shape[1:])))
-        for inner, scatter, n in zip(covariances, moments.scatters, moments.counts, strict=True):
-            np.matmul(rest.T @ scatter, rest / max(n, 1), out=inner)
+        inner = np.empty((len(moments.counts), *(2 * rest.shape[1:])))
+        scatters = moments.scatters if covariances is None else covariances
+        counts = moments.counts if covariances is None else np.ones(len(scatters))
+        for part, scatter, n in zip(inner, scatters, counts, strict=True):
+            np.matmul(rest.T @ scatter, rest / max(n, 1), out=part)
         if few is not None and few.any():
-            covariances[few] = np.tensordot(moments.counts / moments.n, covariances, 1)
+            inner[few] = np.tensordot(moments.counts / moments.n, inner, 1)
         if rest.shape[1]:
-            covariances /= float(np.trace(covariances, axis1=1, axis2=2).mean() / rest.shape[1]) or 1.0
+            inner /= float(np.trace(inner, axis1=1, axis2=2).mean() / rest.shape[1]) or 1.0
         centre = middle - v @ (v.T @ (middle - mean_step.mean))
         varies = np.diagonal(moments.scatters, axis1=1, axis2=2).max(axis=0) > 0
-        return cls(mean_step, posterior, rest, covariances, moments.counts / moments.n, centre, varies)
+        return cls(mean_step, posterior, rest, inner, moments.counts / moments.n, centre, varies)
 
     def transport(self, shrinkage: Shrinkage) -> TransportEraser:
         """Return the transport of the classes to their barycentre, covariances shrunk by `shrinkage`.
@@ -158,13 +164,15 @@ class ClassGaussians:
         RankError : covariances without an inverse
         """
         rest, (c, d) = self.rest, (len(self.shares), len(self.centre))
-        maps = np.empty((c, d, d))
-        maps[:] = np.eye(d)
+        inner = np.empty((c, 0, 0))
         if rest.shape[1]:
             try:
                 inner, _ = maps_to_barycentre(shrinkage(self.covariances, self.shares), self.shares)
             except np.linalg.LinAlgError as error:
                 raise RankError("covariances of classes have no inverse: give a larger `shrinkage`") from error
+        maps = np.empty((c, d, d))
+        maps[:] = np.eye(d)
+        if rest.shape[1]:
             for whole, part in zip(maps, inner, strict=True):
                 part.flat[:: len(part) + 1] -= 1
                 whole += rest @ part @ rest.T

@@ -57,7 +57,13 @@ class NoisyTransportEraser(TransportEraser):
         """Return the eraser with its `secret`, 32 bytes."""
         return replace(self, secret=secret)
 
-    def _moved(self, x: Array, moved: Array, strength: float) -> Array:
+    def moved(self, x: Array, moved: Array, strength: float = 1.0) -> Array:
+        """Return rows moved λ of the way, with noise (see `TransportEraser.moved`).
+
+        Raises
+        ------
+        UsageError : there is no secret
+        """
         if self.secret is None:
             raise UsageError(
                 "this eraser adds noise by a secret: apply it with `noise_key=FILE`, and evaluate what that writes "
@@ -65,7 +71,7 @@ class NoisyTransportEraser(TransportEraser):
             )
         normals, gate = normals_of(x, self.secret), self.posterior(x).sum(axis=1, keepdims=True)
         before = x.copy() if strength < 1 else None
-        moved = super()._moved(x, moved, 1.0)
+        moved = super().moved(x, moved, 1.0)
         share = gate * self.noise
         coordinates = (moved - self.centre) @ self.components
         coordinates *= np.sqrt(1 - share) - 1

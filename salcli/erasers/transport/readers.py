@@ -7,6 +7,7 @@ both halves of the rows are read by readers that were trained on the other half.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,10 +48,10 @@ def readings(x: NDArray[np.floating], codes: Codes, n_classes: int) -> dict[str,
     codes : `[n]` class of each row
     n_classes : c; each occurs in both halves
     """
-    x = x - x.mean(axis=0, dtype=np.float64)
-    x *= np.sqrt(x.shape[1] / max(float(np.mean(np.einsum("ij,ij->i", x, x))), np.finfo(np.float64).tiny))
-    scaled, half = x.astype(np.float32), len(x) // 2
-    del x  # of float64
+    middle = x.mean(axis=0, dtype=np.float64)
+    scaled, half = (x - middle.astype(x.dtype)).astype(np.float32, copy=False), len(x) // 2
+    power = float(np.einsum("ij,ij->", scaled, scaled, dtype=np.float64)) / max(1, len(x))
+    scaled *= np.float32(np.sqrt(x.shape[1] / max(power, np.finfo(np.float64).tiny)))
     x1, x2, codes1, codes2 = scaled[:half], scaled[half:], codes[:half], codes[half:]
     across = _distances(x1, x2)
     both = (Reading(x2, codes2, n_classes, x1, across), codes1), (Reading(x1, codes1, n_classes, x2, across.T), codes2)
@@ -68,8 +69,6 @@ def _balanced(scores: Array, codes: Codes) -> float:
 
 def _rbf(rows: Reading) -> Scores:
     """Yield the scores `[m, c]` of kernel ridge regressions on the classes, one a setting."""
-    from scipy.linalg import cho_factor, cho_solve
-
     targets = (np.eye(rows.n_classes)[rows.codes] - rows.shares).astype(np.float32)
     among = _distances(rows.x, rows.x)
     gram, to_new = np.empty_like(among), np.empty_like(rows.across, order="C")
@@ -79,14 +78,12 @@ def _rbf(rows: Reading) -> Scores:
                 np.multiply(distances, np.float32(-gamma / rows.x.shape[1]), out=part)
                 np.exp(part, out=part)
             gram.flat[:: len(gram) + 1] = 1 + ridge
-            factor = cho_factor(gram.T, lower=True, overwrite_a=True, check_finite=False)  # in place: it is symmetric
-            yield (to_new @ cho_solve(factor, targets, check_finite=False)) / rows.shares + 1
+            found: Any = np.linalg.solve(gram, targets)
+            yield (to_new @ found) / rows.shares + 1
 
 
 def _quadratic(rows: Reading) -> Scores:
     """Yield the log densities `[m, c]` of class Gaussians with shrunk covariances, one a setting."""
-    from scipy.linalg import solve_triangular
-
     d = rows.x.shape[1]
     means = np.stack([rows.x[rows.codes == code].mean(axis=0) for code in range(rows.n_classes)])
     away = [rows.x[rows.codes == code] - mean for code, mean in enumerate(means)]
@@ -99,8 +96,8 @@ def _quadratic(rows: Reading) -> Scores:
                 shrunk = (1 - ridge) * ((1 - share) * covariance + share * pooled)
                 shrunk.flat[:: d + 1] += ridge * (float(np.trace(covariance)) / d or 1.0)
                 lower = np.linalg.cholesky(shrunk)
-                white = solve_triangular(lower, (rows.new - means[code]).T, lower=True, check_finite=False)
-                scores[:, code] = -0.5 * np.einsum("ij,ij->j", white, white) - np.log(np.diag(lower)).sum()
+                white = (rows.new - means[code]) @ np.linalg.inv(lower).T
+                scores[:, code] = -0.5 * np.einsum("ij,ij->i", white, white) - np.log(np.diag(lower)).sum()
             yield scores
 
 

@@ -17,6 +17,8 @@ Reads = Literal["vectors", "kernel"]
 Predicts = Literal["classes", "numbers"]
 TIE = 1e-4
 """Scores whose difference is smaller are equal: float32 rounding of erased rows changes scores by less."""
+RANKED = "ranked"
+"""Setting: 1 if columns are replaced by the normal scores of their ranks, else 0."""
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 """C of the support vector machines; rows are scaled to a mean squared norm of d."""
 
@@ -115,8 +117,8 @@ class Attacker(ABC):
 
         Parameters
         ----------
-        x : `[n, d]` scaled rows, or `[n, n]` inner products of the training rows, as `reads` says
-        y : `[n]` classes, at least two; or numbers that are not all the same, as `predicts` says
+        x : `[n, d]` scaled rows, or `[n, n]` inner products of the training rows, by `reads`
+        y : `[n]` classes, at least two; or numbers that are not all the same, by `predicts`
         settings : a value for each of `axes(d)`
         seed : of the random number generator
         """

@@ -15,12 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.evaluation.attackers.base import Array, Attacker, Axis, Settings
+from salcli.evaluation.attackers.base import RANKED, Array, Attacker, Axis, Settings
 
 FLOOR = 1e-10
 """Least multiple of the identity, in units of the mean variance, added to a covariance to make it invertible."""
-RANKED = "ranked"
-"""Setting: 1 if columns are replaced by normal scores, else 0."""
 RANKED_WORTH = 0.02
 """Least gain in score for normal scores."""
 
@@ -150,7 +148,7 @@ class Quadratic(Attacker):
                 yield self._shrunk(scatters, settings).decision(across)
 
     def _shrunk(self, of: ClassScatters, settings: Settings) -> Gaussians:
-        """Return the Gaussians whose covariances are shrunk as `settings` say."""
+        """Return the Gaussians whose covariances are shrunk by `settings`."""
         from scipy.linalg import cholesky, solve_triangular
 
         n, d = of.counts.sum(), of.means.shape[1]

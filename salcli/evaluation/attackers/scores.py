@@ -94,7 +94,7 @@ def rated_classes(true: Classes) -> Classes:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What one attacker says of its test rows."""
+    """One attacker's predictions of its test rows."""
 
     labels: Index
     """`[m]` which labels."""

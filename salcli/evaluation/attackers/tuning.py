@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.data.sampling import stratified_parts
-from salcli.evaluation.attackers.base import Array, Attacker, Axis, Settings
+from salcli.evaluation.attackers.base import RANKED, Array, Attacker, Axis, Settings
 from salcli.evaluation.attackers.scores import areas, balanced_accuracy, r_squared
 
 WHITENED = "whitened"
@@ -38,7 +38,7 @@ class TrainingRows:
     """The training rows of an attacker."""
 
     view: View
-    """Returns the rows `[n, d]` as settings say, or inner products `[n, n]`."""
+    """Returns the rows `[n, d]` by settings, or inner products `[n, n]`."""
     y: NDArray[Any]
     d: int
     can_whiten: bool = False
@@ -143,7 +143,7 @@ class _Trial:
         found = np.zeros((len(self.folds), len(choices)))
         for i, (train, test) in enumerate(self.folds):
             place = 0
-            for _, group in itertools.groupby(choices, key=lambda each: each.get(WHITENED, 0.0)):
+            for _, group in itertools.groupby(choices, key=lambda each: (each.get(WHITENED), each.get(RANKED))):
                 settings = list(group)
                 x = self.rows.view(settings[0])
                 y = self.rows.y[train]
@@ -151,7 +151,7 @@ class _Trial:
                     among, across = x[train], x[test]
                 else:
                     among, across = x[np.ix_(train, train)], x[np.ix_(test, train)]
-                if self.is_level:
+                if self.is_level and not settings[0].get(RANKED):  # else columns that hardly vary lose their ranks
                     among, across = _levelled(among, across, y, of_products=self.attacker.reads == "kernel")
                 for decision in self.attacker.decisions(among, y, across, settings, self.seed):
                     found[i, place] = self._score(decision, self.rows.y[test], y)

@@ -52,7 +52,7 @@ class ClassMaps:
     steps: NDArray[np.float64]
     """`[c, d, d]`"""
     metadata: dict[str, str] = field(default_factory=dict)
-    """What the file says of the eraser."""
+    """What the file records of the eraser."""
 
     @property
     def d(self) -> int:
@@ -73,7 +73,7 @@ class KernelMap:
     bias: NDArray[np.float64]
     """`[r]`"""
     metadata: dict[str, str] = field(default_factory=dict)
-    """What the file says of the eraser."""
+    """What the file records of the eraser."""
 
     @property
     def d(self) -> int:

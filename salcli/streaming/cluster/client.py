@@ -97,7 +97,7 @@ def _connected(address: str) -> Iterator["Client"]:
     from distributed import Client
 
     if not ADDRESSES.fullmatch(address):
-        raise ParameterError("scheduler", address, "expected tcp://HOST:PORT or tls://HOST:PORT")
+        raise ParameterError("scheduler", address, "expected tcp://HOST:PORT or tls://HOST:PORT, also in " + ADDRESS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # versions are compared below
         try:
