@@ -16,6 +16,6 @@ def test_dense_matrices_leave_little_along_removed_directions_and_double_precisi
     assert [row[0] for row in rows] == list(rounding.METHODS)
     for row in rows:
         found = dict(zip(head[1:], map(float, row[1:]), strict=True))
-        assert found.pop(rounding.LOW_RANK) > 0.06  # there is something to leave behind
         assert max(found["onnx"], found["safetensors"]) < 0.05
+        assert found.pop(rounding.LOW_RANK) > 2 * max(found["onnx"], found["safetensors"])
         assert max(value for name, value in found.items() if name not in ("onnx", "safetensors")) < 0.03

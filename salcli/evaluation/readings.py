@@ -17,8 +17,8 @@ from salcli.evaluation.stages import Stages
 FARTHEST = 1e6  # in units of the spread of the rows before erasure
 WIDEST = 2_048
 """Dimensions above which rows are not whitened, as that takes the eigenvectors of their covariance."""
-LEAST_SPREAD = 1e-13
-"""Share of the largest standard deviation: directions with less are rounding of float64, which whitening leaves out."""
+LEAST_SPREAD, MOST_LEFT_OUT = 1e-13, 1e-5
+"""Shares of the largest standard deviation: rounding of float64, and what whitening leaves out at most, of coarse types."""
 
 
 class Reading(Protocol):
@@ -102,8 +102,10 @@ class Whitening:
     """`[d, r]`"""
 
     @classmethod
-    def of(cls, x: Array) -> "Whitening":
-        """Return the whitening of rows `x` `[n, d]`; directions that vary less than `LEAST_SPREAD` are left out.
+    def of(cls, x: Array, dtype: np.dtype[Any] | None = None) -> "Whitening":
+        """Return the whitening of rows `x` `[n, d]`, whose numbers were rounded to `dtype`; default: float64.
+
+        Directions that vary less than such rounding are left out.
 
         Singular values of the rows themselves show far smaller spreads than eigenvalues of their covariance: what an
         eraser left of a direction by a strength of .999995 is read.
@@ -113,7 +115,8 @@ class Whitening:
         spreads = sizes / np.sqrt(len(x))
         if not spreads[0] > 1e-150:  # equal rows keep one coordinate, as classifiers need one
             return cls(mean, directions[:1].T)
-        is_kept = spreads > LEAST_SPREAD * spreads[0]
+        least = float(np.clip(2 * np.finfo(dtype or np.float64).eps, LEAST_SPREAD, MOST_LEFT_OUT))
+        is_kept = spreads > least * spreads[0]
         return cls(mean, directions[is_kept].T / spreads[is_kept])
 
     def __call__(self, x: Array) -> Array:
@@ -179,7 +182,8 @@ class Vectors:
         if not settings.get(WHITENED):
             return scaled
         if stage not in self.whitenings:
-            self.whitenings[stage] = Whitening.of(self.scalings[stage](self.rows[stage][self.at_train]))
+            rows = self.rows[stage][self.at_train]
+            self.whitenings[stage] = Whitening.of(self.scalings[stage](rows), rows.dtype)
         return self.whitenings[stage](scaled)
 
 

@@ -198,7 +198,8 @@ def test_a_line_feed_in_a_name_does_not_break_the_line(tmp_path: Path) -> None:
 def test_an_empty_file_and_a_folder_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.npy").touch()
     refuse(3, "inspect", tmp_path / "empty.npy", says="an empty file")
-    refuse(3, "inspect", tmp_path, says="is a folder")
+    (tmp_path / "folder").mkdir()
+    refuse(3, "inspect", tmp_path / "folder", says="folder")
 
 
 GUARD = """
