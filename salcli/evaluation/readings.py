@@ -18,7 +18,7 @@ FARTHEST = 1e6  # in units of the spread of the rows before erasure
 WIDEST = 2_048
 """Dimensions above which rows are not whitened, as that takes the eigenvectors of their covariance."""
 LEAST_SPREAD, MOST_LEFT_OUT = 1e-13, 1e-5
-"""Shares of the largest standard deviation: rounding of float64, and what whitening leaves out at most, of coarse types."""
+"""Shares of the largest standard deviation: rounding of float64, and the most that whitening leaves out."""
 
 
 class Reading(Protocol):
