@@ -20,7 +20,16 @@ from salcli.errors import UsageError, warn
 from salcli.formats import atomic
 from salcli.formats.beside import Beside, resolve
 from salcli.formats.keys import KeyCensus
-from salcli.formats.registry import create, input_files, open_beside, open_files, open_source, output_format
+from salcli.formats.registry import (
+    TABLES,
+    create,
+    input_files,
+    may_be_table,
+    open_beside,
+    open_files,
+    open_source,
+    output_format,
+)
 from salcli.formats.secret import read_secret
 from salcli.formats.shard_folder import ShardFolder, file_digest
 from salcli.formats.shards import is_several
@@ -31,7 +40,8 @@ from salcli.streaming.engine import one_blas_thread
 from salcli.streaming.progress import Progress, Silent
 
 WITHOUT_EFFECT = ("batch_rows",)  # options of reading that change no byte
-APPLIED_CHUNK_BYTES = 2 << 20  # small: several wait in memory, and no thread waits long for the last one
+APPLIED_CHUNK_BYTES = 16 << 20  # of many small pieces, so that no thread waits long for the last one
+TABLE_CHUNK_BYTES = 2 << 20  # of tables, whose rows wait in memory beside a row group
 
 
 @dataclass(frozen=True)
@@ -93,7 +103,9 @@ def apply(
         return Applied(target, "h5", n, n, str(dtype))
     change = artifact.eraser.to_features()
     widened = 0 if change.keeps_space else 8 * change.d_out
-    read = replace(options.read, widened_bytes=widened, streamed_bytes=APPLIED_CHUNK_BYTES)
+    is_table = any(map(may_be_table, (target, embeddings, *input_files(embeddings, options.read)[:1])))
+    chunk_bytes = TABLE_CHUNK_BYTES if is_table or options.output_format in TABLES else APPLIED_CHUNK_BYTES
+    read = replace(options.read, widened_bytes=widened, streamed_bytes=chunk_bytes)
     read = replace(read, text_dtype=np.dtype(np.float64)) if options.output_dtype == np.float64 else read
     if is_folder:
         return _apply_to_folder(eraser, artifact, change, embeddings, target.rstrip(os.sep), read, options, progress)

@@ -371,6 +371,14 @@ def open_beside(source: Source, name: str, options: ReadOptions) -> Source:
     return Source([reader])
 
 
+TABLES = tuple(each.name for each in FORMATS if each.is_table)
+
+
+def may_be_table(path: str) -> bool:
+    """Return whether the suffix of `path` is that of a table (Parquet, Arrow)."""
+    return any(each.is_table for each in _with_suffix(Path(path).suffix.lower()))
+
+
 def output_format(target: str, source: Source, forced: str | None) -> str:
     """Return the name of the output's format: the requested one, else that of the suffix, else the input's.
 
