@@ -115,7 +115,9 @@ class Whitening:
         spreads = sizes / np.sqrt(len(x))
         if not spreads[0] > 1e-150:  # equal rows keep one coordinate, as classifiers need one
             return cls(mean, directions[:1].T)
-        least = float(np.clip(2 * np.finfo(dtype or np.float64).eps, LEAST_SPREAD, MOST_LEFT_OUT))
+        kind = np.dtype(dtype or np.float64)  # int8 and signs are coarser than any float
+        rounding = 2 * float(np.finfo(kind).eps) if kind.kind == "f" else MOST_LEFT_OUT
+        least = min(max(rounding, LEAST_SPREAD), MOST_LEFT_OUT)
         is_kept = spreads > least * spreads[0]
         return cls(mean, directions[is_kept].T / spreads[is_kept])
 

@@ -159,7 +159,7 @@ def test_a_number_that_float16_does_not_hold_is_an_error_that_names_the_file(fil
     save_npy(Path(files.embeddings), files.x * 1e5)
     done = CliRunner().invoke(app, ["evaluate", files.embeddings, files.labels, *LINEAR, "--as", "float16"])
     assert done.exit_code == 3
-    assert "x.npy: --as float16: a row has" in done.output
+    assert "x.npy: --as float16: row 0 has" in done.output
 
 
 # Bands
