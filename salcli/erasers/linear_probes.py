@@ -229,7 +229,8 @@ def _unit(x: NDArray[Any]) -> Floats:
 def _unit_factors(x: Floats, removed: Array) -> Floats:
     """Return √d / length `[n]` of rows `x` `[n, d]`, of length √d, without their components along `removed`."""
     d = x.shape[1]
-    along = x @ removed.astype(np.float32)
+    with np.errstate(invalid="ignore"):  # a flag of float32 kernels of BLAS, also where all numbers are finite
+        along = x @ removed.astype(np.float32)
     left = np.einsum("ij,ij->i", x, x, dtype=np.float64) - np.einsum("ij,ij->i", along, along, dtype=np.float64)
     factors = np.zeros(len(x))
     np.divide(math.sqrt(d), np.sqrt(np.maximum(left, 0)), out=factors, where=left > 1e-9 * d)

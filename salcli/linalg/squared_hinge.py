@@ -66,7 +66,8 @@ class Hyperplanes:
 
     def scores(self, x: NDArray[Any], factors: NDArray[Any] | None = None) -> Array:
         """Return xᵀw + b `[n, p]` of rows `x` `[n, d]`, times `factors` `[n]` first if they are there."""
-        products = (x @ self.normals.astype(x.dtype)).astype(np.float64)
+        with np.errstate(invalid="ignore"):  # a flag of float32 kernels of BLAS, also where all numbers are finite
+            products = (x @ self.normals.astype(x.dtype)).astype(np.float64)
         scores: Array = (products if factors is None else products * factors[:, None]) + self.offsets
         return scores
 
