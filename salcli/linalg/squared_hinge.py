@@ -136,7 +136,8 @@ def gram_of(x: Floats) -> Array:
     """Return (1/m) Σ x xᵀ `[d, d]` of a sample of rows `x` `[n, d]`: evenly spaced."""
     n, d = x.shape
     part = x[:: max(1, n // (SAMPLED * d))]
-    return np.asarray(part.T @ part, np.float64) / len(part)
+    with np.errstate(invalid="ignore"):  # see `_of_block`
+        return np.asarray(part.T @ part, np.float64) / len(part)
 
 
 def _of_block(
