@@ -13,6 +13,7 @@ import numpy as np
 from salcli.erasers.base import Fit
 from salcli.erasers.linear import LinearEraser
 from salcli.erasers.linear_probes import ProbeRows, ProbeScore, held_out
+from salcli.streaming.memory import release_freed_memory
 from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Progress
 
@@ -76,6 +77,7 @@ def try_k(
     part = rows.restricted_to(fitting)
     part.labels.require_variety()
     eraser = fit(part).eraser
+    release_freed_memory()  # of the pass
     ks, found = list[int](), list[tuple[ProbeScore, ...]]()
     with progress.stage("choose k", eraser.k, "directions") as advance:
         for k in np.unique(np.geomspace(1, eraser.k, MOST_TRIED).round().astype(int)).tolist():
