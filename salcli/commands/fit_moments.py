@@ -22,6 +22,7 @@ from salcli.errors import FormatError, LabelError, UsageError, located
 from salcli.formats import atomic
 from salcli.formats.moments import blocks_of, read_header, read_sums
 from salcli.formats.shards import natural_key
+from salcli.formats.urls import is_several, is_url, listed
 from salcli.linalg.moments import Statistics
 from salcli.options import FitOptions
 from salcli.streaming.engine import map_in_threads, one_blas_thread, tree_sum
@@ -132,7 +133,10 @@ def _found(patterns: Sequence[str]) -> list[str]:
     """
     found = dict[str, None]()
     for pattern in patterns:
-        paths = [pattern] if os.path.lexists(pattern) else glob.glob(pattern)
+        if is_url(pattern):
+            paths = listed(pattern) if is_several(pattern) else [pattern]
+        else:
+            paths = [pattern] if os.path.lexists(pattern) else glob.glob(pattern)
         if not paths:
             raise FormatError(f"{pattern}: no such file of moments")
         found |= dict.fromkeys(paths)

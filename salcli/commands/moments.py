@@ -14,9 +14,11 @@ from salcli.data.splits import SplitRule
 from salcli.erasers.base import METHODS, Method, SummedMethod, find_method, task_of
 from salcli.errors import LabelError, UsageError, warn
 from salcli.formats import atomic
+from salcli.formats.files import size_of
 from salcli.formats.label_files import label_files
 from salcli.formats.moments import block_fields, write_moments
 from salcli.formats.registry import input_files, open_source
+from salcli.formats.urls import is_url
 from salcli.options import MomentsOptions
 from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import current_engine, one_blas_thread
@@ -96,7 +98,9 @@ def moments(
         header |= {"rounding": rounding_of(sums), "inputs": describe_inputs(source, table)}
         header["inputs"]["labels"]["sha256"] = hashes.pop().result().digest
         header["inputs"]["embeddings"] |= recorded(hashes.pop().result() if hashes else None)
-        header["inputs"]["embeddings"]["size"] = os.path.getsize(embeddings) if os.path.isfile(embeddings) else None
+        header["inputs"]["embeddings"]["size"] = (
+            size_of(embeddings) if is_url(embeddings) or os.path.isfile(embeddings) else None
+        )
     _warn_of_few(rows.labels)
     if not len(fitted):
         warn(f"{embeddings}: no labelled row is to be fitted, so these moments are zero")

@@ -17,7 +17,7 @@ from salcli.formats import sniff as signature
 from salcli.formats.compression import GREATEST_GROWTH, OPENERS, PIECE, Stream
 from salcli.formats.encodings import wide_encoding
 from salcli.formats.spool import spooled_pipe
-from salcli.formats.urls import is_url
+from salcli.formats.urls import Stored, is_url
 
 MOST_AT_ONCE = 1 << 30  # macOS cannot read 2 GiB at once, Linux reads less than that
 HASHED_PIECE = 2 << 20  # shorter ones are hashed more slowly
@@ -111,7 +111,7 @@ class ByteFile:
     @property
     def place(self) -> str:
         """The absolute path, for processes that run in another folder."""
-        return os.path.abspath(self.name) if self._place is None else self._place
+        return absolute(self.name) if self._place is None else self._place
 
     def _open_handle(self) -> IO[bytes]:
         return _opened(self.name, self.place)
@@ -368,6 +368,16 @@ class _Positioned:
 
     def close(self) -> None:
         """Leave the shared handle open."""
+
+
+def absolute(path: str) -> str:
+    """Return the absolute path of a file; a URL is one already."""
+    return path if is_url(path) else os.path.abspath(path)
+
+
+def size_of(path: str) -> int:
+    """Return the bytes of a file, or of an object at a URL."""
+    return Stored.of(path).size if is_url(path) else os.path.getsize(path)
 
 
 def file_name(path: str) -> str:

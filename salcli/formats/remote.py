@@ -3,10 +3,9 @@
 import tempfile
 from typing import IO
 
-from salcli.errors import FormatError
 from salcli.formats.compression import GREATEST_GROWTH, OPENERS, PIECE, Stream
 from salcli.formats.files import ByteFile
-from salcli.formats.urls import located, reading
+from salcli.formats.urls import Stored, located, reading
 
 
 class RemoteFile(ByteFile):
@@ -25,12 +24,12 @@ class RemoteFile(ByteFile):
         FormatError : there is no such object, or it cannot be read
         """
         super().__init__(url)
-        system, path = located(url)
-        with reading(url):
-            about = system.info(path)
-        if about.get("type") != "file" or about.get("size") is None:
-            raise FormatError(f"{url}: is no object of known size, expected an embedding file")
-        self._n_bytes = int(about["size"])
+        self._n_bytes = Stored.of(url).size
+
+    @property
+    def place(self) -> str:
+        """The URL, which is the same in all processes."""
+        return self.name
 
     @property
     def size(self) -> int | None:
