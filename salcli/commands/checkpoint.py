@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from salcli.commands.header import describe_inputs, joint_name
-from salcli.commands.moments import Design, header_of_shard
+from salcli.commands.moments import Design, header_of_shard, keys_of
 from salcli.data.hashes import digest_of
 from salcli.data.labels import GuardedLabels, Index
 from salcli.data.source import Shard
@@ -33,6 +33,10 @@ class Checkpoint:
     """Of the parts, in order."""
     headers: tuple[dict[str, Any], ...]
     """What the moments of each have to say, without the inputs' hashes and the bound on rounding."""
+    rows: LabelledSource
+    table: GuardedLabels
+    fitted: Index
+    """See `of`."""
 
     @classmethod
     def of(
@@ -60,16 +64,14 @@ class Checkpoint:
         shards, headers, digest = list[Shard](), list[dict[str, Any]](), functools.cache(_sha256)
         for part in rows.by_shard():
             shard = part.source.shards[0]
-            chosen = rows.rows.between(shard.first, shard.first + shard.reader.n).index
             inputs = {
                 "embeddings": {**describe_inputs(part.source, table)["embeddings"], **_state(shard)},
                 "labels": _labels_of(shard, rows.source.shards, table, digest),
             }
-            headers.append(
-                {**header_of_shard(design, part, table, np.sort(fitted[chosen]), shard.first), "inputs": inputs}
-            )
+            chosen = _fitted_of(shard, rows, fitted)
+            headers.append({**header_of_shard(design, part, table, chosen, shard.first), "inputs": inputs})
             shards.append(shard)
-        found = cls(folder, algorithm, tuple(shards), tuple(headers))
+        found = cls(folder, algorithm, tuple(shards), tuple(headers), rows, table, fitted)
         found.hash_kept()
         return found
 
@@ -114,7 +116,8 @@ class Checkpoint:
         header = {**self.headers[number], "is_exact": is_exact, "rounding": rounding}
         inputs = header["inputs"]
         header["inputs"] = {**inputs, "embeddings": {**inputs["embeddings"], "hash": self._hash(number)}}
-        write_moments(self._path(number, is_exact), header, sums)
+        keys = keys_of(self.table, _fitted_of(self.shards[number], self.rows, self.fitted))
+        write_moments(self._path(number, is_exact), header, sums, keys)
 
     def _hash(self, number: int) -> dict[str, str] | None:
         if self.algorithm == "none":
@@ -126,6 +129,11 @@ class Checkpoint:
         place = hashlib.sha256(os.fsencode(os.path.abspath(path))).hexdigest()[:12]  # names may be those of others
         kind = "exact." if is_exact else ""
         return os.path.join(self.folder, f"{os.path.basename(path)}.{place}.{kind}npz")
+
+
+def _fitted_of(shard: Shard, rows: LabelledSource, fitted: Index) -> Index:
+    """Return those of the `fitted` labels that belong to rows of a shard, ascending."""
+    return np.sort(fitted[rows.rows.between(shard.first, shard.first + shard.reader.n).index])
 
 
 def _labels_of(
