@@ -143,6 +143,15 @@ class Reader(ABC):
         is_wanted : called between reads; hashing stops early when it returns False
         """
 
+    def hash_as_read(self, algorithm: str) -> bool:  # noqa: ARG002 (readers of files use it)
+        """Return whether what is read from now on is hashed too, so that `digest` reads no more than the rest.
+
+        Parameters
+        ----------
+        algorithm : of the `digest` that follows
+        """
+        return False
+
     @abstractmethod
     def close(self) -> None:
         """Issue the warnings that reading has collected, and close the file."""

@@ -230,6 +230,10 @@ class ByteFile:
             offset += n
         return found.hexdigest()
 
+    def hash_as_read(self, algorithm: str) -> bool:  # noqa: ARG002 (files at URLs use it)
+        """Return False: the file is hashed in a pass of its own (see `Reader.hash_as_read`)."""
+        return False
+
     def closed_with(self, other: "ByteFile") -> Self:
         """Return this file, which is closed when `other` is."""
         other._derived.append(self)
@@ -293,6 +297,10 @@ class UnpackedFile(ByteFile):
     def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
         """Return the hash of the compressed file (see `ByteFile.digest`)."""
         return self.packed.digest(algorithm, is_wanted)
+
+    def hash_as_read(self, algorithm: str) -> bool:
+        """Return whether the compressed file is hashed as it is read (see `Reader.hash_as_read`)."""
+        return self.packed.hash_as_read(algorithm)
 
     def close(self) -> None:
         """Close both files."""

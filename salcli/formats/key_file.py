@@ -170,6 +170,10 @@ class KeyedReader(Reader):
         """Return the hash of the vectors' file (see `Reader.digest`)."""
         return self._inner.digest(algorithm, is_wanted)
 
+    def hash_as_read(self, algorithm: str) -> bool:
+        """Return whether the vectors' file is hashed as it is read (see `Reader.hash_as_read`)."""
+        return self._inner.hash_as_read(algorithm)
+
     def close(self) -> None:
         """Close the file."""
         self._inner.close()

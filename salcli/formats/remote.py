@@ -1,10 +1,12 @@
 """`RemoteFile`: a URL as a `ByteFile`, whose ranges are read as they are needed."""
 
 import tempfile
-from typing import IO
+from collections.abc import Callable
+from typing import IO, Any
 
 from salcli.formats.compression import GREATEST_GROWTH, OPENERS, PIECE, Stream
 from salcli.formats.files import ByteFile
+from salcli.formats.hash_as_read import HashAsRead
 from salcli.formats.urls import Stored, located, reading
 
 
@@ -25,6 +27,10 @@ class RemoteFile(ByteFile):
         """
         super().__init__(url)
         self._n_bytes = Stored.of(url).size
+        self._hash: HashAsRead | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_hash": None}
 
     @property
     def place(self) -> str:
@@ -48,13 +54,40 @@ class RemoteFile(ByteFile):
             return Stream(raw, self.name, "file")
         return Stream(OPENERS[self.compression](raw), self.name, self.compression)
 
+    def hash_as_read(self, algorithm: str) -> bool:
+        """Hash what is read from now on, so that it need not be read again (see `Reader.hash_as_read`)."""
+        if self._hash is None or self._hash.algorithm != algorithm:
+            self._hash = HashAsRead(algorithm, self._n_bytes, self._fetched)
+        return True
+
+    def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Return the hash of the object (see `Reader.digest`)."""
+        if self._hash is None or self._hash.algorithm != algorithm:
+            return super().digest(algorithm, is_wanted)
+        return self._hash.finish(is_wanted)
+
     def fill(self, view: memoryview, offset: int) -> int:
         """Read from a place into memory (see `ByteFile.fill`)."""
         data = self._read(len(view), offset)
         view[: len(data)] = data
         return len(data)
 
+    def close(self) -> None:
+        """Close what there is on this machine: the copy, and what waits to be hashed."""
+        super().close()
+        self._handle = None
+        if self._hash is not None:
+            self._hash.close()
+
     def _read(self, size: int, offset: int) -> bytes:
+        data = self._fetched(size, offset)
+        if self._hash is not None:
+            self._hash.add(data, offset)
+        return data
+
+    def _fetched(self, size: int, offset: int) -> bytes:
+        if self._handle is not None:
+            return super()._read(size, offset)
         stop = min(offset + size, self._n_bytes)
         if stop <= offset:
             return b""
