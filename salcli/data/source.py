@@ -419,6 +419,10 @@ class Source:
         """
         return digest_of([shard.digest(algorithm, is_wanted) for shard in self.shards], algorithm)
 
+    def hash_as_read(self, algorithm: str) -> bool:
+        """Return whether all files are hashed as they are read (see `Reader.hash_as_read`)."""
+        return all(shard.reader.hash_as_read(algorithm) for shard in self.shards)
+
     def close(self) -> None:
         """Close all files."""
         for shard in self.shards:

@@ -69,7 +69,7 @@ def hashing(embeddings: dict[Source, str], *labels: str) -> Iterator[list[Hashin
         hashed = list[Hashing]()
         for each, algorithm in embeddings.items():
             work = partial(_hashed, each, algorithm, is_wanted, engine)
-            is_read_once = engine.shares_memory and all(s.reader.hash_as_read(algorithm) for s in each.shards)
+            is_read_once = engine.shares_memory and each.hash_as_read(algorithm)
             hashed.append(_Last(work) if is_read_once else pool.submit(work))
         try:
             for files in paths.values():
