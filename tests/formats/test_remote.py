@@ -19,6 +19,8 @@ from salcli.errors import FormatError, OutputError, UsageError
 from salcli.formats.registry import open_source
 from salcli.options import ApplyOptions, FitOptions, ReadOptions
 
+from ..stores import s3_store
+
 fsspec = pytest.importorskip("fsspec")
 N, D = 60, 4
 X = np.random.default_rng(1).standard_normal((N, D)).astype(np.float32)
@@ -143,20 +145,8 @@ def test_fsspec_is_imported_for_urls_alone() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_an_s3_store_is_read_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("s3fs")
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        for name, value in {
-            "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-east-1",
-            "FSSPEC_S3_ENDPOINT_URL": f"http://{host}:{port}",
-        }.items():  # fmt: skip
-            monkeypatch.setenv(name, value)
-        fsspec.config.set_conf_env(fsspec.config.conf)
-        store = fsspec.filesystem("s3")
-        store.mkdir("bucket")
+def test_an_s3_store_is_read_and_written(tmp_path: Path) -> None:
+    with s3_store("bucket") as (store, _):
         for name in ("x.parquet", "y.csv"):
             write(tmp_path / name) if name != "y.csv" else (tmp_path / name).write_text(LABELS, "ascii")
             store.put_file(str(tmp_path / name), f"bucket/{name}")
@@ -166,6 +156,3 @@ def test_an_s3_store_is_read_and_written(tmp_path: Path, monkeypatch: pytest.Mon
         assert store.cat_file("bucket/o.parquet") == (tmp_path / "o.parquet").read_bytes()
         with pytest.raises(FormatError, match="no such object"):
             open_source("s3://bucket/none.npy")
-    finally:
-        server.stop()
-        fsspec.config.conf.pop("s3", None)
