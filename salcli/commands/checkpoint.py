@@ -16,8 +16,9 @@ from salcli.data.hashes import digest_of
 from salcli.data.labels import GuardedLabels, Index
 from salcli.data.source import Shard
 from salcli.errors import FormatError, OutputError
-from salcli.formats.files import ByteFile
+from salcli.formats.files import ByteFile, absolute
 from salcli.formats.moments import read_header, read_sums, write_moments
+from salcli.formats.urls import Stored, check_store, exists, is_url, joined, name_in
 from salcli.streaming.hashing import hash_shards, shard_digest
 from salcli.streaming.passes import LabelledSource
 
@@ -55,12 +56,10 @@ class Checkpoint:
 
         Raises
         ------
+        UsageError : no outputs go to such a store
         OutputError : the folder cannot be created
         """
-        try:
-            os.makedirs(folder, exist_ok=True)
-        except OSError as error:
-            raise OutputError(f"{folder}: cannot create this folder: {error.strerror}") from error
+        _make(folder)
         shards, headers, digest = list[Shard](), list[dict[str, Any]](), functools.cache(_sha256)
         for part in rows.by_shard():
             shard = part.source.shards[0]
@@ -78,9 +77,7 @@ class Checkpoint:
     def hash_kept(self) -> None:
         """Hash the files of shards whose sums are there, several at a time."""
         if self.algorithm != "none":
-            numbers = (
-                n for n in range(len(self.shards)) if any(os.path.exists(self._path(n, b)) for b in (False, True))
-            )
+            numbers = (n for n in range(len(self.shards)) if any(_exists(self._path(n, b)) for b in (False, True)))
             hash_shards([self.shards[number] for number in numbers], self.algorithm)
 
     def has(self, number: int, *, is_exact: bool) -> bool:
@@ -126,9 +123,23 @@ class Checkpoint:
 
     def _path(self, number: int, is_exact: bool) -> str:
         path = self.shards[number].reader.path
-        place = hashlib.sha256(os.fsencode(os.path.abspath(path))).hexdigest()[:12]  # names may be those of others
+        place = hashlib.sha256(os.fsencode(absolute(path))).hexdigest()[:12]  # names may be those of others
         kind = "exact." if is_exact else ""
-        return os.path.join(self.folder, f"{os.path.basename(path)}.{place}.{kind}npz")
+        return joined(self.folder, f"{name_in(path)}.{place}.{kind}npz")
+
+
+def _make(folder: str) -> None:
+    if is_url(folder):
+        check_store(folder)
+        return
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot create this folder: {error.strerror}") from error
+
+
+def _exists(path: str) -> bool:
+    return exists(path) if is_url(path) else os.path.exists(path)
 
 
 def _fitted_of(shard: Shard, rows: LabelledSource, fitted: Index) -> Index:
@@ -154,10 +165,14 @@ def _sha256(path: str) -> str:
 
 
 def _state(shard: Shard) -> dict[str, Any]:
-    """Return size and time of change of the file of a shard; None where it is no file here."""
+    """Return size and time of change of the file of a shard, or what its store says; None where it is neither."""
     container = getattr(shard.reader.innermost, "container", None)
+    place = shard.reader.path if container is None else container.place
+    if is_url(place):
+        stored = Stored.of(place)
+        return {"size": stored.size if stored.version else None, "changed": stored.version}
     try:
-        found = os.stat(shard.reader.path if container is None else container.place)
+        found = os.stat(place)
     except OSError:
         return {"size": None, "changed": None}
     return {"size": found.st_size, "changed": str(found.st_mtime_ns)}

@@ -155,6 +155,20 @@ def listed(url: str) -> list[str]:
     return [joined(base, name) + chain for name in names if name]
 
 
+def remove(url: str) -> None:
+    """Remove the object at `url`.
+
+    Raises
+    ------
+    OutputError : it cannot be removed
+    """
+    system, path = located(url)
+    try:
+        system.rm_file(path)
+    except Exception as error:
+        raise OutputError(f"{url}: cannot be removed: {first_line(error)}") from error
+
+
 def joined(folder: str, name: str) -> str:
     """Return the path, or URL, of the file called `name` in a folder."""
     if not is_url(folder):
@@ -201,6 +215,21 @@ def require_shared(url: str) -> None:
         raise UsageError(f"{url}: is in the memory of this process, which workers of a cluster do not see")
 
 
+def check_store(url: str) -> None:
+    """Check, before any work starts, that outputs may go to the store of a URL.
+
+    Raises
+    ------
+    UsageError : there is no such store, or it is the Hugging Face Hub, where files are committed
+    """
+    if url.lower().startswith("hf://"):
+        found = HUB.fullmatch(url)
+        kind, repository, name = found.groups() if found else (None, "USER/REPO", "NAME")
+        how = f"hf upload {repository} FILE {name}{'' if kind is None else f' --repo-type {kind[:-1]}'}"
+        raise UsageError(f"{url}: files are committed there: write a local FILE, then upload it once: {how}")
+    located(url)
+
+
 def check_url(url: str, inputs: tuple[str | None, ...]) -> None:
     """Check, before any work starts, that an output may go to a URL.
 
@@ -211,13 +240,10 @@ def check_url(url: str, inputs: tuple[str | None, ...]) -> None:
 
     Raises
     ------
-    UsageError : there is no such store, it is one of the inputs, or on the Hugging Face Hub, where files are committed
+    UsageError : there is no such store, or none that is written to, or it is one of the inputs
+    OutputError : it is a folder
     """
-    if url.lower().startswith("hf://"):
-        found = HUB.fullmatch(url)
-        kind, repository, name = found.groups() if found else (None, "USER/REPO", "NAME")
-        how = f"hf upload {repository} FILE {name}{'' if kind is None else f' --repo-type {kind[:-1]}'}"
-        raise UsageError(f"{url}: files are committed there: write a local FILE, then upload it once: {how}")
+    check_store(url)
     if is_several(url):
         raise OutputError(f"{url}: is a folder or a glob, expected the name of an object")
     place = located(url)

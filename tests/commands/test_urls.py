@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from salcli.cli.app import app
+from salcli.commands.checkpoint import Checkpoint
 
 from ..cli.helpers import planted, save_npy, write_csv
 
@@ -111,6 +112,30 @@ def test_moments_are_at_urls(memory: Any) -> None:
     assert all(same(memory, name) for name in ("m-10.npz", "m-101.npz", "f.npz"))
     assert json.loads(run("inspect", f"{STORE}/m-10.npz", "--json"))["format"] == "salcli moments"
     assert f"{STORE}/n-*.npz: no such file" in refused(3, "fit", "--moments", f"{STORE}/n-*.npz", "-o", "f.npz")
+
+
+def test_a_checkpoint_is_at_a_url(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, keep = list[int](), Checkpoint.keep
+
+    def counted(checkpoint: Checkpoint, number: int, *args: Any, **named: Any) -> None:
+        kept.append(number)
+        keep(checkpoint, number, *args, **named)
+
+    monkeypatch.setattr(Checkpoint, "keep", counted)
+    run("fit", "x", "all.csv", "-o", "e.npz")
+    for hashed in ((), ("--hash", "none")):
+        for expected in ([0, 1, 2, 3], [], [1]):
+            kept.clear()
+            checkpoint = ("--checkpoint", f"{STORE}/kept{len(hashed)}")
+            run("fit", f"{STORE}/x/", "all.csv", "-o", f"{STORE}/e.npz", *checkpoint, *hashed)
+            assert kept == expected
+            assert hashed or same(memory, "e.npz") is (expected != [1])
+            if not expected:
+                save_npy(Path("changed.npy"), X[1:40] + 1)
+                memory.put_file("changed.npy", "/d/x/e_10.npy")
+        memory.put_file("x/e_10.npy", "/d/x/e_10.npy")
+    assert not Path("memory:").exists()
+    assert "hf upload" in refused(2, "fit", "x", "all.csv", "-o", "f.npz", "--checkpoint", "hf://me/words/kept")
 
 
 def test_a_report_that_cannot_be_uploaded_leaves_local_ones_as_they_were(

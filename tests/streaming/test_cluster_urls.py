@@ -1,5 +1,6 @@
 """Workers of a cluster read objects of a store: the same bytes as from local files."""
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from salcli.commands.apply import apply
 from salcli.commands.fit import fit
 from salcli.errors import FormatError, UsageError
+from salcli.formats.shards import RECORD
 from salcli.options import ApplyOptions, ClusterOptions, FitOptions, ReadOptions
 from salcli.streaming.cluster.tasks import SeenFile
 
@@ -70,6 +72,18 @@ def test_fit_and_apply_are_the_same_bytes(
     apply(str(tmp_path / "e.npz"), f"{folder}/{x}", str(tmp_path / out), ApplyOptions(read=READ))
     apply(f"{far}/e.npz", f"{far}/{x}", f"{far}/{out}", ApplyOptions(read=READ, cluster=cluster))
     assert bucket.cat_file(f"cluster/{out}") == (tmp_path / out).read_bytes()
+
+
+def test_apply_to_a_folder_is_the_same_shards(folder: Path, bucket: Any, tmp_path: Path, scheduler: str) -> None:
+    fit(f"{folder}/npy", f"{folder}/y.csv", str(tmp_path / "e.npz"), FitOptions())
+    apply(str(tmp_path / "e.npz"), f"{folder}/npy", str(tmp_path / "out"), ApplyOptions())
+    options = ApplyOptions(cluster=ClusterOptions(scheduler))
+    for n_kept in (0, 4):
+        done = apply(str(tmp_path / "e.npz"), "s3://cluster/npy", "s3://cluster/out", options)
+        assert (done.n_shards, done.n_kept) == (4, n_kept)
+    found = {Path(name).name: bucket.cat_file(name) for name in bucket.find("cluster/out")}
+    assert json.loads(found.pop(RECORD))["complete"] is True
+    assert found == {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.npy")}
 
 
 def test_an_object_that_workers_do_not_see_or_that_changes_is_one_line(
