@@ -7,7 +7,7 @@ from typing import IO, Any
 from salcli.formats.compression import GREATEST_GROWTH, OPENERS, PIECE, Stream
 from salcli.formats.files import ByteFile
 from salcli.formats.hash_as_read import HashAsRead
-from salcli.formats.urls import Stored, located, reading
+from salcli.formats.urls import Stored, read_range
 
 
 class RemoteFile(ByteFile):
@@ -91,10 +91,7 @@ class RemoteFile(ByteFile):
         stop = min(offset + size, self._n_bytes)
         if stop <= offset:
             return b""
-        system, path = located(self.name)
-        with reading(self.name):
-            data: bytes = system.cat_file(path, start=offset, end=stop)
-        return data
+        return read_range(self.name, offset, stop)
 
     def _open_handle(self) -> IO[bytes]:
         copy = tempfile.TemporaryFile()  # noqa: SIM115 (closed with this file)

@@ -12,7 +12,7 @@ from salcli.errors import FormatError, OutputError, SalcliError, UsageError, fir
 
 URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 PAGES = re.compile(r"https?://", re.IGNORECASE)
-HUB = re.compile(r"hf://(?:(datasets|spaces)/)?([^/]+/[^/@]+)(?:@[^/]*)?/(.+)", re.IGNORECASE)
+HUB = re.compile(r"hf://(?:(dataset|space)s/)?([^/]+/[^/@]+)(?:@([^/]*))?/(.+)", re.IGNORECASE)
 VERSIONS = ("ETag", "etag", "md5Hash", "blob_id", "LastModified", "last_modified", "mtime", "updated", "created")
 """Fields of an object's description that change when its content does; the first that a store has is used."""
 TAIL_BYTES = 1 << 16  # of an object that are read at once where only its end is needed
@@ -94,6 +94,24 @@ def exists(url: str) -> bool:
         return bool(system.isfile(path))
 
 
+def read_range(url: str, start: int, stop: int) -> bytes:
+    """Return the bytes of an object from `start` to `stop` (exclusive), and transfer no others.
+
+    Raises
+    ------
+    FormatError : it cannot be read
+    """
+    system, path = located(url)
+    with reading(url):
+        from fsspec import AbstractFileSystem
+
+        if type(system).cat_file is not AbstractFileSystem.cat_file:
+            return bytes(system.cat_file(path, start=start, end=stop))
+        with system.open(path, "rb", cache_type="none") as handle:  # the base class would read ahead
+            handle.seek(start)
+            return bytes(handle.read(stop - start))
+
+
 def read_whole(url: str) -> bytes | None:
     """Return the content of a small object at `url`, as it is now; None if there is none."""
     system, path = located(url)
@@ -151,8 +169,13 @@ def listed(url: str) -> list[str]:
             found = system.ls(path, detail=True) if is_folder(url) else [*system.glob(path, detail=True).values()]
         except FileNotFoundError:  # stores have no empty folders
             found = []
-    names = [each["name"][len(root) :].lstrip("/") for each in found if each["type"] == "file"]
-    return [joined(base, name) + chain for name in names if name]
+    names = [each["name"] for each in found if each["type"] == "file" and each["name"].strip("/") != root.strip("/")]
+    return [
+        joined(base, name[len(root) :].lstrip("/")) + chain
+        if name.startswith(f"{root}/")
+        else system.unstrip_protocol(name) + chain  # spelt in another way than the user's
+        for name in names
+    ]
 
 
 def remove(url: str) -> None:
@@ -223,11 +246,20 @@ def check_store(url: str) -> None:
     UsageError : there is no such store, or it is the Hugging Face Hub, where files are committed
     """
     if url.lower().startswith("hf://"):
-        found = HUB.fullmatch(url)
-        kind, repository, name = found.groups() if found else (None, "USER/REPO", "NAME")
-        how = f"hf upload {repository} FILE {name}{'' if kind is None else f' --repo-type {kind[:-1]}'}"
-        raise UsageError(f"{url}: files are committed there: write a local FILE, then upload it once: {how}")
+        raise UsageError(f"{url}: is not written: write to a path HERE, then upload that once: {_upload_command(url)}")
     located(url)
+
+
+def _upload_command(url: str) -> str:
+    """Return the command of huggingface_hub that puts a local path at an `hf://` URL."""
+    if url.lower().startswith("hf://buckets/"):
+        return f"hf buckets cp HERE {url}"
+    found = HUB.fullmatch(url)
+    kind, repository, revision, name = found.groups() if found else (None, "USER/REPO", None, "NAME")
+    options = {"--repo-type": kind, "--revision": revision}
+    return " ".join(
+        ["hf upload", repository, "HERE", name, *(f"{flag} {value}" for flag, value in options.items() if value)]
+    )
 
 
 def check_url(url: str, inputs: tuple[str | None, ...]) -> None:

@@ -175,7 +175,7 @@ def test_places_that_are_refused(files: Files) -> None:
     for out in (f"{STORE}/x", f"{STORE}/x/in", STORE):
         with pytest.raises(UsageError, match="is in this folder, or it in the input"):
             files.apply(out=out)
-    with pytest.raises(UsageError, match=r"hf upload me/words FILE out --repo-type dataset"):
+    with pytest.raises(UsageError, match=r"hf upload me/words HERE out --repo-type dataset"):
         files.apply(out="hf://datasets/me/words/out")
     files.store.pipe_file("/d/out/notes.md", b"mine")
     with pytest.raises(OutputError, match=r"out: holds notes\.md and no _salcli\.json"):

@@ -165,7 +165,7 @@ REFUSED = [
     (
         ("fit", "x", "all.csv", "-o", "hf://datasets/me/words@main/a/e.npz"),
         2,
-        "upload it once: hf upload me/words FILE a/e.npz --repo-type dataset",
+        "upload that once: hf upload me/words HERE a/e.npz --repo-type dataset --revision main",
     ),
 ]
 
