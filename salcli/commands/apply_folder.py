@@ -35,7 +35,7 @@ def goes_to_folder(embeddings: str, target: str) -> bool:
     if not is_several(embeddings) or atomic.is_special(target):
         return False
     known = {suffix for one in registry.FORMATS for suffix in one.suffixes} | registry.FOREIGN_SUFFIXES
-    return target.endswith(os.sep) or is_folder(target) or suffix_of(target) not in known
+    return target.endswith(os.sep) or suffix_of(target) not in known or is_folder(target)
 
 
 def output_names(paths: Sequence[str], before: str, after: str) -> dict[str, str]:

@@ -116,9 +116,16 @@ class HashAsRead:
         if not self._early:
             self._empty()
 
+    def _is_written(self, piece: memoryview, slot: int) -> bool:
+        """Write a piece into a slot of the temporary file, and return whether the disk had space for it."""
+        try:
+            if self._spool is None:
+                self._spool = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (closed when nothing waits)
+            return os.pwrite(self._spool.fileno(), piece, slot * SLOT_BYTES) == len(piece)
+        except OSError:
+            return False
+
     def _keep(self, data: bytes | memoryview, offset: int) -> None:
-        if self._spool is None:
-            self._spool = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (closed when nothing waits)
         for start in range(0, len(data), SLOT_BYTES):
             piece, place = memoryview(data)[start : start + SLOT_BYTES], offset + start
             if self._sizes.get(place, 0) >= len(piece):
@@ -127,7 +134,9 @@ class HashAsRead:
                 self._free.append(self._n_slots)
                 self._n_slots += 1
             slot = self._free.pop()
-            os.pwrite(self._spool.fileno(), piece, slot * SLOT_BYTES)
+            if not self._is_written(piece, slot):
+                self._free.append(slot)
+                return  # what does not wait is read again
             heapq.heappush(self._early, (place, len(piece), slot))
             self._sizes[place] = len(piece)
 

@@ -1,12 +1,15 @@
 """`RemoteFile`: a URL as a `ByteFile`, whose ranges are read as they are needed."""
 
+import functools
 import tempfile
 from collections.abc import Callable
 from typing import IO, Any
 
+from salcli.errors import FormatError
 from salcli.formats.compression import GREATEST_GROWTH, OPENERS, PIECE, Stream
 from salcli.formats.files import ByteFile
 from salcli.formats.hash_as_read import HashAsRead
+from salcli.formats.sniff import HEAD_BYTES
 from salcli.formats.urls import Stored, read_range
 
 
@@ -26,7 +29,8 @@ class RemoteFile(ByteFile):
         FormatError : there is no such object, or it cannot be read
         """
         super().__init__(url)
-        self._n_bytes = Stored.of(url).size
+        self._stored = Stored.of(url)
+        self._n_bytes = self._stored.size
         self._hash: HashAsRead | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -91,15 +95,30 @@ class RemoteFile(ByteFile):
         stop = min(offset + size, self._n_bytes)
         if stop <= offset:
             return b""
+        if stop <= HEAD_BYTES and self._stored.version is not None:
+            return _head_of(self.name, self._stored)[offset:stop]
         return read_range(self.name, offset, stop)
 
     def _open_handle(self) -> IO[bytes]:
-        copy = tempfile.TemporaryFile()  # noqa: SIM115 (closed with this file)
         stream = _Ranges(self)
-        while piece := stream.read(PIECE):
-            copy.write(piece)
-        copy.seek(0)
-        return copy
+        try:
+            copy = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (closed with this file)
+            while piece := stream.read(PIECE):
+                left = memoryview(piece)
+                while len(left):
+                    left = left[copy.write(left) :]
+            return copy
+        except OSError as error:
+            folder = tempfile.gettempdir()
+            raise FormatError(
+                f"{self.name}: cannot be copied into a temporary file in {folder}: {error.strerror}"
+            ) from error
+
+
+@functools.lru_cache(64)
+def _head_of(url: str, stored: Stored) -> bytes:
+    """Return the beginning of an object, from which several readers see what it is; kept for the last few."""
+    return read_range(url, 0, min(HEAD_BYTES, stored.size))
 
 
 class _Ranges:

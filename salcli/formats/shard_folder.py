@@ -38,15 +38,15 @@ class FileState:
     """Of an object at a URL, if its store says so (see `Stored`)."""
 
     @classmethod
-    def of(cls, path: str) -> Self:
-        """Return the state of the input at `path`.
+    def of(cls, path: str, *, is_current: bool = False) -> Self:
+        """Return the state of the input at `path` (`is_current`: see `Stored.of`).
 
         Raises
         ------
         FormatError : there is none
         """
         if is_url(path):
-            stored = Stored.of(path)
+            stored = Stored.of(path, is_current=is_current)
             return cls(stored.size, None, stored.version)
         try:
             found = os.stat(path)
@@ -70,7 +70,7 @@ class FileState:
         ------
         FormatError : it has not
         """
-        if FileState.of(path) != self:
+        if FileState.of(path, is_current=True) != self:
             raise FormatError(f"{path}: changed while it was read")
 
 

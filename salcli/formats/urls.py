@@ -70,8 +70,8 @@ class Stored:
     """What changes when the content does; None: the store does not say."""
 
     @classmethod
-    def of(cls, url: str) -> "Stored":
-        """Return what the store says of the object at `url`.
+    def of(cls, url: str, *, is_current: bool = False) -> "Stored":
+        """Return what the store says of the object at `url`; `is_current`: now, not when its folder was listed.
 
         Raises
         ------
@@ -80,6 +80,8 @@ class Stored:
         """
         system, path = located(url)
         with reading(url):
+            if is_current:
+                system.invalidate_cache(path)
             about = system.info(path)
         if about.get("type") != "file" or about.get("size") is None:
             raise FormatError(f"{url}: is no object of known size, expected a file")
@@ -143,7 +145,10 @@ def is_several(url: str) -> bool:
         return True
     system, path = located(url)
     with reading(url):
-        return not system.isfile(path) if _has_magic(url) else bool(system.isdir(path))
+        try:
+            return not system.isfile(path) if _has_magic(url) else bool(system.isdir(path))
+        except PermissionError:  # objects may be read where folders may not be listed
+            return False
 
 
 def is_folder(url: str) -> bool:
@@ -276,8 +281,8 @@ def check_url(url: str, inputs: tuple[str | None, ...]) -> None:
     OutputError : it is a folder
     """
     check_store(url)
-    if is_several(url):
-        raise OutputError(f"{url}: is a folder or a glob, expected the name of an object")
+    if url.endswith("/"):
+        raise OutputError(f"{url}: is a folder, expected the name of an object")
     place = located(url)
     if any(is_url(each) and located(str(each)) == place for each in inputs):
         raise UsageError(f"{url}: is the input itself: name another output")

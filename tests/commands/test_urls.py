@@ -158,7 +158,7 @@ REFUSED = [
     (("fit", f"{STORE}/none*", "all.csv", "-o", "e.npz"), 3, "none*: no file matches"),
     (("fit", f"{STORE}/y/", "all.csv", "-o", "e.npz"), 3, f"{STORE}/y/: is a folder without embedding files"),
     (("fit", f"{STORE}/x", f"{STORE}/x", "-o", "e.npz"), 3, "is a folder without label tables"),
-    (("fit", "x", "all.csv", "-o", f"{STORE}/x"), 4, "is a folder or a glob, expected the name of an object"),
+    (("fit", "x", "all.csv", "-o", f"{STORE}/x/"), 4, "is a folder, expected the name of an object"),
     (("fit", "https://127.0.0.1:9/x/*.npy", "all.csv", "-o", "e.npz"), 3, "x/*.npy: cannot be read"),
     (("export", f"{STORE}/e.npz", "-o", f"{STORE}/m", "--to", "sentence-transformers"), 2, "a local folder"),
     (("apply", "n.npz", "words.txt", "-o", "o.txt", "--noise-key", f"{STORE}/key"), 2, "is a local file"),

@@ -1,8 +1,11 @@
 """The hash of an object is that of its bytes, in whatever order they are read, and only gaps are read for it."""
 
+import errno
 import hashlib
+import os
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,6 +82,25 @@ def test_threads_add_pieces_of_one_object() -> None:
     for thread in threads:
         thread.join()
     assert found.finish() == blake3(DATA).hexdigest()
+    found.close()
+
+
+def test_on_a_full_disk_what_cannot_wait_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched = Fetched()
+    found = HashAsRead("blake3", len(DATA), fetched)
+    write, n = os.pwrite, [0]
+
+    def full(*args: Any) -> int:
+        n[0] += 1
+        if n[0] > 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(*args)
+
+    monkeypatch.setattr(os, "pwrite", full)
+    for start in range(900, -1, -100):
+        found.add(DATA[start : start + 100], start)
+    assert found.finish() == blake3(DATA).hexdigest()
+    assert fetched.times.any()
     found.close()
 
 

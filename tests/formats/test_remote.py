@@ -1,7 +1,10 @@
 """Files at URLs are read by range and give the bytes that local ones give; outputs are uploaded whole, or not."""
 
+import errno
+import io
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from safetensors.numpy import save_file
 from salcli.commands.apply import apply
 from salcli.commands.fit import fit
 from salcli.errors import FormatError, OutputError, UsageError
+from salcli.formats.label_table import read_labels
 from salcli.formats.registry import open_source
 from salcli.options import ApplyOptions, FitOptions, ReadOptions
 
@@ -98,6 +102,45 @@ def test_only_the_ranges_that_are_needed_are_read(tmp_path: Path, memory: Any, m
         batch = source.shards[0].reader.read(90_000, 90_010)
     assert np.array_equal(batch.vectors, x[90_000:90_010])
     assert sum(read) < 200_000
+
+
+def test_what_readers_look_at_first_is_transferred_once(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory.pipe_file("/y.csv", LABELS.encode("ascii"))
+    read, whole = [], type(memory).cat_file
+
+    def counted(self: Any, path: str, start: int, end: int) -> bytes:
+        read.append(end - start)
+        return bytes(whole(self, path, start=start, end=end))
+
+    monkeypatch.setattr(type(memory), "cat_file", counted)
+    for _ in range(2):
+        assert len(read_labels("memory://y.csv")) == N
+    assert read == [len(LABELS)]
+    memory.pipe_file("/y.csv", b"y\na\nb\n")  # another version
+    assert len(read_labels("memory://y.csv")) == 2
+
+
+def test_objects_are_read_where_folders_may_not_be_listed(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory.pipe_file("/y.csv", LABELS.encode("ascii"))
+
+    def denied(*_: Any) -> bool:
+        raise PermissionError("denied")
+
+    monkeypatch.setattr(type(memory), "isdir", denied)
+    assert len(read_labels("memory://y.csv")) == N
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path, memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savez(tmp_path / "x.npz", X)
+    memory.put_file(str(tmp_path / "x.npz"), "/x.npz")
+
+    class Full(io.BytesIO):
+        def write(self, _: Any) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Full())
+    with pytest.raises(FormatError, match=r"^memory://x.npz: cannot be copied into .*: No space left on device$"):
+        open_source("memory://x.npz")
 
 
 def test_what_cannot_be_is_said_in_one_line(tmp_path: Path, memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:

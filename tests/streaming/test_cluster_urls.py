@@ -14,6 +14,7 @@ import pytest
 from salcli.commands.apply import apply
 from salcli.commands.fit import fit
 from salcli.errors import FormatError, UsageError
+from salcli.formats.shard_folder import FileState
 from salcli.formats.shards import RECORD
 from salcli.options import ApplyOptions, ClusterOptions, FitOptions, ReadOptions
 from salcli.streaming.cluster.tasks import SeenFile
@@ -100,6 +101,13 @@ def test_an_object_that_workers_do_not_see_or_that_changes_is_one_line(
     bucket.pipe_file("cluster/x.npy", b"another")
     with pytest.raises(FormatError, match=r"sees another object, of 7 bytes and ETag .*, expected 12,928 bytes"):
         seen.check()
+    other = type(bucket)(skip_instance_cache=True)  # another process, of which this one's lists do not know
+    bucket.ls("cluster")
+    state = FileState.of("s3://cluster/x.npy")
+    state.require("s3://cluster/x.npy")
+    other.pipe_file("cluster/x.npy", b"a third")
+    with pytest.raises(FormatError, match=r"s3://cluster/x.npy: changed while it was read"):
+        state.require("s3://cluster/x.npy")
     bucket.rm_file("cluster/x.npy")
     with pytest.raises(FormatError, match=r"s3://cluster/x.npy: cannot be read: no such object"):
         seen.check()

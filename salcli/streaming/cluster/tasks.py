@@ -34,8 +34,8 @@ class SeenFile:
     """Of a URL, what its store says (see `Stored`)."""
 
     @classmethod
-    def of(cls, path: str) -> "SeenFile | None":
-        """Return the state of the file at `path`; None where there is no such file here.
+    def of(cls, path: str, *, is_current: bool = False) -> "SeenFile | None":
+        """Return the state of the file at `path`; None where there is no such file here (`is_current`: see `Stored`).
 
         Raises
         ------
@@ -44,7 +44,7 @@ class SeenFile:
         """
         if is_url(path):
             require_shared(path)
-            stored = Stored.of(path)
+            stored = Stored.of(path, is_current=is_current)
             return cls(path, stored.size, 0.0, stored.version)
         try:
             found = os.stat(path)
@@ -59,7 +59,7 @@ class SeenFile:
         ------
         FormatError : it is not there, or has another size or time
         """
-        found = SeenFile.of(self.path)
+        found = SeenFile.of(self.path, is_current=True)
         if found is None:
             raise FormatError(f"{self.path}: {worker_name()} does not see this file: all workers need the same folders")
         if (found.size, found.version) != (self.size, self.version) and is_url(self.path):
