@@ -183,6 +183,21 @@ def listed(url: str) -> list[str]:
     ]
 
 
+def make_folder(url: str) -> None:
+    """Create the folder at a `file://` URL; stores of objects have none.
+
+    Raises
+    ------
+    OutputError : it cannot be created
+    """
+    system, path = located(url)
+    if getattr(system, "local_file", False):
+        try:
+            system.makedirs(path, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"{url}: cannot create this folder: {error.strerror}") from error
+
+
 def remove(url: str) -> None:
     """Remove the object at `url`.
 

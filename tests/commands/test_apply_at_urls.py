@@ -73,13 +73,13 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Files]:
     store.store.clear()
 
 
-@pytest.mark.parametrize("x", ["memory://d/x", "memory://d/x/*.npy", "local"])
-@pytest.mark.parametrize("out", ["memory://d/out/", "local"])
+@pytest.mark.parametrize("x", ["memory://d/x/*.npy", "local"])
+@pytest.mark.parametrize("out", ["memory://d/out/", "local", "file"])
 def test_shards_are_the_same_wherever_they_are(files: Files, x: str, out: str) -> None:
-    target = str(files.folder / "out") if out == "local" else out
+    target = {"local": f"{files.folder}/out", "file": f"file://{files.folder}/out"}.get(out, out)
     done = files.apply(str(files.folder / "x") if x == "local" else x, target)
     assert (done.n, done.n_shards, done.n_kept) == (100, 3, 0)
-    if out == "local":
+    if out in ("local", "file"):
         assert {path.name: path.read_bytes() for path in (files.folder / "out").glob("*.npy")} == files.expected()
         record = json.loads((files.folder / "out" / RECORD).read_bytes())
     else:
