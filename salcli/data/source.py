@@ -77,6 +77,8 @@ class Reader(ABC):
     """Rows of a partition; no chunk crosses a multiple of it."""
     fills_buffers: bool = False
     """Whether `batches` reads the file straight into its buffer, without a copy of the chunk in between."""
+    decoded_rows: int | None = None
+    """Rows that are decoded at once, into a processor's cache, as batches should have; None: any number will do."""
 
     has_columns: bool = False
     """Whether its companions are columns of a table, whose rows are left out where those of the matrix are."""
@@ -101,6 +103,8 @@ class Reader(ABC):
 
     def batches(self, start: int, stop: int, rows: int, out: Floats | None = None) -> Iterator[Embeddings]:
         """Yield rows in batches, which may share one buffer: each is then overwritten when the next one is read.
+
+        Keys that take time to decode are left out.
 
         Parameters
         ----------

@@ -161,25 +161,26 @@ def vectors(column: pa.Array, d: int, first: int, where: str) -> Floats:
     lists = column.storage if isinstance(column, pa.ExtensionArray) else column
     if lists.null_count:
         raise _fault(where, first + _first_null(lists), "the vector is null", d)
-    start = lists.offset * d
+    n, start = len(lists), lists.offset * d
     if not pa.types.is_fixed_size_list(lists.type):
         offsets = _numbers(lists.offsets)
-        lengths, start = np.diff(offsets), int(offsets[0])
-        if (lengths != d).any():
-            row = int(np.argmax(lengths != d))
-            raise _fault(where, first + row, f"a vector of {lengths[row]:,} numbers", d)
+        start, is_other = int(offsets[0]), offsets[1:] - offsets[:-1] != d
+        if is_other.any():
+            row = int(np.argmax(is_other))
+            raise _fault(where, first + row, f"a vector of {offsets[row + 1] - offsets[row]:,} numbers", d)
     # `values` begins with rows before the slice. `flatten` does not, but imports pyarrow's functions, for 0.1 seconds.
-    flat = lists.values.slice(start, len(lists) * d)
-    if flat.null_count:
-        row, column_number = divmod(_first_null(flat), d)
+    flat = lists.values
+    if flat.null_count and (part := flat.slice(start, n * d)).null_count:
+        row, column_number = divmod(_first_null(part), d)
         raise _fault(where, first + row, f"number {column_number} of the vector is null", d)
-    return _numbers(flat).reshape(len(lists), d)
+    return _numbers(flat, start, n * d).reshape(n, d)
 
 
-def _numbers(array: pa.Array) -> NDArray[Any]:
-    """Return numbers without nulls as a view; `to_numpy` would import pandas where it is installed."""
+def _numbers(array: pa.Array, start: int = 0, n: int | None = None) -> NDArray[Any]:
+    """Return n numbers (None: all) without nulls as a view; `to_numpy` would import pandas where it is installed."""
     dtype = np.dtype(array.type.to_pandas_dtype())
-    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
+    n = len(array) if n is None else n
+    return np.frombuffer(array.buffers()[1], dtype, n, (array.offset + start) * dtype.itemsize)
 
 
 def require_scales(path: str, schema: pa.Schema, name: str) -> None:

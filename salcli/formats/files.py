@@ -31,6 +31,8 @@ class ByteFile:
 
     compression: str | None = None
     """gzip, bz2, xz, zip, or None if bytes can be read at any place."""
+    is_local = True
+    """Whether `handle` is the file itself, not a copy."""
 
     def __init__(self, name: str, handle: IO[bytes] | None = None, *, came_by_pipe: bool = False) -> None:
         self.name = name

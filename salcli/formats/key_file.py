@@ -120,6 +120,7 @@ class KeyedReader(Reader):
         self._loaded: tuple[str, ...] | None = None
         self.path, self.format, self.n, self.d, self.dtype = inner.path, inner.format, inner.n, inner.d, inner.dtype
         self.partition, self.fills_buffers = inner.partition, inner.fills_buffers
+        self.decoded_rows = inner.decoded_rows
         if inner.has_keys:
             raise FormatError(
                 f"{self.path}: has keys of its own; `keys_file` is for files without, or beside `keyed=False`"

@@ -16,6 +16,8 @@ from salcli.formats.urls import Stored, read_range
 class RemoteFile(ByteFile):
     """An object in a store. Formats that need a local file (`handle`) get a copy in an unnamed temporary file."""
 
+    is_local = False
+
     def __init__(self, url: str) -> None:
         """Find the object.
 
