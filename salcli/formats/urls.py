@@ -119,7 +119,6 @@ def read_whole(url: str) -> bytes | None:
     system, path = located(url)
     with reading(url):
         try:
-            system.invalidate_cache()
             return bytes(system.cat_file(path))
         except FileNotFoundError:
             return None
@@ -169,7 +168,7 @@ def listed(url: str) -> list[str]:
     system, path = located(url)
     root = located(base + chain)[1].rstrip("/")
     with reading(url):
-        system.invalidate_cache()  # of this process: others may have written
+        system.invalidate_cache(root)  # of this process: others may have written
         try:
             found = system.ls(path, detail=True) if is_folder(url) else [*system.glob(path, detail=True).values()]
         except FileNotFoundError:  # stores have no empty folders

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from salcli.cli.app import app
 from salcli.commands.checkpoint import Checkpoint
+from salcli.evaluation.baseline import Baseline
 
 from ..cli.helpers import planted, save_npy, write_csv
 
@@ -42,9 +43,9 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     found.store.clear()
 
 
-def run(*args: object, code: int = 0) -> str:
+def run(*args: object) -> str:
     done = CliRunner().invoke(app, [str(arg) for arg in args])
-    assert done.exit_code == code, done.output
+    assert done.exit_code == 0, done.output
     return done.stdout
 
 
@@ -90,10 +91,8 @@ def test_erasers_reports_and_labels_are_at_urls(memory: Any) -> None:
         report.pop("run")  # the command
     assert found[0] == found[1]
     assert json.loads(run("inspect", f"{STORE}/e.npz", "--json"))["format"] == "salcli eraser"
-    increase = ("--baseline", f"{STORE}/r.json", "--max-leak-increase", 1)
-    shown = run("evaluate", "x", "all.csv", "--eraser", "e.npz", *evaluation, *increase, code=1)
-    assert "max-leak-increase ≤ 1: nothing valid" in shown  # no gate passes with --quick
-    run("compare", "x", "all.csv", "--eraser", f"{STORE}/e.npz", "--method", "leace", "--probes", "linear", "--quick")
+    assert Baseline.read(f"{STORE}/r.json").leaks == Baseline.read("r.json").leaks
+    run("compare", "x", "all.csv", "--eraser", f"{STORE}/e.npz", "--probes", "linear", "--quick")
 
 
 def test_moments_are_at_urls(memory: Any) -> None:
@@ -161,7 +160,6 @@ REFUSED = [
     (("fit", "x", "all.csv", "-o", f"{STORE}/x/"), 4, "is a folder, expected the name of an object"),
     (("fit", "https://127.0.0.1:9/x/*.npy", "all.csv", "-o", "e.npz"), 3, "x/*.npy: cannot be read"),
     (("export", f"{STORE}/e.npz", "-o", f"{STORE}/m", "--to", "sentence-transformers"), 2, "a local folder"),
-    (("apply", "n.npz", "words.txt", "-o", "o.txt", "--noise-key", f"{STORE}/key"), 2, "is a local file"),
     (
         ("fit", "x", "all.csv", "-o", "hf://datasets/me/words@main/a/e.npz"),
         2,
@@ -172,7 +170,6 @@ REFUSED = [
 
 def test_what_is_refused_is_one_line(memory: Any) -> None:
     run("fit", "x", "all.csv", "-o", "e.npz")
-    run("fit", "words.txt", "all.csv", "--by-row", "--method", "transport", "--noise", 0.1, "-o", "n.npz")
     memory.put_file("e.npz", "/d/e.npz")
     before = set(memory.store)
     Path("e.npz").unlink()

@@ -21,6 +21,7 @@ from salcli.commands.fit import fit
 from salcli.errors import FormatError, OutputError, UsageError
 from salcli.formats.label_table import read_labels
 from salcli.formats.registry import open_source
+from salcli.formats.secret import read_secret
 from salcli.options import ApplyOptions, FitOptions, ReadOptions
 
 from ..stores import s3_store
@@ -155,6 +156,8 @@ def test_what_cannot_be_is_said_in_one_line(tmp_path: Path, memory: Any, monkeyp
         open_source("nosuch://x.npy")
     with pytest.raises(UsageError, match="`in_place` needs a local file"):
         apply(eraser, "memory://x.npy", None, ApplyOptions(in_place=True))
+    with pytest.raises(UsageError, match="memory://key: the secret of `noise_key` is a local file"):
+        read_secret("memory://key")
     with pytest.raises(UsageError, match="is the input itself"):
         apply(eraser, "memory://x.npy", "memory:///x.npy", ApplyOptions())
     with pytest.raises(UsageError, match="hf upload"):
