@@ -92,7 +92,8 @@ def test_erasers_reports_and_labels_are_at_urls(memory: Any) -> None:
     assert found[0] == found[1]
     assert json.loads(run("inspect", f"{STORE}/e.npz", "--json"))["format"] == "salcli eraser"
     assert Baseline.read(f"{STORE}/r.json").leaks == Baseline.read("r.json").leaks
-    run("compare", "x", "all.csv", "--eraser", f"{STORE}/e.npz", "--probes", "linear", "--quick")
+    erasers = ("--eraser", "e.npz", "--eraser", f"{STORE}/e.npz")
+    run("compare", "x", "all.csv", *erasers, "--probes", "linear", "--quick")
 
 
 def test_moments_are_at_urls(memory: Any) -> None:
