@@ -37,6 +37,9 @@ from salcli.linalg.decompositions import power_of_two
 from salcli.options import ReadOptions
 
 DECODED_BYTES, DECODED_ROWS = 1 << 20, 1 << 16  # of vectors that are decoded at once, into a processor's cache
+PARTITION_ELEMENTS = (
+    1 << 22
+)  # fewer than of other formats: decoding takes long, and no thread is to wait for the last one
 WAITING_CURSORS = 8  # each holds the buffers of a decoder
 CUT_GROUPS = 4  # groups of different sizes that a partition has room for, as those at its ends are decoded twice
 
@@ -66,8 +69,11 @@ class Cursor:
         FormatError : the group has fewer rows than the file announces, or is damaged
         """
         while not self._rest:
-            with damage(f"{self._path}: rows from {self.row}"):
+            try:
                 self._rest = next(self._batches, None)
+            except Exception:
+                with damage(f"{self._path}: rows from {self.row}"):
+                    raise
             if self._rest is None:
                 raise FormatError(f"{self._path}: ends at row {self.row}, where {self.stop - 1} are announced")
         n = min(n, self.stop - self.row)
@@ -120,13 +126,14 @@ class TableReader(FileReader):
         self.dtype = FLOAT16 if is_int8 else dtype
         if isinstance(self.scale, str):
             require_scales(self.path, self.schema, self.scale)
+        self._where = f"{self.path}: column {self.vector}"
         self.groups: list[range] = []
         self._firsts: list[int] = []
         self._set_groups(self.survey())
         self.d = self._width(kind)
-        require_shape(f"{self.path}: column {self.vector}", self.n, self.d)
+        require_shape(self._where, self.n, self.d)
         self.check()
-        self.partition = partition_rows(self.d, options.partition_elements)
+        self.partition = partition_rows(self.d, options.partition_elements or PARTITION_ELEMENTS)
         if self.is_sequential:
             self.partition = _partition(self.groups, self.partition)
         row_bytes = self.d * self.dtype.itemsize
@@ -188,9 +195,7 @@ class TableReader(FileReader):
             return 0
         lists = self._cursor(0, 1, [self.vector], 1).take(1).column(self.vector)
         if lists.null_count:
-            raise FormatError(
-                f"{self.path}: column {self.vector}: row 0: the vector is null, expected numbers; rows count from 0"
-            )
+            raise FormatError(f"{self._where}: row 0: the vector is null, expected numbers; rows count from 0")
         return len(lists[0])
 
     def _cursor(self, first: int, stop: int, columns: Sequence[str], rows: int) -> Cursor:
@@ -255,7 +260,7 @@ class TableReader(FileReader):
                 self._leave(cursor)
 
     def _vectors(self, batch: pa.RecordBatch, first: int) -> Floats:
-        x = vectors(batch.column(self.vector), self.d, first, f"{self.path}: column {self.vector}")
+        x = vectors(batch.column(self.vector), self.d, first, self._where)
         if self.scale is None:
             return x
         where = f"{self.path}: column {self.scale}"

@@ -50,8 +50,10 @@ class ParquetReader(TableReader):
     def _batches(self, columns: Sequence[str], rows: int, groups: Sequence[int] | None = None) -> Batches:
         """Yield some columns of row groups (None: of all), so many rows at a time."""
         file = self.opened()
-        yield from file.iter_batches(rows, row_groups=groups, columns=list(columns), use_threads=False)
-        self._idle.append(file)
+        try:
+            yield from file.iter_batches(rows, row_groups=groups, columns=list(columns), use_threads=False)
+        finally:
+            self._idle.append(file)
 
     def survey(self) -> list[int]:
         """Return the rows of each row group (see `TableReader`)."""

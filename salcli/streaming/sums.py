@@ -305,11 +305,18 @@ def _labelled_batches(rows: Slice, chunks: list[Chunk], n: int) -> Iterator[tupl
     if rows.fills_buffers:
         memory = empty_aligned(min(n, max(chunk.n_rows for chunk in chunks)), rows.d, rows.dtype)
     for chunk in chunks:
-        is_whole = rows.rows.all_of(chunk.start, chunk.n_rows) is not None
-        for batch in chunk.batches(n, out=memory, is_checked=not is_whole):
-            x, index = rows.rows.within(batch)
+        index = rows.rows.all_of(chunk.start, chunk.n_rows)
+        labels, at = None, 0
+        if index is not None and chunk.shard.dropped is None:
+            labels = rows.label_matrix(index)  # of all at once: each step costs time when a batch is decoded in between
+        for batch in chunk.batches(n, out=memory, is_checked=index is None):
+            if labels is not None:
+                yield batch.vectors, labels.take(slice(at, at + len(batch)))
+                at += len(batch)
+                continue
+            x, chosen = rows.rows.within(batch)
             if len(x):
-                yield x, rows.label_matrix(index)
+                yield x, rows.label_matrix(chosen)
 
 
 def _features_of(rows: Slice, chunks: list[Chunk], features: Features) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:
