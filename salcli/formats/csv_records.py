@@ -91,9 +91,6 @@ def _text(cell: bytes) -> str:
     return cell.decode("utf-8", "surrogateescape")
 
 
-NO_TEXT = ("npy", "npz", "h5")
-
-
 def csv_batches(
     path: str,
     least_bytes: int = LEAST_BYTES,
