@@ -9,7 +9,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from salcli.commands.apply_on_workers import write_on_workers
+from salcli.commands.apply_at_urls import write_at_urls
+from salcli.commands.apply_on_workers import Erase, Shard, write_on_workers
 from salcli.commands.erased_rows import Streamed
 from salcli.data.source import Source
 from salcli.errors import UsageError, warn
@@ -17,13 +18,11 @@ from salcli.formats import atomic, registry
 from salcli.formats.keys import KeyCensus
 from salcli.formats.registry import COMPRESSED_SUFFIX, READ_ONLY_SUFFIXES, OpenFile, open_source
 from salcli.formats.shard_folder import FileState, ShardFolder, file_digest
-from salcli.formats.shards import is_several, suffix_of
+from salcli.formats.shards import is_folder, is_several, suffix_of
+from salcli.formats.urls import is_url, name_in
 from salcli.options import ReadOptions
 from salcli.streaming.engine import current_engine, map_in_threads
 from salcli.streaming.progress import Advance, Progress
-
-Erase = Callable[[Source, str, Progress, KeyCensus], Streamed]
-"""Write the rows of a source, erased, to a path, and count its keys; it can be pickled."""
 
 
 def goes_to_folder(embeddings: str, target: str) -> bool:
@@ -36,7 +35,7 @@ def goes_to_folder(embeddings: str, target: str) -> bool:
     if not is_several(embeddings) or atomic.is_special(target):
         return False
     known = {suffix for one in registry.FORMATS for suffix in one.suffixes} | registry.FOREIGN_SUFFIXES
-    return target.endswith(os.sep) or os.path.isdir(target) or suffix_of(target) not in known
+    return target.endswith(os.sep) or suffix_of(target) not in known or is_folder(target)
 
 
 def output_names(paths: Sequence[str], before: str, after: str) -> dict[str, str]:
@@ -53,7 +52,7 @@ def output_names(paths: Sequence[str], before: str, after: str) -> dict[str, str
     """
     found: dict[str, str] = {}
     for path in paths:
-        name = os.path.basename(path)
+        name = name_in(path)
         name = Path(name).stem if Path(name).suffix in READ_ONLY_SUFFIXES else name
         if before != after:
             plain = name.removesuffix(COMPRESSED_SUFFIX)
@@ -112,7 +111,9 @@ def erase_folder(
                     if name not in missing:
                         run.count_keys(name)
                         advance(folder.rows(name))
-                write = run.here if current_engine().shares_memory else run.on_workers
+                is_at_urls = any(map(is_url, (folder.path, *folder.sources.values())))
+                write = run.at_urls if is_at_urls else run.here
+                write = write if current_engine().shares_memory else run.on_workers
                 done = sum(write(missing, advance), done)
     if run.census.repeated():
         with closing(open_source(embeddings, replace(options, allow_nonfinite=False))) as whole:
@@ -155,17 +156,32 @@ class _Run:
                 yield found
             settle(0)
 
+    def at_urls(self, names: Sequence[str], advance: Advance) -> Iterator[Streamed]:
+        """Write shards in this process, of which inputs or outputs are objects of a store."""
+
+        def progress() -> Progress:
+            return _Within(self.progress, advance)
+
+        options = self.options
+        for shard in write_at_urls(self.erase, self.folder, names, self.files, options, progress, self.census):
+            self._settle(shard)
+            yield shard.done
+
     def on_workers(self, names: Sequence[str], advance: Advance) -> Iterator[Streamed]:
         """Write shards on the workers of a cluster, several at a time."""
         readers = {path: file.readers for path, file in self.files.items()}
         for shard in write_on_workers(self.erase, self.folder, names, readers, self.options):
-            with _said_once(self.said, self.folder.sources[shard.name], self.folder.target(shard.name)):
-                for message in shard.warnings:
-                    warn(message)
-            self.folder.add(shard.name, shard.done.n, shard.state, shard.digest, shard.written)
+            self._settle(shard)
             self.count_keys(shard.name)
             advance(shard.done.n)
             yield shard.done
+
+    def _settle(self, shard: Shard) -> None:
+        """Issue the warnings of a shard that is in its place, and record it."""
+        with _said_once(self.said, self.folder.sources[shard.name], self.folder.target(shard.name)):
+            for message in shard.warnings:
+                warn(message)
+        self.folder.add(shard.name, shard.done.n, shard.state, shard.digest, shard.written)
 
     def count_keys(self, name: str) -> None:
         """Count the keys of the input of the shard `name`."""

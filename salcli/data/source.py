@@ -147,6 +147,15 @@ class Reader(ABC):
         is_wanted : called between reads; hashing stops early when it returns False
         """
 
+    def hash_as_read(self, algorithm: str) -> bool:  # noqa: ARG002 (readers of files use it)
+        """Return whether what is read from now on is hashed too, so that `digest` reads no more than the rest.
+
+        Parameters
+        ----------
+        algorithm : of the `digest` that follows
+        """
+        return False
+
     @abstractmethod
     def close(self) -> None:
         """Issue the warnings that reading has collected, and close the file."""
@@ -413,6 +422,10 @@ class Source:
         Of several files it is the hash of the list of their digests, one a line.
         """
         return digest_of([shard.digest(algorithm, is_wanted) for shard in self.shards], algorithm)
+
+    def hash_as_read(self, algorithm: str) -> bool:
+        """Return whether all files are hashed as they are read (see `Reader.hash_as_read`)."""
+        return all(shard.reader.hash_as_read(algorithm) for shard in self.shards)
 
     def close(self) -> None:
         """Close all files."""

@@ -17,7 +17,7 @@ from salcli.formats import sniff as signature
 from salcli.formats.compression import GREATEST_GROWTH, OPENERS, PIECE, Stream
 from salcli.formats.encodings import wide_encoding
 from salcli.formats.spool import spooled_pipe
-from salcli.formats.urls import is_url
+from salcli.formats.urls import Stored, is_url
 
 MOST_AT_ONCE = 1 << 30  # macOS cannot read 2 GiB at once, Linux reads less than that
 HASHED_PIECE = 2 << 20  # shorter ones are hashed more slowly
@@ -113,7 +113,7 @@ class ByteFile:
     @property
     def place(self) -> str:
         """The absolute path, for processes that run in another folder."""
-        return os.path.abspath(self.name) if self._place is None else self._place
+        return absolute(self.name) if self._place is None else self._place
 
     def _open_handle(self) -> IO[bytes]:
         return _opened(self.name, self.place)
@@ -232,6 +232,10 @@ class ByteFile:
             offset += n
         return found.hexdigest()
 
+    def hash_as_read(self, algorithm: str) -> bool:  # noqa: ARG002 (files at URLs use it)
+        """Return False: the file is hashed in a pass of its own (see `Reader.hash_as_read`)."""
+        return False
+
     def closed_with(self, other: "ByteFile") -> Self:
         """Return this file, which is closed when `other` is."""
         other._derived.append(self)
@@ -295,6 +299,10 @@ class UnpackedFile(ByteFile):
     def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
         """Return the hash of the compressed file (see `ByteFile.digest`)."""
         return self.packed.digest(algorithm, is_wanted)
+
+    def hash_as_read(self, algorithm: str) -> bool:
+        """Return whether the compressed file is hashed as it is read (see `Reader.hash_as_read`)."""
+        return self.packed.hash_as_read(algorithm)
 
     def close(self) -> None:
         """Close both files."""
@@ -370,6 +378,16 @@ class _Positioned:
 
     def close(self) -> None:
         """Leave the shared handle open."""
+
+
+def absolute(path: str) -> str:
+    """Return the absolute path of a file; a URL is one already."""
+    return path if is_url(path) else os.path.abspath(path)
+
+
+def size_of(path: str) -> int:
+    """Return the bytes of a file, or of an object at a URL."""
+    return Stored.of(path).size if is_url(path) else os.path.getsize(path)
 
 
 def file_name(path: str) -> str:

@@ -201,7 +201,8 @@ class TransportEraser(Eraser):
 
     @cached_property
     def _factors(self) -> tuple[Array, Array, Array]:
-        shifts = self.maps - np.eye(self.d)
+        shifts = self.maps.copy()
+        np.einsum("cii->ci", shifts)[:] -= 1
         return np.ascontiguousarray(self.directions), self.directions.T.copy(), shifts
 
     def arrays(self) -> dict[str, NDArray[Any]]:
