@@ -2,28 +2,24 @@
 
 import os
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from salcli.commands.apply_on_workers import write_on_workers
+from salcli.commands.apply_on_threads import Within, write_on_threads
+from salcli.commands.apply_on_workers import Erase, Shard, write_on_workers
 from salcli.commands.erased_rows import Streamed
 from salcli.data.source import Source
 from salcli.errors import UsageError, warn
 from salcli.formats import atomic, registry
 from salcli.formats.keys import KeyCensus
 from salcli.formats.registry import COMPRESSED_SUFFIX, READ_ONLY_SUFFIXES, OpenFile, open_source
-from salcli.formats.shard_folder import FileState, ShardFolder, file_digest
+from salcli.formats.shard_folder import ShardFolder
 from salcli.formats.shards import is_several, suffix_of
 from salcli.options import ReadOptions
 from salcli.streaming.engine import current_engine, map_in_threads
 from salcli.streaming.progress import Advance, Progress
-
-Erase = Callable[[Source, str, Progress, KeyCensus], Streamed]
-"""Write the rows of a source, erased, to a path, and count its keys; it can be pickled."""
 
 
 def goes_to_folder(embeddings: str, target: str) -> bool:
@@ -74,7 +70,7 @@ def erase_folder(
 ) -> tuple[Streamed, int]:
     """Write the shards of a folder that are missing or do not match its record.
 
-    The next shard is written while input and output of the last one are hashed; on a cluster, workers write them.
+    Several are written at the same time (see `apply_on_threads`); on a cluster, workers write them.
 
     Parameters
     ----------
@@ -134,60 +130,33 @@ class _Run:
     """Warnings, without paths."""
 
     def here(self, names: Sequence[str], advance: Advance) -> Iterator[Streamed]:
-        """Write shards in this process, one after the other; the last one is hashed during the next."""
-        waiting: deque[tuple[str, int, FileState, Future[str], Future[str]]] = deque()
-
-        def settle(most: int) -> None:
-            while len(waiting) > most:
-                name, n, state, digest, written = waiting.popleft()
-                self.folder.add(name, n, state, digest.result(), written.result())
-
-        with ThreadPoolExecutor(1) as pool:
-            for name in names:
-                path, target = self.folder.sources[name], self.folder.target(name)
-                state = FileState.of(path)
-                digest = pool.submit(file_digest, path)
-                with _said_once(self.said, path, target), closing(self.files[path].source(self.options)) as source:
-                    found = self.erase(source, target, _Within(self.progress, advance), self.census)
-                state.require(path)
-                waiting.append((name, found.n, state, digest, pool.submit(file_digest, target)))
-                settle(1)
-                yield found
-            settle(0)
+        """Write shards in this process (see `write_on_threads`)."""
+        shown = Within(self.progress, advance)
+        for shard, keys in write_on_threads(self.erase, self.folder, names, self.files, self.options, shown):
+            self._settle(shard)
+            self.census.extend(keys)
+            yield shard.done
 
     def on_workers(self, names: Sequence[str], advance: Advance) -> Iterator[Streamed]:
         """Write shards on the workers of a cluster, several at a time."""
         readers = {path: file.readers for path, file in self.files.items()}
         for shard in write_on_workers(self.erase, self.folder, names, readers, self.options):
-            with _said_once(self.said, self.folder.sources[shard.name], self.folder.target(shard.name)):
-                for message in shard.warnings:
-                    warn(message)
-            self.folder.add(shard.name, shard.done.n, shard.state, shard.digest, shard.written)
+            self._settle(shard)
             self.count_keys(shard.name)
             advance(shard.done.n)
             yield shard.done
+
+    def _settle(self, shard: Shard) -> None:
+        """Issue the warnings of a shard that is in its place, and record it."""
+        with _said_once(self.said, self.folder.sources[shard.name], self.folder.target(shard.name)):
+            for message in shard.warnings:
+                warn(message)
+        self.folder.add(shard.name, shard.done.n, shard.state, shard.digest, shard.written)
 
     def count_keys(self, name: str) -> None:
         """Count the keys of the input of the shard `name`."""
         for keys in Source(self.files[self.folder.sources[name]].readers).key_batches():
             self.census.add(keys)
-
-
-class _Within:
-    """The progress of a shard, whose rows count in the stage of all; what follows them is not shown."""
-
-    def __init__(self, outer: Progress, advance: Advance) -> None:
-        self._outer, self._advance = outer, advance
-
-    @contextmanager
-    def stage(self, name: str, total: int, unit: str = "rows") -> Iterator[Advance]:  # noqa: ARG002 (the protocol has them)
-        """Open a stage of the shard (see `Progress.stage`)."""
-        advance, self._advance = self._advance, lambda _: None
-        yield advance
-
-    def say(self, message: str) -> None:
-        """Show `message`."""
-        self._outer.say(message)
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from salcli.streaming.progress import Progress, Silent
 PARTS = ".salcli-run-"
 TRIES = 40
 Erase = Callable[[Source, str, Progress, KeyCensus], Streamed]
+"""Write the rows of a source, erased, to a path, and count its keys; it can be pickled."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,8 @@ class _Write:
             with closing(Source(item.readers, allow_nonfinite=allow, path=item.path)) as source:
                 done = self.erase(source, item.target, Silent(), KeyCensus())
             item.seen.check()
-        return Shard(item.name, done, item.state, file_digest(path), file_digest(item.target), tuple(found))
+        written = done.digest or file_digest(item.target)
+        return Shard(item.name, done, item.state, file_digest(path), written, tuple(found))
 
 
 @contextmanager
