@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from salcli.errors import OutputError
 from salcli.formats.shard_folder import Each, ShardFolder
-from salcli.formats.shards import RECORD, read_record
-from salcli.formats.urls import check_store, is_url, listed, located, make_folder, name_in, remove
+from salcli.formats.shards import read_record
+from salcli.formats.urls import check_store, is_url, listed, located, make_folder, name_in
 
 
 class UrlFolder(ShardFolder):
@@ -69,10 +69,9 @@ class UrlFolder(ShardFolder):
     def _has_begun(self) -> bool:
         return self._written is not None and self._written.get("run") == self._run
 
-    def _remove_record(self) -> None:
-        if self._has_begun:
-            self.require_own()
-            remove(self.target(RECORD))
+    def _may_have_shards(self) -> bool:
+        """Return True: an upload that failed here, or that a worker began, may still end well."""
+        return True
 
 
 def _is_in(path: str, folder: str) -> bool:

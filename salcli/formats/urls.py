@@ -197,20 +197,6 @@ def make_folder(url: str) -> None:
             raise OutputError(f"{url}: cannot create this folder: {error.strerror}") from error
 
 
-def remove(url: str) -> None:
-    """Remove the object at `url`.
-
-    Raises
-    ------
-    OutputError : it cannot be removed
-    """
-    system, path = located(url)
-    try:
-        system.rm_file(path)
-    except Exception as error:
-        raise OutputError(f"{url}: cannot be removed: {first_line(error)}") from error
-
-
 def joined(folder: str, name: str) -> str:
     """Return the path, or URL, of the file called `name` in a folder."""
     if not is_url(folder):
