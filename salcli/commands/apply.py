@@ -20,6 +20,7 @@ from salcli.errors import UsageError, warn
 from salcli.formats import atomic
 from salcli.formats.beside import Beside, resolve
 from salcli.formats.keys import KeyCensus
+from salcli.formats.local_urls import takes_paths
 from salcli.formats.registry import (
     TABLES,
     create,
@@ -60,6 +61,7 @@ class Applied:
     """Of them, those that an earlier run wrote."""
 
 
+@takes_paths
 @runs_on_cluster
 def apply(
     eraser: str, embeddings: str, output: str | None, options: ApplyOptions, progress: Progress | None = None

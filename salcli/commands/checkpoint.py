@@ -18,7 +18,7 @@ from salcli.data.source import Shard
 from salcli.errors import FormatError, OutputError
 from salcli.formats.files import ByteFile, absolute
 from salcli.formats.moments import read_header, read_sums, write_moments
-from salcli.formats.urls import Stored, check_store, exists, is_url, joined, make_folder, name_in
+from salcli.formats.urls import Stored, check_store, exists, is_url, joined, name_in
 from salcli.streaming.hashing import hash_shards, shard_digest
 from salcli.streaming.passes import LabelledSource
 
@@ -131,7 +131,6 @@ class Checkpoint:
 def _make(folder: str) -> None:
     if is_url(folder):
         check_store(folder)
-        make_folder(folder)
         return
     try:
         os.makedirs(folder, exist_ok=True)

@@ -34,6 +34,7 @@ from salcli.formats import atomic
 from salcli.formats.files import file_name, size_of
 from salcli.formats.gold_sets import column_of
 from salcli.formats.label_files import label_files
+from salcli.formats.local_urls import takes_paths
 from salcli.formats.registry import input_files, open_source
 from salcli.options import WHITE_BOX, CompareOptions, EvaluateOptions, FitOptions, ReadOptions
 from salcli.render.files import write_reports
@@ -60,6 +61,7 @@ class _Entry:
     against: Source | None = None
 
 
+@takes_paths
 @runs_on_cluster
 def compare(
     embeddings: str,

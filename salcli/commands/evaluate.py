@@ -22,6 +22,7 @@ from salcli.formats import atomic
 from salcli.formats.files import file_name
 from salcli.formats.gold_sets import column_of
 from salcli.formats.label_files import label_files
+from salcli.formats.local_urls import takes_paths
 from salcli.formats.registry import input_files, open_source
 from salcli.options import EvaluateOptions, ReadOptions
 from salcli.render.files import write_reports
@@ -33,6 +34,7 @@ from salcli.streaming.passes import read_table
 from salcli.streaming.progress import Progress, Silent
 
 
+@takes_paths
 @runs_on_cluster
 def evaluate(
     embeddings: str,

@@ -15,6 +15,7 @@ from salcli.erasers.base import Eraser, Fit, Method, find_method, task_of, warn_
 from salcli.errors import UsageError, located
 from salcli.formats import atomic
 from salcli.formats.label_files import label_files
+from salcli.formats.local_urls import takes_paths
 from salcli.formats.registry import input_files, open_source
 from salcli.options import FitOptions
 from salcli.streaming.cluster.client import runs_on_cluster
@@ -26,6 +27,7 @@ from salcli.streaming.progress import Progress, Silent
 from salcli.streaming.sums import fold
 
 
+@takes_paths
 @runs_on_cluster
 def fit(
     embeddings: str,

@@ -21,6 +21,7 @@ from salcli.erasers.artifact import Artifact, write_artifact
 from salcli.erasers.base import SummedMethod, find_method, task_of, warn_of_doubts
 from salcli.errors import FormatError, LabelError, UsageError, located, warn
 from salcli.formats import atomic
+from salcli.formats.local_urls import takes_paths
 from salcli.formats.moments import blocks_of, read_header, read_keys, read_sums
 from salcli.formats.shards import natural_key
 from salcli.formats.urls import is_several, is_url, listed
@@ -62,6 +63,7 @@ class Moments:
         return found if labels is None else found.relabelled(labels)
 
 
+@takes_paths
 def fit_moments(
     patterns: Sequence[str], output: str, options: FitOptions, progress: Progress | None = None
 ) -> Artifact:

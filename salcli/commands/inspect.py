@@ -15,6 +15,7 @@ from salcli.data.labels import GuardedLabels, as_index
 from salcli.data.source import Chunk, Source
 from salcli.errors import RangeError, SalcliWarning, UsageError, warn
 from salcli.formats.keys import KeyCensus, is_utf8
+from salcli.formats.local_urls import takes_paths
 from salcli.formats.npz_archive import is_artifact, is_moments
 from salcli.formats.registry import named, open_source
 from salcli.options import InspectOptions, LabelOptions, ReadOptions
@@ -28,6 +29,7 @@ SCHEMA = "salcli.inspect/1"
 PROJECTION_ROWS = 256  # of a matrix, in memory at once
 
 
+@takes_paths
 def inspect(path: str, options: InspectOptions) -> dict[str, Any]:
     """Return a description of the file at `path`, as the JSON of `salcli.inspect/1`.
 

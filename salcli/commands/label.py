@@ -22,6 +22,7 @@ from salcli.formats import atomic
 from salcli.formats.gold_sets import column_of
 from salcli.formats.key_groups import KeyGroups, read_key_groups
 from salcli.formats.label_table import write_labels
+from salcli.formats.local_urls import takes_paths
 from salcli.formats.registry import input_files, open_source
 from salcli.linalg.seeds import direction_scores, seed_direction
 from salcli.options import LabelCommandOptions
@@ -65,6 +66,7 @@ class Labelled:
         return {"wrote": self.output, "labels": labels, "scores": edges, **splits, **groups, **bands}
 
 
+@takes_paths
 def label(
     embeddings: str, output: str, options: LabelCommandOptions, progress: Progress | None = None
 ) -> Labelled | Assigned:

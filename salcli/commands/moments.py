@@ -20,6 +20,7 @@ from salcli.errors import LabelError, UsageError, warn
 from salcli.formats import atomic
 from salcli.formats.files import size_of
 from salcli.formats.label_files import label_files
+from salcli.formats.local_urls import takes_paths
 from salcli.formats.moments import block_fields, write_moments
 from salcli.formats.registry import input_files, open_source
 from salcli.formats.urls import is_url
@@ -42,6 +43,7 @@ WHY_NOT = {
 }
 
 
+@takes_paths
 @runs_on_cluster
 def moments(
     embeddings: str, labels: str, output: str, options: MomentsOptions, progress: Progress | None = None

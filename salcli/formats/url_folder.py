@@ -12,7 +12,7 @@ from typing import Any, Self
 from salcli.errors import OutputError
 from salcli.formats.shard_folder import Each, ShardFolder
 from salcli.formats.shards import read_record
-from salcli.formats.urls import check_store, is_url, listed, located, make_folder, name_in
+from salcli.formats.urls import check_store, is_url, listed, located, name_in
 
 
 class UrlFolder(ShardFolder):
@@ -30,7 +30,6 @@ class UrlFolder(ShardFolder):
         ------
         OutputError : a run that began later writes it, or the store refuses
         """
-        make_folder(self.path)
         with self._recorded(each, is_new=read_record(self.path) is None):
             yield self
 

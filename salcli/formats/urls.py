@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from salcli.errors import FormatError, OutputError, SalcliError, UsageError, first_line
+from salcli.formats.local_urls import base_of
 
-URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+URL = re.compile(r"(?:[a-z][a-z0-9+.-]*::)*[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+LINK = re.compile(r"(?:(?<=::)|^)[a-z][a-z0-9+.-]+(?=://|::)", re.IGNORECASE)
+CHAIN = re.compile(r"((?:[a-z0-9+.-]+::)*[a-z0-9+.-]+://.*?)((?:::.*)?)", re.IGNORECASE | re.DOTALL)
 PAGES = re.compile(r"https?://", re.IGNORECASE)
 HUB = re.compile(r"hf://(?:(dataset|space)s/)?([^/]+/[^/@]+)(?:@([^/]*))?/(.+)", re.IGNORECASE)
 VERSIONS = ("ETag", "etag", "md5Hash", "blob_id", "LastModified", "last_modified", "mtime", "updated", "created")
@@ -35,7 +38,7 @@ def located(url: str) -> tuple[Any, str]:
     except ImportError:
         raise UsageError(f"{url}: URLs are read through fsspec: pip install 'salcli[remote]'") from None
     try:
-        system, path = url_to_fs(url)
+        system, path = url_to_fs(LINK.sub(lambda scheme: scheme[0].lower(), url))
     except (ImportError, ValueError) as error:
         raise UsageError(f"{url}: {first_line(error)}") from None
     except Exception as error:
@@ -182,21 +185,6 @@ def listed(url: str) -> list[str]:
     ]
 
 
-def make_folder(url: str) -> None:
-    """Create the folder at a `file://` URL; stores of objects have none.
-
-    Raises
-    ------
-    OutputError : it cannot be created
-    """
-    system, path = located(url)
-    if getattr(system, "local_file", False):
-        try:
-            system.makedirs(path, exist_ok=True)
-        except OSError as error:
-            raise OutputError(f"{url}: cannot create this folder: {error.strerror}") from error
-
-
 def joined(folder: str, name: str) -> str:
     """Return the path, or URL, of the file called `name` in a folder."""
     if not is_url(folder):
@@ -219,9 +207,13 @@ def name_in(path: str) -> str:
 
 
 def _unchained(url: str) -> tuple[str, str]:
-    """Return the first URL of a chain (`zip://x.npy::s3://bucket/a.zip`), and the rest of it."""
-    plain, colons, rest = url.partition("::")
-    return plain, colons + rest
+    """Return the first URL of a chain, with the caches before it, and the rest.
+
+    >>> _unchained("simplecache::zip://x.npy::s3://bucket/a.zip")
+    ('simplecache::zip://x.npy', '::s3://bucket/a.zip')
+    """
+    found = CHAIN.fullmatch(url)
+    return (found[1], found[2]) if found else (url, "")
 
 
 def _has_magic(url: str) -> bool:
@@ -248,8 +240,10 @@ def check_store(url: str) -> None:
 
     Raises
     ------
-    UsageError : there is no such store, or it is the Hugging Face Hub, where files are committed
+    UsageError : there is no such store, or it is the Hugging Face Hub, where files are committed; or a chain of URLs
     """
+    if "::" in url:
+        raise UsageError(f"{url}: a chain of URLs is read and not written: name the output by one URL, or a path")
     if url.lower().startswith("hf://"):
         raise UsageError(f"{url}: is not written: write to a path HERE, then upload that once: {_upload_command(url)}")
     located(url)
@@ -283,8 +277,9 @@ def check_url(url: str, inputs: tuple[str | None, ...]) -> None:
     check_store(url)
     if url.endswith("/"):
         raise OutputError(f"{url}: is a folder, expected the name of an object")
-    place = located(url)
-    if any(is_url(each) and located(str(each)) == place for each in inputs):
+    place, urls = located(url), [str(each) for each in inputs if is_url(each)]
+    bases = [base_of(each) for each in urls]
+    if any(located(each) == place for each in (*urls, *filter(is_url, bases))):
         raise UsageError(f"{url}: is the input itself: name another output")
 
 
