@@ -332,7 +332,9 @@ def _inputs(files: Sequence[Moments]) -> dict[str, Any]:
     else:
         embeddings["hash"] = None
     labels = [each.header["inputs"]["labels"] for each in files]
-    if files[0].header["rows"]["joined_by"] == "key":  # one file may have the labels of all shards
+    rows = [each.header["rows"] for each in files]
+    if any(own["joined_by"] == "key" or each["n"] > own["n_shard"] for own, each in zip(rows, labels, strict=True)):
+        # the same files have the labels of all shards
         labels = list({(each["name"], each["sha256"]): each for each in labels}.values())
     return {
         "embeddings": embeddings,
