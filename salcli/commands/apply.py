@@ -258,6 +258,7 @@ class _Plan:
             for other, rows in others.items():
                 writer.begin(other)
                 stream_through(rows, writer, steps[beside.erased[other]], progress)
+            source.require_unchanged()
         return replace(done, digest=writer.digest)
 
     def warn_of_lengths(self, embeddings: str, done: Streamed) -> None:

@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -35,7 +35,7 @@ from salcli.formats.files import file_name, size_of
 from salcli.formats.gold_sets import column_of
 from salcli.formats.label_files import label_files
 from salcli.formats.local_urls import takes_paths
-from salcli.formats.registry import input_files, open_source
+from salcli.formats.registry import input_files, opened_source
 from salcli.options import WHITE_BOX, CompareOptions, EvaluateOptions, FitOptions, ReadOptions
 from salcli.render.files import write_reports
 from salcli.streaming.cluster.client import runs_on_cluster
@@ -108,7 +108,7 @@ def compare(
     _require_alike(artifacts)
     keep_freed_memory()
     with ExitStack() as opened:
-        source = opened.enter_context(closing(open_source(embeddings, evaluation.read)))
+        source = opened.enter_context(opened_source(embeddings, evaluation.read))
         others = {path: opened.enter_context(opened_against(path, source, evaluation.read)) for path in options.against}
         for path, artifact in artifacts.items():
             artifact.require_width(path, source)

@@ -1,7 +1,7 @@
 """`evaluate`: attackers before and after erasure, what was kept, gates, reports."""
 
 from collections.abc import Callable, Sequence
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 
 from salcli.commands.near_rows import with_bands
@@ -23,7 +23,7 @@ from salcli.formats.files import file_name
 from salcli.formats.gold_sets import column_of
 from salcli.formats.label_files import label_files
 from salcli.formats.local_urls import takes_paths
-from salcli.formats.registry import input_files, open_source
+from salcli.formats.registry import input_files, opened_source
 from salcli.options import EvaluateOptions, ReadOptions
 from salcli.render.files import write_reports
 from salcli.streaming.cluster.client import runs_on_cluster
@@ -83,7 +83,7 @@ def evaluate(
     algorithm = HASH_ALGORITHMS[0] if fitted_file is None else fitted_file.algorithm
     keep_freed_memory()
     with (
-        closing(open_source(embeddings, options.read)) as source,
+        opened_source(embeddings, options.read) as source,
         opened_against(options.against, source, options.read) as against,
         nullcontext(_tables(source, labels, artifact, eraser, options, progress)) as (table, guarded),
         hashing(

@@ -148,6 +148,7 @@ def _of_table(path: str, options: LabelOptions, rows: _Rows, advance: Callable[[
         table = LabelFile(file)
         columns = find_columns(path, table.names, options, table.key_names)
         _read_rows(path, table.batches(columns.used, advance), columns, "row", rows)
+        file.require_unchanged()
         return columns
 
 

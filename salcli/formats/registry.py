@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -240,6 +240,19 @@ def open_source(path: str, options: ReadOptions | None = None) -> Source:
     name = shards.plain_name(path) if shards.is_several(path) else opened[0].path
     with _closed_on_error([one.file for one in opened]):
         return Source(readers, allow_nonfinite=options.allow_nonfinite, path=name)
+
+
+@contextmanager
+def opened_source(path: str, options: ReadOptions | None = None) -> Iterator[Source]:
+    """Open embeddings (see `open_source`) for the time of the block.
+
+    Raises
+    ------
+    FormatError : as `open_source`; and after the block, if a file has changed meanwhile
+    """
+    with closing(open_source(path, options)) as source:
+        yield source
+        source.require_unchanged()
 
 
 def input_files(path: str, options: ReadOptions) -> list[str]:

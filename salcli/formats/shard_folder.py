@@ -16,7 +16,7 @@ import salcli
 from salcli.data.hashes import HASH_ALGORITHMS
 from salcli.errors import FormatError, OutputError, UsageError
 from salcli.formats import atomic
-from salcli.formats.files import ByteFile
+from salcli.formats.files import ByteFile, changed
 from salcli.formats.shards import RECORD, matches, read_record, suffix_of
 from salcli.formats.urls import Stored, is_url, joined, name_in
 
@@ -71,7 +71,7 @@ class FileState:
         FormatError : it has not
         """
         if FileState.of(path, is_current=True) != self:
-            raise FormatError(f"{path}: changed while it was read")
+            raise changed(path)
 
 
 def file_digest(path: str) -> str:
