@@ -98,6 +98,7 @@ def compare(
     paths = (embeddings, labels, *options.erasers, *options.against)
     read = [*input_files(embeddings, evaluation.read), *label_files(labels)]
     read += [file for path in options.against for file in input_files(path, ReadOptions())]
+    atomic.check_distinct(evaluation.reports)
     for path in evaluation.reports:
         sets = (column_of(name)[0] for name in evaluation.similarity)
         beside = (evaluation.baseline, evaluation.read.keys_file, *sets, *evaluation.bias)

@@ -75,6 +75,7 @@ def evaluate(
     read = (embeddings, labels, eraser, options.against, options.baseline, options.read.keys_file, *options.bias, *sets)
     files = input_files(embeddings, options.read) + ([] if labels is None else label_files(labels))
     files += [] if options.against is None else input_files(options.against, ReadOptions())
+    atomic.check_distinct(options.reports)
     for path in options.reports:
         atomic.check_output(path, (*read, *files))
     baseline = None if options.baseline is None else Baseline.read(options.baseline)

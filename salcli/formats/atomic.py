@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from salcli.errors import OutputError, UsageError, first_line, warn
 from salcli.formats.local_urls import base_of, plain
-from salcli.formats.urls import check_url, is_url, name_in, upload
+from salcli.formats.urls import check_url, is_url, located, name_in, upload
 
 STDOUT = "-"
 MOST_LINKS = 40
@@ -108,6 +108,21 @@ def _check_file(path: str, inputs: Iterable[str | None], may_replace: str | None
         base = base_of(source) if is_url(source) else source
         if os.path.exists(base) and os.path.samefile(base, target):
             raise UsageError(f"{path}: is the input {source} itself: {remedy}")
+
+
+def check_distinct(paths: Iterable[str]) -> None:
+    """Check that no two outputs are one file or object, however they are spelt.
+
+    Raises
+    ------
+    UsageError : two are
+    """
+    seen = dict[object, str]()
+    for path in map(plain, paths):
+        place = located(path) if is_url(path) else os.path.realpath(path)
+        if not is_special(path) and place in seen:
+            raise UsageError(f"{path}: is the output {seen[place]} too: name another")
+        seen[place] = path
 
 
 def check_folder(path: str) -> None:

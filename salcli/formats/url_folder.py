@@ -12,7 +12,7 @@ from typing import Any, Self
 from salcli.errors import OutputError
 from salcli.formats.shard_folder import Each, ShardFolder
 from salcli.formats.shards import read_record
-from salcli.formats.urls import check_store, is_url, listed, located, name_in
+from salcli.formats.urls import is_url, listed, located, name_in
 
 
 class UrlFolder(ShardFolder):
@@ -45,7 +45,6 @@ class UrlFolder(ShardFolder):
             raise OutputError(f"{self.path}: another salcli apply, which began later, is writing this folder")
 
     def _check_apart(self, embeddings: str) -> None:
-        check_store(self.path)
         system, own = located(self.path)
         for url in (each for each in (*self.sources.values(), embeddings) if is_url(each)):
             other, path = located(url)
