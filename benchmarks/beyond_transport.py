@@ -55,7 +55,7 @@ def mixture(z: Array, y: Array, seed: int) -> Iterator[tuple[int, Way]]:
                 shares = np.array([len(part) for part in parts]) / sum(map(len, parts))
                 covariances = np.stack([np.cov(part.T) for part in parts])
                 size = float(np.trace(covariances, axis1=1, axis2=2).mean()) / z.shape[1]
-                maps[j] = maps_to_barycentre(shrink(covariances / size, shares), shares)[0]
+                maps[j] = maps_to_barycentre(shrink(covariances / size, shares), shares)
                 means[j] = [part.mean(axis=0) for part in parts]
 
         def moved(x: Array, w: Array, machine: Any = machine, maps: Array = maps, means: Array = means) -> Array:

@@ -9,7 +9,7 @@ import typer
 from salcli.cli.help import HELP_FLAGS, GroupedCommand
 from salcli.cli.options import expanded, flags_of
 from salcli.errors import UsageError
-from salcli.options import CompareOptions, EvaluateOptions, FitOptions, options_of
+from salcli.options import CompareOptions, EvaluateOptions, FitOptions, MomentsOptions, options_of
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Command:
         """Add the command to the typer application `app`."""
         short = (self.run.__doc__ or "").partition("\n")[0]  # whole: it would be cut to one line
         cls = _EvaluateCommand if self.record in (EvaluateOptions, CompareOptions) else GroupedCommand
+        cls = _MomentsCommand if self.record is MomentsOptions else cls
         cls = _by_method(self) if self.record is FitOptions else cls
         app.command(self.run.__name__, cls=cls, short_help=short, context_settings=HELP_FLAGS)(self.expanded())
 
@@ -45,6 +46,20 @@ class _EvaluateCommand(GroupedCommand):
         except Exception as error:
             if "unexpected extra argument" in str(getattr(error, "message", "")):
                 error.message += ": an eraser is given by --eraser, an erased file by --against"  # type: ignore[attr-defined]
+            raise
+
+
+class _MomentsCommand(GroupedCommand):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the command line; `--sample` of `fit` is refused with the reason."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            if getattr(error, "option_name", None) == "--sample":
+                raise UsageError(
+                    "--sample: a sample is drawn from the labelled rows of all shards, which are not known here: mark "
+                    "rows in a split column instead (--fit-split)"
+                ) from error
             raise
 
 

@@ -33,7 +33,8 @@ from salcli.formats.registry import (
 from salcli.formats.secret import read_secret
 from salcli.formats.shard_folder import ALGORITHM, ShardFolder, file_digest
 from salcli.formats.shards import is_several
-from salcli.formats.urls import is_url
+from salcli.formats.url_folder import UrlFolder
+from salcli.formats.urls import check_store, is_url
 from salcli.options import ApplyOptions, ReadOptions, options_of
 from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import one_blas_thread
@@ -108,7 +109,8 @@ def apply(
     read = replace(options.read, widened_bytes=widened, streamed_bytes=chunk_bytes)
     read = replace(read, text_dtype=np.dtype(np.float64)) if options.output_dtype == np.float64 else read
     if is_folder:
-        return _apply_to_folder(eraser, artifact, change, embeddings, target.rstrip(os.sep), read, options, progress)
+        folder = target if target.endswith("://") else target.rstrip(os.sep)
+        return _apply_to_folder(eraser, artifact, change, embeddings, folder, read, options, progress)
     with closing(open_source(embeddings, read)) as source, one_blas_thread():
         artifact.require_width(eraser, source)
         if options.in_place and len(source.shards) > 1:
@@ -141,7 +143,7 @@ def _apply_to_folder(
         with one_blas_thread():
             plan = _Plan.of(change, artifact, first, name, read, options, ALGORITHM)
             about = {"eraser": {"sha256": artifact.sha256}, **plan.about()}
-            place = ShardFolder(folder, about, names)
+            place = (UrlFolder if is_url(folder) else ShardFolder)(folder, about, names)
             place.check_place(embeddings)
 
             done, n_kept = erase_folder(files, place, plan.write, embeddings, read, progress)
@@ -271,7 +273,8 @@ def _check_target(eraser: str, embeddings: str, target: str, options: ApplyOptio
     if options.noise_key is not None and os.path.realpath(options.noise_key) == os.path.realpath(target):
         raise UsageError(f"`noise_key={options.noise_key}`: is the output too: name another file for the secret")
     if is_folder:
-        atomic.check_folder(target)
+        if not is_url(target):
+            atomic.check_folder(target)
         return
     replaced = embeddings if options.in_place else None
     atomic.check_output(target, others, may_replace=replaced)
@@ -317,6 +320,8 @@ def _target(embeddings: str, output: str | None, options: ApplyOptions) -> str:
         return embeddings
     if output is None:
         raise UsageError("missing `output=OUT` (or `in_place`)")
+    if is_url(output):
+        check_store(output)
     return output
 
 

@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from salcli.commands.apply_at_urls import write_at_urls
 from salcli.commands.apply_on_threads import Within, write_on_threads
 from salcli.commands.apply_on_workers import Erase, Shard, write_on_workers
 from salcli.commands.erased_rows import Streamed
@@ -16,7 +17,8 @@ from salcli.formats import atomic, registry
 from salcli.formats.keys import KeyCensus
 from salcli.formats.registry import COMPRESSED_SUFFIX, READ_ONLY_SUFFIXES, OpenFile, open_source
 from salcli.formats.shard_folder import ShardFolder
-from salcli.formats.shards import is_several, suffix_of
+from salcli.formats.shards import is_folder, is_several, suffix_of
+from salcli.formats.urls import is_url, name_in
 from salcli.options import ReadOptions
 from salcli.streaming.engine import current_engine, map_in_threads
 from salcli.streaming.progress import Advance, Progress
@@ -32,7 +34,7 @@ def goes_to_folder(embeddings: str, target: str) -> bool:
     if not is_several(embeddings) or atomic.is_special(target):
         return False
     known = {suffix for one in registry.FORMATS for suffix in one.suffixes} | registry.FOREIGN_SUFFIXES
-    return target.endswith(os.sep) or os.path.isdir(target) or suffix_of(target) not in known
+    return target.endswith(os.sep) or suffix_of(target) not in known or is_folder(target)
 
 
 def output_names(paths: Sequence[str], before: str, after: str) -> dict[str, str]:
@@ -49,7 +51,7 @@ def output_names(paths: Sequence[str], before: str, after: str) -> dict[str, str
     """
     found: dict[str, str] = {}
     for path in paths:
-        name = os.path.basename(path)
+        name = name_in(path)
         name = Path(name).stem if Path(name).suffix in READ_ONLY_SUFFIXES else name
         if before != after:
             plain = name.removesuffix(COMPRESSED_SUFFIX)
@@ -108,7 +110,9 @@ def erase_folder(
                     if name not in missing:
                         run.count_keys(name)
                         advance(folder.rows(name))
-                write = run.here if current_engine().shares_memory else run.on_workers
+                is_at_urls = any(map(is_url, (folder.path, *folder.sources.values())))
+                write = run.at_urls if is_at_urls else run.here
+                write = write if current_engine().shares_memory else run.on_workers
                 done = sum(write(missing, advance), done)
     if run.census.repeated():
         with closing(open_source(embeddings, replace(options, allow_nonfinite=False))) as whole:
@@ -135,6 +139,13 @@ class _Run:
         for shard, keys in write_on_threads(self.erase, self.folder, names, self.files, self.options, shown):
             self._settle(shard)
             self.census.extend(keys)
+            yield shard.done
+
+    def at_urls(self, names: Sequence[str], advance: Advance) -> Iterator[Streamed]:
+        """Write shards in this process, of which inputs or outputs are objects of a store."""
+        shown, options = Within(self.progress, advance), self.options
+        for shard in write_at_urls(self.erase, self.folder, names, self.files, options, shown.shard, self.census):
+            self._settle(shard)
             yield shard.done
 
     def on_workers(self, names: Sequence[str], advance: Advance) -> Iterator[Streamed]:

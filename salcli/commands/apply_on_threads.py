@@ -107,6 +107,10 @@ class Within:
         """Show `message`."""
         self._outer.say(message)
 
+    def shard(self, is_over: threading.Event | None = None) -> Progress:
+        """Return the progress of one shard, which ends by an error once `is_over` is set."""
+        return _Shown(self, is_over or threading.Event())
+
 
 class _Shown:
     """The progress of one shard."""
@@ -182,7 +186,7 @@ class _Run:
             file.file.hash_in_step(ALGORITHM)
         with place.taken(), running_on(engine), collected_warnings() as found:
             with closing(file.source(self.options)) as source:
-                done = self.erase(source, target, _Shown(self.shown, self.is_over), keys)
+                done = self.erase(source, target, self.shown.shard(self.is_over), keys)
                 digest = file.file.digest(ALGORITHM)
             state.require(path)
         written = done.digest or file_digest(target)

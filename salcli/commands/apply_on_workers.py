@@ -1,11 +1,12 @@
 """`apply` to a folder on a cluster: each worker writes whole shards, which the client renames and records.
 
 Workers write into a hidden folder of this run, in the folder of the outputs: a task that outlives its client, or runs
-twice, never touches a shard that is finished.
+twice, never touches a shard that is finished. In a store of objects, which has no renames, they upload whole shards.
 """
 
 import os
 import shutil
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +18,8 @@ from salcli.data.source import Reader, Source
 from salcli.errors import collected_warnings
 from salcli.formats import atomic
 from salcli.formats.keys import KeyCensus
-from salcli.formats.shard_folder import FileState, ShardFolder, file_digest
+from salcli.formats.shard_folder import ALGORITHM, FileState, ShardFolder, file_digest
+from salcli.formats.urls import is_url, joined, name_in, upload
 from salcli.options import ReadOptions
 from salcli.streaming.cluster.tasks import SeenFile
 from salcli.streaming.engine import ordered_map
@@ -68,14 +70,15 @@ def write_on_workers(
     """
     with _parts(folder.path) as parts:
         items = (
-            _Item(name, path, files[path], SeenFile.of(path), FileState.of(path), os.path.join(parts, name))
+            _Item(name, path, files[path], SeenFile.of(path), FileState.of(path), joined(parts, name))
             for name, path in ((name, folder.sources[name]) for name in names)
         )
         for shard in ordered_map(_Write(erase, options), items):
-            target = folder.target(shard.name)
-            with atomic.writing(target):
-                os.replace(os.path.join(parts, shard.name), target)
-            named = (message.replace(os.path.join(parts, shard.name), target) for message in shard.warnings)
+            place, target = joined(parts, shard.name), folder.target(shard.name)
+            if place != target:
+                with atomic.writing(target):
+                    os.replace(place, target)
+            named = (message.replace(place, target) for message in shard.warnings)
             yield replace(shard, warnings=tuple(named))
 
 
@@ -101,18 +104,39 @@ class _Write:
     def __call__(self, item: _Item) -> Shard:
         assert item.seen is not None
         item.seen.check()
-        path, allow = item.seen.path, self.options.allow_nonfinite
-        with collected_warnings() as found:
+        item.readers[0].hash_as_read(ALGORITHM)
+        with collected_warnings() as found, local_place(item.target) as place:
+            allow = self.options.allow_nonfinite
             with closing(Source(item.readers, allow_nonfinite=allow, path=item.path)) as source:
-                done = self.erase(source, item.target, Silent(), KeyCensus())
+                done = self.erase(source, place, Silent(), KeyCensus())
+                digest = item.readers[0].digest(ALGORITHM)  # of the whole file
             item.seen.check()
-        written = done.digest or file_digest(item.target)
-        return Shard(item.name, done, item.state, file_digest(path), written, tuple(found))
+            written = done.digest or file_digest(place)
+        messages = tuple(message.replace(place, item.target) for message in found)
+        return Shard(item.name, done, item.state, digest, written, messages)
+
+
+@contextmanager
+def local_place(target: str) -> Iterator[str]:
+    """Yield the path to write `target` to: itself, or of a URL that of a file which is uploaded after the block."""
+    if not is_url(target):
+        yield target
+        return
+    with tempfile.TemporaryDirectory(prefix="salcli-") as folder:
+        place = os.path.join(folder, name_in(target))
+        yield place
+        upload(place, target)
 
 
 @contextmanager
 def _parts(folder: str) -> Iterator[str]:
-    """Create a hidden folder for the time of the block, and remove those that killed runs have left."""
+    """Create a hidden folder for the time of the block, and remove those that killed runs have left.
+
+    In a store, yield the folder itself.
+    """
+    if is_url(folder):
+        yield folder
+        return
     with atomic.writing(folder):
         for left in (each for each in os.listdir(folder) if each.startswith(PARTS)):
             shutil.rmtree(os.path.join(folder, left), ignore_errors=True)

@@ -11,13 +11,14 @@ from typing import Any, Self
 import numpy as np
 
 from salcli.commands.header import describe_inputs, joint_name
-from salcli.commands.moments import Design, header_of_shard
+from salcli.commands.moments import Design, header_of_shard, keys_of
 from salcli.data.hashes import digest_of
 from salcli.data.labels import GuardedLabels, Index
 from salcli.data.source import Shard
 from salcli.errors import FormatError, OutputError
-from salcli.formats.files import ByteFile
+from salcli.formats.files import ByteFile, absolute
 from salcli.formats.moments import read_header, read_sums, write_moments
+from salcli.formats.urls import Stored, check_store, exists, is_url, joined, make_folder, name_in
 from salcli.streaming.hashing import hash_shards, shard_digest
 from salcli.streaming.passes import LabelledSource
 
@@ -33,6 +34,10 @@ class Checkpoint:
     """Of the parts, in order."""
     headers: tuple[dict[str, Any], ...]
     """What the moments of each have to say, without the inputs' hashes and the bound on rounding."""
+    rows: LabelledSource
+    table: GuardedLabels
+    fitted: Index
+    """See `of`."""
 
     @classmethod
     def of(
@@ -51,34 +56,28 @@ class Checkpoint:
 
         Raises
         ------
+        UsageError : no outputs go to such a store
         OutputError : the folder cannot be created
         """
-        try:
-            os.makedirs(folder, exist_ok=True)
-        except OSError as error:
-            raise OutputError(f"{folder}: cannot create this folder: {error.strerror}") from error
+        _make(folder)
         shards, headers, digest = list[Shard](), list[dict[str, Any]](), functools.cache(_sha256)
         for part in rows.by_shard():
             shard = part.source.shards[0]
-            chosen = rows.rows.between(shard.first, shard.first + shard.reader.n).index
             inputs = {
                 "embeddings": {**describe_inputs(part.source, table)["embeddings"], **_state(shard)},
                 "labels": _labels_of(shard, rows.source.shards, table, digest),
             }
-            headers.append(
-                {**header_of_shard(design, part, table, np.sort(fitted[chosen]), shard.first), "inputs": inputs}
-            )
+            chosen = _fitted_of(shard, rows, fitted)
+            headers.append({**header_of_shard(design, part, table, chosen, shard.first), "inputs": inputs})
             shards.append(shard)
-        found = cls(folder, algorithm, tuple(shards), tuple(headers))
+        found = cls(folder, algorithm, tuple(shards), tuple(headers), rows, table, fitted)
         found.hash_kept()
         return found
 
     def hash_kept(self) -> None:
         """Hash the files of shards whose sums are there, several at a time."""
         if self.algorithm != "none":
-            numbers = (
-                n for n in range(len(self.shards)) if any(os.path.exists(self._path(n, b)) for b in (False, True))
-            )
+            numbers = (n for n in range(len(self.shards)) if any(_exists(self._path(n, b)) for b in (False, True)))
             hash_shards([self.shards[number] for number in numbers], self.algorithm)
 
     def has(self, number: int, *, is_exact: bool) -> bool:
@@ -114,7 +113,8 @@ class Checkpoint:
         header = {**self.headers[number], "is_exact": is_exact, "rounding": rounding}
         inputs = header["inputs"]
         header["inputs"] = {**inputs, "embeddings": {**inputs["embeddings"], "hash": self._hash(number)}}
-        write_moments(self._path(number, is_exact), header, sums)
+        keys = keys_of(self.table, _fitted_of(self.shards[number], self.rows, self.fitted))
+        write_moments(self._path(number, is_exact), header, sums, keys)
 
     def _hash(self, number: int) -> dict[str, str] | None:
         if self.algorithm == "none":
@@ -123,9 +123,29 @@ class Checkpoint:
 
     def _path(self, number: int, is_exact: bool) -> str:
         path = self.shards[number].reader.path
-        place = hashlib.sha256(os.fsencode(os.path.abspath(path))).hexdigest()[:12]  # names may be those of others
+        place = hashlib.sha256(os.fsencode(absolute(path))).hexdigest()[:12]  # names may be those of others
         kind = "exact." if is_exact else ""
-        return os.path.join(self.folder, f"{os.path.basename(path)}.{place}.{kind}npz")
+        return joined(self.folder, f"{name_in(path)}.{place}.{kind}npz")
+
+
+def _make(folder: str) -> None:
+    if is_url(folder):
+        check_store(folder)
+        make_folder(folder)
+        return
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot create this folder: {error.strerror}") from error
+
+
+def _exists(path: str) -> bool:
+    return exists(path) if is_url(path) else os.path.exists(path)
+
+
+def _fitted_of(shard: Shard, rows: LabelledSource, fitted: Index) -> Index:
+    """Return those of the `fitted` labels that belong to rows of a shard, ascending."""
+    return np.sort(fitted[rows.rows.between(shard.first, shard.first + shard.reader.n).index])
 
 
 def _labels_of(
@@ -146,10 +166,14 @@ def _sha256(path: str) -> str:
 
 
 def _state(shard: Shard) -> dict[str, Any]:
-    """Return size and time of change of the file of a shard; None where it is no file here."""
+    """Return size and time of change of the file of a shard, or what its store says; None where it is neither."""
     container = getattr(shard.reader.innermost, "container", None)
+    place = shard.reader.path if container is None else container.place
+    if is_url(place):
+        stored = Stored.of(place)
+        return {"size": stored.size if stored.version else None, "changed": stored.version}
     try:
-        found = os.stat(shard.reader.path if container is None else container.place)
+        found = os.stat(place)
     except OSError:
         return {"size": None, "changed": None}
     return {"size": found.st_size, "changed": str(found.st_mtime_ns)}

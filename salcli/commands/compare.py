@@ -31,7 +31,7 @@ from salcli.evaluation.report import ErasedFile, EraserSummary, InputFile
 from salcli.evaluation.requested import ALL, chosen_probes, require_attackers
 from salcli.evaluation.stages import Erasure, opened_against
 from salcli.formats import atomic
-from salcli.formats.files import file_name
+from salcli.formats.files import file_name, size_of
 from salcli.formats.gold_sets import column_of
 from salcli.formats.label_files import label_files
 from salcli.formats.registry import input_files, open_source
@@ -102,7 +102,7 @@ def compare(
         atomic.check_output(path, (*read, *options.erasers, *beside))
     baseline = None if evaluation.baseline is None else Baseline.read(evaluation.baseline)
     artifacts = {path: read_artifact(path) for path in options.erasers}
-    n_bytes = {path: os.path.getsize(path) for path in artifacts}
+    n_bytes = {path: size_of(path) for path in artifacts}
     _require_alike(artifacts)
     keep_freed_memory()
     with ExitStack() as opened:
@@ -234,7 +234,7 @@ def _fitted(
             seed=rule.seed,
         )
         fit(embeddings, labels, path, how, progress)
-        return read_artifact(path), os.path.getsize(path)
+        return read_artifact(path), size_of(path)
 
 
 def _require_alike(artifacts: Mapping[str, Artifact]) -> None:

@@ -15,13 +15,15 @@ from salcli.commands.moments import summed_method
 from salcli.data.blocks import Block, widening
 from salcli.data.digests import joint_digest
 from salcli.data.hashes import digest_of
+from salcli.data.key_numbers import shared_keys
 from salcli.data.labels import Attribute, GuardedLabels
 from salcli.erasers.artifact import Artifact, write_artifact
 from salcli.erasers.base import SummedMethod, find_method, task_of, warn_of_doubts
-from salcli.errors import FormatError, LabelError, UsageError, located
+from salcli.errors import FormatError, LabelError, UsageError, located, warn
 from salcli.formats import atomic
-from salcli.formats.moments import blocks_of, read_header, read_sums
+from salcli.formats.moments import blocks_of, read_header, read_keys, read_sums
 from salcli.formats.shards import natural_key
+from salcli.formats.urls import is_several, is_url, listed
 from salcli.linalg.moments import Statistics
 from salcli.options import FitOptions
 from salcli.streaming.engine import map_in_threads, one_blas_thread, tree_sum
@@ -96,6 +98,7 @@ def fit_moments(
     _require_alike(files)
     _require_suited(files[0], method, parameters)
     _require_once(files)
+    _require_own_keys(files)
     total = [functools.reduce(operator.add, same) for same in zip(*(each.blocks for each in files), strict=True)]
     path = patterns[0] if len(patterns) == 1 else f"{patterns[0]} …"
     guarded = total[: len(files[0].header["attributes"])]
@@ -132,7 +135,10 @@ def _found(patterns: Sequence[str]) -> list[str]:
     """
     found = dict[str, None]()
     for pattern in patterns:
-        paths = [pattern] if os.path.lexists(pattern) else glob.glob(pattern)
+        if is_url(pattern):
+            paths = listed(pattern) if is_several(pattern) else [pattern]
+        else:
+            paths = [pattern] if os.path.lexists(pattern) else glob.glob(pattern)
         if not paths:
             raise FormatError(f"{pattern}: no such file of moments")
         found |= dict.fromkeys(paths)
@@ -234,6 +240,30 @@ def _require_once(files: Sequence[Moments]) -> None:
             other = seen.setdefault(each.shard["hash"]["digest"], each)
             if other is not each:
                 raise FormatError(f"{each.path} and {other.path}: moments of one shard, {each.shard['name']}, twice")
+
+
+def _require_own_keys(files: Sequence[Moments]) -> None:
+    """Check that no key is in two shards: its row would count twice, and `fit` of all shards takes the first alone.
+
+    Raises
+    ------
+    FormatError : it names both files
+    """
+    if len(files) == 1 or files[0].header["rows"]["joined_by"] != "key":
+        return
+    found, share = shared_keys(read_keys(each.path) for each in files)
+    if found is not None:
+        first, second, n = found
+        keys = f"{n:,} keys are" if n > 1 else "a key is"
+        raise FormatError(
+            f"{files[first].path} and {files[second].path}: {keys} in both shards, and would count twice: fit the "
+            "shards themselves, which takes the first row of a key, or make the keys unique"
+        )
+    if share < 1:
+        warn(
+            f"{files[0].path}: these moments are of many keys: whether one is in two shards was looked up for one in "
+            f"{round(1 / share):,} of them"
+        )
 
 
 def _added(files: Sequence[Moments], kind: type[Statistics], total: Sequence[Block], done: Any) -> Statistics:

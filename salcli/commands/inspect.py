@@ -102,12 +102,14 @@ def _inspect_artifact(path: str, options: InspectOptions) -> dict[str, Any]:
 
 
 def _inspect_moments(path: str, options: InspectOptions) -> dict[str, Any]:
-    from salcli.formats.moments import FORMAT, read_header, read_sums
+    from salcli.formats.moments import FORMAT, read_header, read_keys, read_sums
 
     if options != InspectOptions():
         raise UsageError(f"{path} holds moments, which have no rows: no option applies to it")
     header = read_header(path)
     read_sums(path, header)  # which checks them
+    if header["rows"]["joined_by"] == "key":
+        read_keys(path)
     return {"path": path, "format": FORMAT, **{name: header[name] for name in header if name != "schema"}}
 
 

@@ -1,6 +1,8 @@
 """`moments`: embeddings and labels of one shard → sums that `fit --moments` adds up (see `salcli.formats.moments`)."""
 
+import itertools
 import os
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,14 +11,18 @@ from salcli.commands.header import describe_inputs, describe_rows, recorded, ver
 from salcli.data.blocks import Block
 from salcli.data.digests import labels_digest, part_digest, rows_digest
 from salcli.data.join import settle_index
+from salcli.data.key_numbers import Numbers, key_numbers
 from salcli.data.labels import Attribute, GuardedLabels, Index, as_index
+from salcli.data.source import Source
 from salcli.data.splits import SplitRule
 from salcli.erasers.base import METHODS, Method, SummedMethod, find_method, task_of
 from salcli.errors import LabelError, UsageError, warn
 from salcli.formats import atomic
+from salcli.formats.files import size_of
 from salcli.formats.label_files import label_files
 from salcli.formats.moments import block_fields, write_moments
 from salcli.formats.registry import input_files, open_source
+from salcli.formats.urls import is_url
 from salcli.options import MomentsOptions
 from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import current_engine, one_blas_thread
@@ -91,16 +97,19 @@ def moments(
             is_centred=method.centres(parameters),
             is_exact=options.exact,
         )
+        keys = keys_of(table, fitted, _dropped_keys(source))
         design = Design(method.name, method.centres(parameters), options.exact, rule)
         header = header_of_shard(design, rows, table, fitted)
         header |= {"rounding": rounding_of(sums), "inputs": describe_inputs(source, table)}
         header["inputs"]["labels"]["sha256"] = hashes.pop().result().digest
         header["inputs"]["embeddings"] |= recorded(hashes.pop().result() if hashes else None)
-        header["inputs"]["embeddings"]["size"] = os.path.getsize(embeddings) if os.path.isfile(embeddings) else None
+        header["inputs"]["embeddings"]["size"] = (
+            size_of(embeddings) if is_url(embeddings) or os.path.isfile(embeddings) else None
+        )
     _warn_of_few(rows.labels)
     if not len(fitted):
         warn(f"{embeddings}: no labelled row is to be fitted, so these moments are zero")
-    write_moments(output, header, sums.to_bytes())
+    write_moments(output, header, sums.to_bytes(), keys)
     return header
 
 
@@ -114,6 +123,28 @@ class Design:
     is_exact: bool
     """Whether float64 was used throughout."""
     rule: SplitRule
+
+
+def keys_of(table: GuardedLabels, fitted: Index, others: Iterable[str] = ()) -> Numbers | None:
+    """Return the numbers of the keys of the fitted labels, by which a key in two shards is found; None without keys.
+
+    Parameters
+    ----------
+    table : labels
+    fitted : `[n]` those of them that are added up
+    others : keys that no other shard may add up either
+    """
+    if table.keys is None:
+        return None
+    return key_numbers(itertools.chain((table.keys[i] for i in fitted.tolist()), others))
+
+
+def _dropped_keys(source: Source) -> Iterator[str]:
+    """Yield the keys of rows that are dropped: on all shards at once, their first row is the one that joins."""
+    if source.n_dropped and source.has_keys:
+        dropped = set(source.dropped.tolist())
+        every = itertools.chain.from_iterable(source.key_batches())
+        yield from (key for row, key in enumerate(every) if row in dropped)
 
 
 def header_of_shard(

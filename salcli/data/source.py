@@ -77,6 +77,8 @@ class Reader(ABC):
     """Rows of a partition; no chunk crosses a multiple of it."""
     fills_buffers: bool = False
     """Whether `batches` reads the file straight into its buffer, without a copy of the chunk in between."""
+    decoded_rows: int | None = None
+    """Rows that are decoded at once, into a processor's cache, as batches should have; None: any number will do."""
 
     has_columns: bool = False
     """Whether its companions are columns of a table, whose rows are left out where those of the matrix are."""
@@ -101,6 +103,8 @@ class Reader(ABC):
 
     def batches(self, start: int, stop: int, rows: int, out: Floats | None = None) -> Iterator[Embeddings]:
         """Yield rows in batches, which may share one buffer: each is then overwritten when the next one is read.
+
+        Keys that take time to decode are left out.
 
         Parameters
         ----------
@@ -142,6 +146,15 @@ class Reader(ABC):
         algorithm : one of `HASH_ALGORITHMS`
         is_wanted : called between reads; hashing stops early when it returns False
         """
+
+    def hash_as_read(self, algorithm: str) -> bool:  # noqa: ARG002 (readers of files use it)
+        """Return whether what is read from now on is hashed too, so that `digest` reads no more than the rest.
+
+        Parameters
+        ----------
+        algorithm : of the `digest` that follows
+        """
+        return False
 
     @abstractmethod
     def close(self) -> None:
@@ -409,6 +422,10 @@ class Source:
         Of several files it is the hash of the list of their digests, one a line.
         """
         return digest_of([shard.digest(algorithm, is_wanted) for shard in self.shards], algorithm)
+
+    def hash_as_read(self, algorithm: str) -> bool:
+        """Return whether all files are hashed as they are read (see `Reader.hash_as_read`)."""
+        return all(shard.reader.hash_as_read(algorithm) for shard in self.shards)
 
     def close(self) -> None:
         """Close all files."""

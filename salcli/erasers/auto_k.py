@@ -12,11 +12,12 @@ import numpy as np
 
 from salcli.erasers.base import Fit
 from salcli.erasers.linear import LinearEraser
-from salcli.erasers.linear_probes import ProbeRows, ProbeScore, held_out
+from salcli.erasers.linear_probes import ProbeRows, ProbeScore, held_out, require_classes
+from salcli.streaming.memory import release_freed_memory
 from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Progress
 
-AUTO = "auto"
+AUTO, METHOD = "auto", "`k=auto`"
 MOST_TRIED = 16
 """Values of k that are tried; for a higher rank, in a geometric series."""
 
@@ -69,13 +70,16 @@ def try_k(
     LabelError : an attribute is numeric, or a class has too few rows
     RankError : the rows do not covary with the labels
     """
+    require_classes(rows.labels, METHOD)
     everyone = np.arange(len(rows))
     judging = held_out(rows.labels, everyone, 0.5, seed)
     fitting = np.setdiff1d(everyone, judging)
-    sample = ProbeRows.of(rows.restricted_to(judging), None, seed, progress, method="`k=auto`")
     part = rows.restricted_to(fitting)
     part.labels.require_variety()
     eraser = fit(part).eraser
+    release_freed_memory()  # of the pass
+    sample = ProbeRows.of(rows.restricted_to(judging), None, seed, progress, method=METHOD)
+    release_freed_memory()  # of the rows' chunks
     ks, found = list[int](), list[tuple[ProbeScore, ...]]()
     with progress.stage("choose k", eraser.k, "directions") as advance:
         for k in np.unique(np.geomspace(1, eraser.k, MOST_TRIED).round().astype(int)).tolist():

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from salcli.data.labels import Attribute
 from salcli.erasers.base import Fit
 from salcli.erasers.linear import LinearEraser
-from salcli.erasers.linear_probes import ProbeRows, ProbeScore
+from salcli.erasers.linear_probes import ProbeRows, ProbeScore, require_classes
 from salcli.erasers.unit import UnitMap, fit_unit, require_unit, unit_option, unit_rounds_option
 from salcli.errors import RankError
 from salcli.linalg.decompositions import numerical_rank, thin_svd
 from salcli.linalg.moments import CrossMoments
 from salcli.options import Record, option
 from salcli.streaming.engine import Engine
+from salcli.streaming.memory import release_freed_memory
 from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Progress
 from salcli.streaming.sums import fold
@@ -87,11 +88,14 @@ class INLPMethod:
         RankError : rows do not vary
         RangeError : values whose squares float64 cannot hold
         """
+        require_classes(rows.labels, self.name)
+        moments = fold(rows, CrossMoments, engine, progress, UnitMap(rows.source.d) if parameters.unit else None)
+        moments.require_finite()
+        release_freed_memory()  # of the pass
         sample = ProbeRows.of(
             rows, parameters.training_rows, seed, progress, method=self.name, is_unit=parameters.unit, may_fold=True
         )
-        moments = fold(rows, CrossMoments, engine, progress, UnitMap(rows.source.d) if parameters.unit else None)
-        moments.require_finite()
+        release_freed_memory()  # of the rows' chunks
         basis, rounds = _rounds(sample, parameters.rounds, progress, is_unit=parameters.unit)
         mean = moments.mean_x if parameters.keep_mean else np.zeros_like(moments.mean_x)
         n_rounds, is_at_chance = len(rounds) - 1, all(score.is_at_chance for score in rounds[-1])

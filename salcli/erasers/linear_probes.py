@@ -13,7 +13,7 @@ from salcli.data.sampling import seeded_shares, stratified_sample
 from salcli.errors import LabelError
 from salcli.linalg.squared_hinge import Floats, Hyperplanes, Targets, fit_squared_hinge, gram_of
 from salcli.linalg.unit import normalize
-from salcli.streaming.engine import map_in_threads
+from salcli.streaming.engine import map_in_threads, one_blas_thread
 from salcli.streaming.passes import LabelledSource, gather_rows
 from salcli.streaming.progress import Progress
 
@@ -74,14 +74,9 @@ class ProbeRows:
 
         Raises
         ------
-        LabelError : an attribute is numeric, or a class has too few rows to hold any out
+        LabelError : a class has too few rows to hold any out
         """
         path, attributes = rows.labels.path, rows.labels.attributes
-        for attribute in attributes:
-            if attribute.classes is None:
-                raise LabelError(
-                    f"{path}: column {attribute.name!r} is numeric, and {method} trains classifiers: expected classes"
-                )
         most = max(2, TRAINING_BYTES // (4 * rows.source.d)) if most is None else most
         everyone: Index = np.arange(len(rows))
         total = min(len(rows), math.ceil(most / (1 - HELD_OUT)))
@@ -131,14 +126,17 @@ class ProbeRows:
 
     def _trained(self, i: int, removed: Array, factors: Floats | None, rows: Any) -> Hyperplanes:
         """Return the classifiers of attribute `i`, trained on some of the training rows (see `_score`)."""
-        return fit_squared_hinge(
-            self.train[rows],
-            Targets.of(self.train_codes[i][rows], len(self.attributes[i].classes or ())),
-            self.gram,
-            removed=removed,
-            factors=None if factors is None else factors[rows],
-            spread=map_in_threads,
-        )
+        import scipy.optimize  # noqa: F401 (imported later, its BLAS would not be limited to one thread)
+
+        with one_blas_thread():
+            return fit_squared_hinge(
+                self.train[rows],
+                Targets.of(self.train_codes[i][rows], len(self.attributes[i].classes or ())),
+                self.gram,
+                removed=removed,
+                factors=None if factors is None else factors[rows],
+                spread=map_in_threads,
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +167,21 @@ class ProbeScore:
     def is_at_chance(self) -> bool:
         """Whether chance lies in the one-sided 95 % interval of the accuracy."""
         return self.accuracy - Z * self.error <= self.chance
+
+
+def require_classes(labels: GuardedLabels, method: str) -> None:
+    """Check that all attributes of `labels` have classes, for classifiers that the `method` of this name trains.
+
+    Raises
+    ------
+    LabelError : one is numeric
+    """
+    for attribute in labels.attributes:
+        if attribute.classes is None:
+            raise LabelError(
+                f"{labels.path}: column {attribute.name!r} is numeric, and {method} trains classifiers: expected "
+                "classes"
+            )
 
 
 def held_out(labels: GuardedLabels, index: Index, share: float, seed: int) -> Index:

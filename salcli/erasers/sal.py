@@ -20,6 +20,7 @@ from salcli.linalg.decompositions import numerical_rank, thin_svd
 from salcli.linalg.moments import CrossMoments
 from salcli.options import option
 from salcli.streaming.engine import Engine
+from salcli.streaming.memory import release_freed_memory
 from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Progress
 from salcli.streaming.sums import fold
@@ -112,7 +113,9 @@ def _trial(rows: LabelledSource, parameters: SALParameters, seed: int, engine: E
         moments = fold(part, CrossMoments, engine, progress, is_centred=parameters.center)
         return fit_sal(moments, is_centred=parameters.center)
 
-    return try_k(rows, fit, seed, progress)
+    trial = try_k(rows, fit, seed, progress)
+    release_freed_memory()  # of its rows
+    return trial
 
 
 def fit_sal(

@@ -9,6 +9,7 @@ from typing import Any
 
 from salcli.errors import FormatError
 from salcli.evaluation.probe_result import ProbeResult, reader
+from salcli.formats.urls import is_url, read_whole
 from salcli.options import RAW
 
 NAMED = 3
@@ -90,7 +91,7 @@ class Baseline:
         FormatError : the file cannot be read, or is no report that has leaks
         """
         try:
-            text = Path(path).read_bytes()
+            text = (read_whole(path) or b"") if is_url(path) else Path(path).read_bytes()
         except OSError as error:
             raise FormatError(f"`baseline={path}`: {error.strerror}") from error
         try:

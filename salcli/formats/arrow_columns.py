@@ -1,5 +1,6 @@
 """Columns of Arrow tables as vectors and as keys: which ones, and their values as arrays and text."""
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -161,25 +162,41 @@ def vectors(column: pa.Array, d: int, first: int, where: str) -> Floats:
     lists = column.storage if isinstance(column, pa.ExtensionArray) else column
     if lists.null_count:
         raise _fault(where, first + _first_null(lists), "the vector is null", d)
-    start = lists.offset * d
-    if not pa.types.is_fixed_size_list(lists.type):
-        offsets = _numbers(lists.offsets)
-        lengths, start = np.diff(offsets), int(offsets[0])
-        if (lengths != d).any():
-            row = int(np.argmax(lengths != d))
-            raise _fault(where, first + row, f"a vector of {lengths[row]:,} numbers", d)
+    n = len(lists)
+    start = lists.offset * d if pa.types.is_fixed_size_list(lists.type) else _first_number(lists, d, first, where)
     # `values` begins with rows before the slice. `flatten` does not, but imports pyarrow's functions, for 0.1 seconds.
-    flat = lists.values.slice(start, len(lists) * d)
-    if flat.null_count:
-        row, column_number = divmod(_first_null(flat), d)
+    flat = lists.values
+    if flat.null_count and (part := flat.slice(start, n * d)).null_count:
+        row, column_number = divmod(_first_null(part), d)
         raise _fault(where, first + row, f"number {column_number} of the vector is null", d)
-    return _numbers(flat).reshape(len(lists), d)
+    return _numbers(flat, start, n * d).reshape(n, d)
 
 
-def _numbers(array: pa.Array) -> NDArray[Any]:
-    """Return numbers without nulls as a view; `to_numpy` would import pandas where it is installed."""
+def _first_number(lists: pa.Array, d: int, first: int, where: str) -> int:
+    """Return where the numbers of `lists` of any length begin, all of which must have `d` (see `vectors`)."""
+    offsets = lists.offsets
+    if offsets.equals(_multiples(offsets.type, len(offsets), d)):  # as they are decoded
+        return 0
+    places = _numbers(offsets)
+    is_other = places[1:] - places[:-1] != d
+    if is_other.any():
+        row = int(np.argmax(is_other))
+        raise _fault(where, first + row, f"a vector of {places[row + 1] - places[row]:,} numbers", d)
+    return int(places[0])
+
+
+@functools.lru_cache(maxsize=4)
+def _multiples(kind: pa.DataType, n: int, d: int) -> pa.Array:
+    """Return 0, d, 2 d … as an array of n integers."""
+    values = (np.arange(n) * d).astype(kind.to_pandas_dtype())
+    return pa.Array.from_buffers(kind, n, [None, pa.py_buffer(values)])
+
+
+def _numbers(array: pa.Array, start: int = 0, n: int | None = None) -> NDArray[Any]:
+    """Return n numbers (None: all) without nulls as a view; `to_numpy` would import pandas where it is installed."""
     dtype = np.dtype(array.type.to_pandas_dtype())
-    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
+    n = len(array) if n is None else n
+    return np.frombuffer(array.buffers()[1], dtype, n, (array.offset + start) * dtype.itemsize)
 
 
 def require_scales(path: str, schema: pa.Schema, name: str) -> None:

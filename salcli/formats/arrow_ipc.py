@@ -114,13 +114,14 @@ class ArrowReader(TableReader):
             self._opened = ArrowFile(self.file)
         return self._opened
 
-    def survey(self, itemsize: int) -> list[int]:  # noqa: ARG002 (of other tables)
-        """Return the rows of each record batch, whatever the `itemsize` (see `TableReader`)."""
+    def survey(self) -> list[int]:
+        """Return the rows of each record batch (see `TableReader`)."""
         return self.opened.counts
 
-    def decode(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a record batch (see `TableReader.decode`)."""
-        return self.opened.rows(group, columns, rows)
+    def decode(self, groups: Sequence[int], columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of consecutive record batches (see `TableReader.decode`)."""
+        for number in groups:
+            yield from self.opened.rows(number, columns, rows)
 
     def rest(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Yield some columns of all rows (see `TableReader.rest`)."""

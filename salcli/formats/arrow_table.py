@@ -1,14 +1,13 @@
 """`TableReader`: a column of vectors in a table of record batches, decoded group by group in bounded memory.
 
-A group (of Parquet: one row group, or several small ones) can be decoded from its first row only. A `Cursor` that has
-stopped within a group waits until its next row is read.
+A group (of Parquet: a row group) can be decoded from its first row only. A `Cursor` that has stopped within a group
+waits until its next row is read.
 """
 
-import io
 import itertools
 import threading
 from abc import abstractmethod
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -34,60 +33,30 @@ from salcli.formats.arrow_columns import (
 from salcli.formats.base import FileReader, concatenated
 from salcli.formats.files import ByteFile
 from salcli.formats.quantized import FLOAT16, dequantized, scale_of
+from salcli.linalg.decompositions import power_of_two
 from salcli.options import ReadOptions
 
-DECODED_BYTES, DECODED_ROWS = 1 << 19, 1 << 16  # of vectors that are decoded at once, into a processor's cache
-WAITING_CURSORS = 8  # each holds the buffers of a decoder
+DECODED_BYTES, DECODED_ROWS = 1 << 20, 1 << 16  # of vectors that are decoded at once, into a processor's cache
+PARTITION_ELEMENTS = 1 << 22  # fewer than of other formats, as decoding takes long: no thread waits long for the last
+WAITING_CURSORS = 4  # each holds the buffers of a decoder
 CUT_GROUPS = 4  # groups of different sizes that a partition has room for, as those at its ends are decoded twice
 
 
-class PositionedFile(io.RawIOBase):
-    """A plain `ByteFile` as pyarrow reads it, with a position of its own."""
-
-    def __init__(self, file: ByteFile) -> None:
-        super().__init__()
-        self._file, self._at = file, 0
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def read(self, size: int | None = -1) -> bytes:
-        """Return up to `size` bytes, fewer only at the end."""
-        left = max(0, (self._file.size or 0) - self._at)
-        data = self._file.read_up_to(self._at, left if size is None or size < 0 else min(size, left))
-        self._at += len(data)
-        return data
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move by `offset` bytes from `whence` (as `io.IOBase.seek`), and return the position."""
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size or 0}[whence]
-        self._at = base + offset
-        return self._at
-
-    def tell(self) -> int:
-        """Return the position."""
-        return self._at
-
-
 class Cursor:
-    """The rows of a group that are not decoded yet."""
+    """The rows of consecutive groups that are not decoded yet."""
 
-    def __init__(self, path: str, group: range, batches: Iterator[pa.RecordBatch]) -> None:
+    def __init__(self, path: str, rows: range, columns: Sequence[str], batches: Iterator[pa.RecordBatch]) -> None:
         """Begin with the first row.
 
         Parameters
         ----------
         path : for messages
-        group : its rows
+        rows : of the groups
+        columns : that are decoded
         batches : all of them, in order
         """
-        self._path, self._batches = path, batches
-        self.row, self.stop = group.start, group.stop
+        self._path, self._batches, self.columns = path, batches, columns
+        self.row, self.stop = rows.start, rows.stop
         self._rest: pa.RecordBatch | None = None
 
     def take(self, n: int) -> pa.RecordBatch:
@@ -97,13 +66,19 @@ class Cursor:
         ------
         FormatError : the group has fewer rows than the file announces, or is damaged
         """
-        while self._rest is None or not len(self._rest):
-            with damage(f"{self._path}: rows from {self.row}"):
+        while not self._rest:
+            try:
                 self._rest = next(self._batches, None)
+            except Exception:
+                with damage(f"{self._path}: rows from {self.row}"):
+                    raise
             if self._rest is None:
                 raise FormatError(f"{self._path}: ends at row {self.row}, where {self.stop - 1} are announced")
-        part = self._rest.slice(0, min(n, self.stop - self.row))
-        self._rest = self._rest.slice(len(part))
+        n = min(n, self.stop - self.row)
+        if len(self._rest) <= n:
+            part, self._rest = self._rest, None
+        else:
+            part, self._rest = self._rest.slice(0, n), self._rest.slice(n)
         self.row += len(part)
         return part
 
@@ -111,7 +86,8 @@ class Cursor:
 class TableReader(FileReader):
     """Base of the readers of tables: subclasses list the groups of rows, and decode them."""
 
-    fills_buffers = has_columns = True
+    has_columns = True
+    decoded_rows: int
     schema: pa.Schema
 
     @property
@@ -148,16 +124,21 @@ class TableReader(FileReader):
         self.dtype = FLOAT16 if is_int8 else dtype
         if isinstance(self.scale, str):
             require_scales(self.path, self.schema, self.scale)
+        self._where = f"{self.path}: column {self.vector}"
         self.groups: list[range] = []
         self._firsts: list[int] = []
-        self._set_groups(self.survey(self.dtype.itemsize))
+        self._set_groups(self.survey())
         self.d = self._width(kind)
-        require_shape(f"{self.path}: column {self.vector}", self.n, self.d)
+        require_shape(self._where, self.n, self.d)
         self.check()
-        self.partition = partition_rows(self.d, options.partition_elements)
+        self.partition = partition_rows(self.d, options.partition_elements or PARTITION_ELEMENTS)
         if self.is_sequential:
             self.partition = _partition(self.groups, self.partition)
-        self._rows = options.rows_per_chunk(self.d * self.dtype.itemsize, self.partition, fills_buffers=True)
+        row_bytes = self.d * self.dtype.itemsize
+        self.decoded_rows = power_of_two(min(DECODED_ROWS, DECODED_BYTES // max(1, row_bytes)))
+        rows = options.rows_per_chunk(row_bytes, self.partition, fills_buffers=True)
+        is_free = options.batch_rows is None and self.decoded_rows < rows < self.partition
+        self._rows = rows // self.decoded_rows * self.decoded_rows if is_free else rows
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key not in ("_lock", "_locks", "_waiting")}
@@ -175,16 +156,16 @@ class TableReader(FileReader):
         """Open the file, and set the schema."""
 
     @abstractmethod
-    def survey(self, itemsize: int) -> list[int]:
-        """Return how many rows each group has; a number of the vectors has `itemsize` bytes."""
+    def survey(self) -> list[int]:
+        """Return how many rows each group has."""
 
     @abstractmethod
-    def decode(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a group from its first; nothing else may read through the same iterator.
+    def decode(self, groups: Sequence[int], columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of consecutive groups from the first; nothing else may read through the same iterator.
 
         Parameters
         ----------
-        group : its number
+        groups : their numbers
         columns : that are decoded, by name
         rows : of a batch, about
         """
@@ -212,15 +193,15 @@ class TableReader(FileReader):
             return int(stored(kind).list_size)
         if not self.groups:
             return 0
-        lists = Cursor(self.path, self.groups[0], self._decoded(0, [self.vector], 1)).take(1).column(self.vector)
+        lists = self._cursor(0, 1, [self.vector], 1).take(1).column(self.vector)
         if lists.null_count:
-            raise FormatError(
-                f"{self.path}: column {self.vector}: row 0: the vector is null, expected numbers; rows count from 0"
-            )
+            raise FormatError(f"{self._where}: row 0: the vector is null, expected numbers; rows count from 0")
         return len(lists[0])
 
-    def _decoded(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        return self.decode(self._numbers[group], columns, rows)
+    def _cursor(self, first: int, stop: int, columns: Sequence[str], rows: int) -> Cursor:
+        """Return a cursor at the groups from `first` to `stop` (exclusive), decoded so many `rows` at a time."""
+        batches = self.decode(self._numbers[first:stop], columns, rows)
+        return Cursor(self.path, range(self.groups[first].start, self.groups[stop - 1].stop), columns, batches)
 
     @property
     def columns(self) -> list[str]:
@@ -232,14 +213,18 @@ class TableReader(FileReader):
         """The column of scales, if there is one; it is left out of outputs, whose vectors have been multiplied."""
         return [self.scale] if isinstance(self.scale, str) else []
 
-    @property
-    def decoded_rows(self) -> int:
-        """How many rows are decoded at once."""
-        return max(1, min(DECODED_ROWS, DECODED_BYTES // max(1, self.d * self.dtype.itemsize)))
-
     def ranges(self) -> Iterator[tuple[int, int]]:
-        """Yield (start, stop) of every chunk in file order."""
-        return row_ranges(self.n, self._rows, self.partition)
+        """Yield (start, stop) of every chunk in file order, at the ends of groups where possible.
+
+        So chunks are decoded side by side, and none leaves a cursor in a group that another has begun.
+        """
+        for start, last in row_ranges(self.n, self.partition):
+            while start < last:
+                stop = min(start + self._rows, last)
+                group = self._firsts[bisect_right(self._firsts, stop) - 1]
+                stop = group if start < group and stop < last else stop
+                yield start, stop
+                start = stop
 
     def read(self, start: int, stop: int) -> Embeddings:
         """Return rows in memory of their own (see `Reader.read`)."""
@@ -247,52 +232,59 @@ class TableReader(FileReader):
         with self._lock:
             lock = self._locks.setdefault(group, threading.Lock())
         with lock:  # what comes before in the group would be decoded on every thread
-            parts = list(self._parts(start, stop))
+            parts = list(self._parts(start, stop, self.columns, self.decoded_rows))
         return parts[0] if len(parts) == 1 else concatenated(parts)
 
     def batches(self, start: int, stop: int, rows: int, out: Floats | None = None) -> Iterator[Embeddings]:
-        """Yield rows in batches that share memory (see `Reader.batches`)."""
-        memory = empty_aligned(min(rows, stop - start), self.d, self.dtype) if out is None else out[:rows]
-        row, filled, keys = start, 0, list[str]()
-        for part in self._parts(start, stop):
-            at = 0
-            while at < len(part):
-                n = min(len(part) - at, len(memory) - filled)
-                memory[filled : filled + n] = part.vectors[at : at + n]
-                keys.extend(part.keys[at : at + n] if part.keys is not None else ())
-                at, filled, row = at + n, filled + n, row + n
-                if filled == len(memory) or row == stop:
-                    yield Embeddings.starting_at(row - filled, memory[:filled], tuple(keys) if self.has_keys else None)
-                    filled, keys = 0, []
+        """Yield rows in batches, without their keys (see `Reader.batches`).
 
-    def _parts(self, start: int, stop: int) -> Iterator[Embeddings]:
-        """Yield rows as they are decoded, without a copy."""
+        Batches of at most `decoded_rows` rows that divide the groups are not copied.
+        """
+        memory, row, filled, size = out, start, 0, min(rows, stop - start)
+        for part in self._parts(start, stop, [self.vector, *self.scale_columns], min(rows, self.decoded_rows)):
+            if out is None and not filled and len(part) == min(size, stop - row):
+                row += len(part)
+                yield part
+                continue
+            memory, at = empty_aligned(size, self.d, self.dtype) if memory is None else memory, 0
+            while at < len(part):
+                n = min(len(part) - at, size - filled)
+                memory[filled : filled + n] = part.vectors[at : at + n]
+                at, filled, row = at + n, filled + n, row + n
+                if filled == size or row == stop:
+                    yield Embeddings.starting_at(row - filled, memory[:filled])
+                    filled = 0
+
+    def _parts(self, start: int, stop: int, columns: Sequence[str], rows: int) -> Iterator[Embeddings]:
+        """Yield rows, at most `rows` at a time, as they are decoded, without a copy."""
         row = start
         while row < stop:
-            cursor = self._cursor_at(row)
+            cursor = self._cursor_at(row, stop, columns, rows)
             while row < min(stop, cursor.stop):
-                batch = cursor.take(stop - row)
+                batch = cursor.take(min(rows, stop - row))
                 x = self._vectors(batch, row)
-                yield Embeddings.starting_at(row, x, self._keys(batch, row))
+                yield Embeddings.starting_at(row, x, self._keys(batch, row) if self.key in columns else None)
                 row += len(batch)
             if cursor.row < cursor.stop:
                 self._leave(cursor)
 
     def _vectors(self, batch: pa.RecordBatch, first: int) -> Floats:
-        x = vectors(batch.column(self.vector), self.d, first, f"{self.path}: column {self.vector}")
+        x = vectors(batch.column(self.vector), self.d, first, self._where)
         if self.scale is None:
             return x
         where = f"{self.path}: column {self.scale}"
         scale = numbers(batch.column(self.scale), first, where) if isinstance(self.scale, str) else self.scale
         return dequantized(x, scale, first, where)
 
-    def _cursor_at(self, row: int) -> Cursor:
+    def _cursor_at(self, row: int, stop: int, columns: Sequence[str], rows: int) -> Cursor:
+        """Return a cursor at `row` that goes on at least to the end of its group, or a new one to that of `stop`."""
         group = bisect_right(self._firsts, row) - 1
         with self._lock:
-            before = [at for at in self._waiting if self._firsts[group] <= at <= row]
+            waiting = (at for at, cursor in self._waiting.items() if cursor.columns == columns)
+            before = [at for at in waiting if self._firsts[group] <= at <= row]
             cursor = self._waiting.pop(max(before)) if before else None
         if cursor is None:
-            cursor = Cursor(self.path, self.groups[group], self._decoded(group, self.columns, self.decoded_rows))
+            cursor = self._cursor(group, bisect_left(self._firsts, stop), columns, rows)
         while cursor.row < row:
             cursor.take(row - cursor.row)
         return cursor
@@ -320,11 +312,10 @@ class TableReader(FileReader):
         """Yield all keys in file order, without decoding vectors."""
         if self.key is None:
             return
-        for number, group in enumerate(self.groups):
-            cursor = Cursor(self.path, group, self._decoded(number, [self.key], DECODED_ROWS))
-            while cursor.row < cursor.stop:
-                first = cursor.row
-                yield self._keys(cursor.take(DECODED_ROWS), first) or ()
+        cursor = self._cursor(0, len(self.groups), [self.key], DECODED_ROWS)
+        while cursor.row < cursor.stop:
+            first = cursor.row
+            yield self._keys(cursor.take(DECODED_ROWS), first) or ()
 
     def companions(self) -> dict[str, tuple[int, ...]]:
         """Return the columns beside vectors and keys; of those that are no lists, which are copied as a rule, as ()."""

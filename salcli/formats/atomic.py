@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from salcli.errors import OutputError, UsageError, first_line, warn
-from salcli.formats.urls import check_url, is_url, uploading
+from salcli.formats.urls import check_url, is_url, name_in, upload
 
 STDOUT = "-"
 MOST_LINKS = 40
@@ -167,7 +167,7 @@ def require_disk_space(path: str, n_bytes: int, purpose: str) -> None:
     OutputError : they do not
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
-    free = shutil.disk_usage(Path(os.path.realpath(path)).parent).free
+    free = shutil.disk_usage(tempfile.gettempdir() if is_url(path) else Path(os.path.realpath(path)).parent).free
     free = free if limit == resource.RLIM_INFINITY else min(free, limit)
     if n_bytes > free:
         raise OutputError(f"{path}: {purpose} takes {_size(n_bytes)}, but {_size(free)} are free")
@@ -189,13 +189,6 @@ def replacing(path: str, *, compresses: bool = False) -> Iterator[str]:
     ------
     OutputError : it cannot be written
     """
-    if is_url(path):
-        with uploading(path) as whole, writing(path):
-            yield str(whole)
-            if compresses:
-                _compress(whole, whole.with_suffix(".gz"))
-                os.replace(whole.with_suffix(".gz"), whole)
-        return
     target, temporary = _places(path)
     packed = temporary.with_suffix(".gz.tmp")
     try:
@@ -207,7 +200,7 @@ def replacing(path: str, *, compresses: bool = False) -> Iterator[str]:
                 _reserve(packed)
                 _compress(temporary, packed)
                 os.replace(packed, temporary)
-            if is_special(path):
+            if is_url(path) or is_special(path):
                 _pour(temporary, path)
             else:
                 _finish(path, target, temporary, mode)
@@ -238,15 +231,15 @@ def renaming_after(wait: Callable[[], None]) -> Iterator[None]:
 def replacing_all(paths: Sequence[str]) -> Iterator[list[str]]:
     """Yield names of temporary files that replace all `paths` when the block ends without an error (see `replacing`).
 
-    Files are renamed when all are on the disk, and what is not a file has been written to; if one cannot be, those that
-    were come back. So all are replaced, or none is. Errors in the block are its own: see `writing`.
+    Files are renamed when all are on the disk, and what is not a file has been written to or uploaded; if one cannot
+    be, those that were come back. So all files are replaced, or none is. Errors in the block are its own (`writing`).
 
     Raises
     ------
     OutputError : one of them cannot be written
     """
     places = {path: _places(path) for path in paths}
-    files = [path for path in places if not is_special(path)]
+    files = [path for path in places if not (is_url(path) or is_special(path))]
     modes, renamed = dict[str, int](), list[tuple[Path, Path]]()
     try:
         for path, (_, temporary) in places.items():
@@ -291,11 +284,9 @@ def _keep(target: Path, old: Path) -> None:
 
 
 def _places(path: str) -> tuple[Path, Path]:
-    """Return the file that a path leads to, and a name for a temporary file."""
-    if is_url(path):
-        raise UsageError(f"{path}: only embedding files and erasers are written to URLs")
-    target = Path(os.path.realpath(path))
-    folder = Path(tempfile.gettempdir()) if is_special(path) else target.parent
+    """Return the file that a path leads to (of a URL, its name), and a name for a temporary file."""
+    target = Path(name_in(path)) if is_url(path) else Path(os.path.realpath(path))
+    folder = Path(tempfile.gettempdir()) if is_url(path) or is_special(path) else target.parent
     return target, folder / f".{_short(target.name)}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
 
 
@@ -359,6 +350,10 @@ def _compress(source: Path, target: Path) -> None:
 
 
 def _pour(source: Path, path: str) -> None:
+    """Copy a whole file to an object of a store, or into what cannot be replaced."""
+    if is_url(path):
+        upload(str(source), path)
+        return
     descriptor = descriptor_of(path)
     with open(source, "rb") as whole:
         if descriptor == 1:

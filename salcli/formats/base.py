@@ -213,6 +213,10 @@ class FileReader(Reader):
         """Return the hash of the file as it is on disk (see `Reader.digest`)."""
         return self.file.digest(algorithm, is_wanted)
 
+    def hash_as_read(self, algorithm: str) -> bool:
+        """Return whether the file is hashed as it is read (see `Reader.hash_as_read`)."""
+        return self.container.hash_as_read(algorithm)
+
     def close(self) -> None:
         """Close the file."""
         self.file.close()

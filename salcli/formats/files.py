@@ -14,7 +14,7 @@ from salcli.formats import sniff as signature
 from salcli.formats.compression import GREATEST_GROWTH, OPENERS, PIECE, Stream
 from salcli.formats.encodings import wide_encoding
 from salcli.formats.spool import spooled_pipe
-from salcli.formats.urls import is_url
+from salcli.formats.urls import Stored, is_url
 
 MOST_AT_ONCE = 1 << 30  # macOS cannot read 2 GiB at once, Linux reads less than that
 HEADER_BYTES = 1 << 16  # of a file of numbers, at most
@@ -28,6 +28,8 @@ class ByteFile:
 
     compression: str | None = None
     """gzip, bz2, xz, zip, or None if bytes can be read at any place."""
+    is_local = True
+    """Whether `handle` is the file itself, not a copy."""
 
     def __init__(self, name: str, handle: IO[bytes] | None = None, *, came_by_pipe: bool = False) -> None:
         self.name = name
@@ -109,7 +111,7 @@ class ByteFile:
     @property
     def place(self) -> str:
         """The absolute path, for processes that run in another folder."""
-        return os.path.abspath(self.name) if self._place is None else self._place
+        return absolute(self.name) if self._place is None else self._place
 
     def _open_handle(self) -> IO[bytes]:
         return _opened(self.name, self.place)
@@ -236,6 +238,10 @@ class ByteFile:
         """Hash what is read into memory from now on, so that `digest` by this algorithm reads the rest only."""
         self._in_step = HashInStep(algorithm, self._fill, HEADER_BYTES)
 
+    def hash_as_read(self, algorithm: str) -> bool:  # noqa: ARG002 (files at URLs use it)
+        """Return False: the file is hashed in a pass of its own (see `Reader.hash_as_read`)."""
+        return False
+
     def closed_with(self, other: "ByteFile") -> Self:
         """Return this file, which is closed when `other` is."""
         other._derived.append(self)
@@ -299,6 +305,10 @@ class UnpackedFile(ByteFile):
     def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
         """Return the hash of the compressed file (see `ByteFile.digest`)."""
         return self.packed.digest(algorithm, is_wanted)
+
+    def hash_as_read(self, algorithm: str) -> bool:
+        """Return whether the compressed file is hashed as it is read (see `Reader.hash_as_read`)."""
+        return self.packed.hash_as_read(algorithm)
 
     def close(self) -> None:
         """Close both files."""
@@ -374,6 +384,16 @@ class _Positioned:
 
     def close(self) -> None:
         """Leave the shared handle open."""
+
+
+def absolute(path: str) -> str:
+    """Return the absolute path of a file; a URL is one already."""
+    return path if is_url(path) else os.path.abspath(path)
+
+
+def size_of(path: str) -> int:
+    """Return the bytes of a file, or of an object at a URL."""
+    return Stored.of(path).size if is_url(path) else os.path.getsize(path)
 
 
 def file_name(path: str) -> str:

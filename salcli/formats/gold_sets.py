@@ -21,6 +21,7 @@ from pathlib import Path
 from salcli.errors import FormatError, LabelError, did_you_mean, warn
 from salcli.formats.encodings import as_utf8, wide_encoding
 from salcli.formats.files import ByteFile
+from salcli.formats.urls import is_url
 
 BUILT_IN = {"simlex999": "simlex999.txt", "wordsim353": "wordsim353.tsv"}
 MAX_BYTES = 8 << 20  # the largest published set has 0.2
@@ -76,7 +77,8 @@ def column_of(name: str) -> tuple[str, str | None]:
     path, colon, column = name.rpartition(":")
     if not colon or not path or name in BUILT_IN or os.path.exists(name):
         return name, None
-    return (path, column) if path in BUILT_IN or os.path.exists(path) else (name, None)
+    is_file = os.path.exists(path) or is_url(path)
+    return (path, column) if path in BUILT_IN or is_file else (name, None)
 
 
 def _built_in(name: str) -> str:

@@ -1,7 +1,6 @@
 """Keys in a file of their own: text with one key a line, or a `.npy` array of strings; plain or compressed."""
 
 import itertools
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +10,7 @@ from salcli.errors import FormatError
 from salcli.formats import sniff, text_rows
 from salcli.formats.compression import PIECE
 from salcli.formats.encodings import as_utf8, wide_encoding
-from salcli.formats.files import ByteFile
+from salcli.formats.files import ByteFile, absolute
 from salcli.formats.keys import MAX_KEY, decoded
 from salcli.formats.npy import read_header, read_strings
 
@@ -121,6 +120,7 @@ class KeyedReader(Reader):
         self._loaded: tuple[str, ...] | None = None
         self.path, self.format, self.n, self.d, self.dtype = inner.path, inner.format, inner.n, inner.d, inner.dtype
         self.partition, self.fills_buffers = inner.partition, inner.fills_buffers
+        self.decoded_rows = inner.decoded_rows
         if inner.has_keys:
             raise FormatError(
                 f"{self.path}: has keys of its own; `keys_file` is for files without, or beside `keyed=False`"
@@ -130,7 +130,7 @@ class KeyedReader(Reader):
 
     def __getstate__(self) -> dict[str, Any]:
         # Keys are read again instead of pickled with every chunk.
-        return {**self.__dict__, "_keys_path": os.path.abspath(self._keys_path), "_loaded": None}
+        return {**self.__dict__, "_keys_path": absolute(self._keys_path), "_loaded": None}
 
     @property
     def _keys(self) -> tuple[str, ...]:
@@ -170,6 +170,10 @@ class KeyedReader(Reader):
     def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
         """Return the hash of the vectors' file (see `Reader.digest`)."""
         return self._inner.digest(algorithm, is_wanted)
+
+    def hash_as_read(self, algorithm: str) -> bool:
+        """Return whether the vectors' file is hashed as it is read (see `Reader.hash_as_read`)."""
+        return self._inner.hash_as_read(algorithm)
 
     def close(self) -> None:
         """Close the file."""

@@ -10,6 +10,7 @@ from salcli.errors import FormatError, LabelError, ParameterError
 from salcli.formats.gold_sets import column_of
 from salcli.formats.label_table import read_labels
 from salcli.formats.registry import named, open_source
+from salcli.formats.urls import is_url
 from salcli.options import LabelOptions, ReadOptions
 
 
@@ -40,7 +41,7 @@ def read_key_groups(name: str, source: Source, read: ReadOptions) -> KeyGroups:
     ParameterError : there is no such file, and the file of the rows holds no other lists
     """
     path, column = column_of(name)
-    if column is None and not os.path.exists(path):
+    if column is None and not (os.path.exists(path) or is_url(path)):
         return _beside(name, source, read)
     attributes = () if column is None else (column,)
     try:

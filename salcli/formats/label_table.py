@@ -124,11 +124,13 @@ def read_labels(
 
 def _of_csv(path: str, options: LabelOptions, rows: _Rows, advance: Callable[[int], None] | None) -> Columns:
     """Add the rows of a CSV to `rows`, and return its columns."""
-    with closing(csv_batches(path, advance=advance)) as batches:
+    encoded = set[int]()
+    with closing(csv_batches(path, advance=advance, encoded=encoded)) as batches:
         first = next(batches, None)
         if first is None:
             raise FormatError(f"{path}: no header line, expected column names")
         columns = find_columns(path, [cells[0] for cells in first.columns], options)
+        encoded.update(columns.classes, () if columns.split is None else (columns.split,))
         below = Batch(first.lines[1:], [cells[1:] for cells in first.columns])
         _read_rows(path, itertools.chain([below], batches), columns, "line", rows)
         return columns

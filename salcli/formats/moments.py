@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from salcli.data.blocks import Block
 from salcli.data.hashes import is_hash
+from salcli.data.key_numbers import MOST_LISTED, Numbers
 from salcli.data.splits import SplitRule
 from salcli.errors import FormatError, SalcliError
 from salcli.formats import sniff
@@ -44,6 +45,8 @@ FORMAT, SCHEMA, KIND = "salcli moments", "salcli.moments/1", "moments"
 SHAPES = {"mean_x": "d", "mean_z": "c", "comoment": "dc", "scatter": "dd"}
 """Axes of the arrays: d dimensions, c columns of Z. Others are single numbers."""
 NUMBERS = ("n", "root_x", "root_z", "most_grouped")
+KEYS = "keys"
+"""The array of the keys' numbers, where rows have keys."""
 DTYPES = (np.dtype(np.float64), np.dtype(np.int64))
 HEX = re.compile(r"[0-9a-f]{64}([0-9a-f]{64})?")
 
@@ -92,7 +95,7 @@ EMBEDDINGS: dict[str, Check] = {
 LABELS: dict[str, Check] = {"name": is_text, "n": is_count, "sha256": is_digest}
 
 
-def write_moments(path: str, header: dict[str, Any], sums: bytes) -> None:
+def write_moments(path: str, header: dict[str, Any], sums: bytes, keys: Numbers | None) -> None:
     """Write moments, whole or not at all.
 
     Parameters
@@ -100,6 +103,7 @@ def write_moments(path: str, header: dict[str, Any], sums: bytes) -> None:
     path : of the output
     header : plain values; `schema` is set
     sums : `Statistics.to_bytes`
+    keys : numbers of the keys of the rows that were added up (see `key_numbers`); None: they have none
 
     Raises
     ------
@@ -107,6 +111,7 @@ def write_moments(path: str, header: dict[str, Any], sums: bytes) -> None:
     """
     with np.load(io.BytesIO(sums), allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
+    arrays |= {} if keys is None else {KEYS: keys}
     write_npz(path, json.dumps({**header, "schema": SCHEMA}, sort_keys=True, allow_nan=False), arrays)
 
 
@@ -139,7 +144,7 @@ def read_sums(path: str, header: dict[str, Any]) -> bytes:
     FormatError : they are damaged
     """
     with _opened(path) as archive:
-        names = [name for name in archive.arrays if name != "header"]
+        names = [name for name in archive.arrays if name not in ("header", KEYS)]
         arrays = {name: read_array(path, archive, name, KIND, DTYPES) for name in names}
     blocks = blocks_of(header)
     sizes = {"d": header["d"], "c": sum(block.width for block in blocks)}
@@ -153,6 +158,27 @@ def read_sums(path: str, header: dict[str, Any]) -> bytes:
         raise FormatError(f"{path}: damaged moments: sums of {int(arrays['n'])} rows, expected those of the header")
     _require_counts(path, arrays, blocks)
     return packed(arrays)
+
+
+def read_keys(path: str) -> Numbers:
+    """Return the numbers of the keys of the rows that were added up (see `key_numbers`).
+
+    Parameters
+    ----------
+    path : of moments that join by key
+
+    Raises
+    ------
+    FormatError : they are missing or damaged
+    """
+    with _opened(path) as archive:
+        if KEYS not in archive.arrays:
+            raise FormatError(f"{path}: damaged moments: the array {KEYS} is missing, which rows with keys have")
+        found = read_array(path, archive, KEYS, KIND, DTYPES)
+    is_list = found.dtype == np.int64 and found.ndim == 1 and len(found) <= MOST_LISTED
+    if not is_list or (len(found) and (found[0] < 0 or np.any(found[1:] <= found[:-1]))):
+        raise FormatError(f"{path}: damaged moments: {KEYS} is no ascending list of whole numbers")
+    return found
 
 
 def _require_counts(path: str, arrays: dict[str, NDArray[Any]], blocks: tuple[Block, ...]) -> None:
@@ -172,7 +198,7 @@ def _opened(path: str) -> Iterator[Archive]:
             raise FormatError(f"{path}: not a salcli moments file: expected the .npz that `salcli moments` writes")
         archive = Archive(file)
         missing = {*NUMBERS, *SHAPES, "header"} - set(archive.arrays) - {"scatter"}
-        if missing or not set(archive.arrays) <= {*NUMBERS, *SHAPES, "header"}:
+        if missing or not set(archive.arrays) <= {*NUMBERS, *SHAPES, KEYS, "header"}:
             raise FormatError(
                 f"{path}: not a salcli moments file: expected the arrays {', '.join(SHAPES)} and a header"
             )

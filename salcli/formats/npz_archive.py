@@ -11,6 +11,7 @@ from salcli.errors import FormatError, first_line
 from salcli.formats.compression import Stream
 from salcli.formats.files import ByteFile
 from salcli.formats.keys import shortened
+from salcli.formats.urls import is_url, seekable
 
 KNOWN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
 ENCRYPTED = 0x1
@@ -123,9 +124,12 @@ def is_moments(path: str) -> bool:
 
 def _has(path: str, *members: str) -> bool:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with (
+            seekable(path) if is_url(path) else open(path, "rb") as handle,
+            zipfile.ZipFile(handle) as archive,
+        ):
             return set(members) <= set(archive.namelist())
-    except FAULTS:
+    except (FormatError, *FAULTS):
         return False
 
 

@@ -1,6 +1,7 @@
 """Reading Parquet: a column of vectors, by row groups, through pyarrow."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,13 @@ import pyarrow.parquet as pq
 
 from salcli.errors import FormatError
 from salcli.formats.arrow_columns import damage, stored
-from salcli.formats.arrow_table import PositionedFile, TableReader
+from salcli.formats.arrow_files import opened
+from salcli.formats.arrow_table import TableReader
+from salcli.formats.files import ByteFile
 
-BUFFER_BYTES = 1 << 20  # of a column chunk that is read at once
-JOINED_BYTES = 8 << 20  # of vectors in row groups that are decoded as one
+BUFFER_BYTES = 1 << 16  # of a column chunk that are read at once, and stay in a processor's cache
+REMOTE_BUFFER_BYTES = 1 << 20
+Batches = Iterator[pa.RecordBatch]
 LEAST_LIMIT, GREATEST_GROWTH = 64 << 20, 10_000  # bytes of vectors, also as a multiple of the file's size
 MOST_SCANNED = 1 << 24  # numbers of a row group that are read to find the row that is at fault
 
@@ -23,45 +27,44 @@ class ParquetReader(TableReader):
     format = "parquet"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "metadata": None}
+        return {**super().__getstate__(), "metadata": None, "_idle": []}
 
     def begin(self) -> None:
         """Read the footer."""
         self.metadata: Any = None
+        self._idle: list[pq.ParquetFile] = []
+        """Files that no thread reads from."""
         with damage(self.path):
-            self.schema = self.opened().schema_arrow
+            file = self.opened()
+        self.schema = file.schema_arrow
+        self._idle.append(file)
 
     def opened(self) -> pq.ParquetFile:
         """Return the file in pyarrow, for one thread."""
-        found = pq.ParquetFile(
-            PositionedFile(self.file), metadata=self.metadata, pre_buffer=False, buffer_size=BUFFER_BYTES
-        )
+        with suppress(IndexError):
+            return self._idle.pop()
+        found = parquet_file(self.file, self.metadata)
         self.metadata = found.metadata  # read once
         return found
 
-    def survey(self, itemsize: int) -> list[int]:
-        """Return the rows of each group, small ones joined, for numbers of `itemsize` bytes (see `TableReader`)."""
+    def _batches(self, columns: Sequence[str], rows: int, groups: Sequence[int] | None = None) -> Batches:
+        """Yield some columns of row groups (None: of all), so many rows at a time."""
+        file = self.opened()
+        try:
+            yield from file.iter_batches(rows, row_groups=groups, columns=list(columns), use_threads=False)
+        finally:
+            self._idle.append(file)
+
+    def survey(self) -> list[int]:
+        """Return the rows of each row group (see `TableReader`)."""
         self.try_first_row([self.vector])
         found = [self.metadata.row_group(i) for i in range(self.metadata.num_row_groups)]
         if any(group.num_rows < 0 for group in found) or sum(g.num_rows for g in found) != self.metadata.num_rows:
             raise FormatError(f"{self.path}: damaged Parquet footer: its row groups do not add up to its rows")
         leaf = self.leaf_of(self.vector)
-        self._row_groups: list[list[int]] = []
-        """Of each group, the numbers of its row groups."""
-        self._values: list[int] = []
+        self._values = [group.column(leaf).num_values for group in found]
         """Of each row group, how many numbers its vectors have."""
-        counts, n_bytes = list[int](), 0
-        for i, group in enumerate(found):
-            self._values.append(group.column(leaf).num_values)
-            size = self._values[-1] * itemsize
-            if counts and n_bytes + size <= JOINED_BYTES:
-                self._row_groups[-1].append(i)
-                counts[-1], n_bytes = counts[-1] + group.num_rows, n_bytes + size
-            else:
-                self._row_groups.append([i])
-                counts.append(group.num_rows)
-                n_bytes = size
-        return counts
+        return [group.num_rows for group in found]
 
     def check(self) -> None:
         """Check the numbers that the footer announces: d for each row, and no more than such a file can hold.
@@ -81,7 +84,7 @@ class ParquetReader(TableReader):
             rows = self.metadata.row_group(i).num_rows
             if values != rows * self.d:
                 if values <= MOST_SCANNED:
-                    for _ in self._parts(first, first + rows):
+                    for _ in self._parts(first, first + rows, [self.vector], rows):
                         pass  # names the row
                 raise FormatError(
                     f"{self.path}: column {self.vector}: rows {first} to {first + rows - 1} have {values:,} numbers, "
@@ -99,23 +102,19 @@ class ParquetReader(TableReader):
         FormatError : they cannot be read
         """
         with damage(f"{self.path}: row 0"):
-            next(iter(self.opened().iter_batches(batch_size=1, columns=list(columns), use_threads=False)), None)
+            next(self._batches(columns, 1), None)
 
-    def decode(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a group (see `TableReader.decode`)."""
-        found: Iterator[pa.RecordBatch] = self.opened().iter_batches(
-            batch_size=rows, row_groups=self._row_groups[group], columns=list(columns), use_threads=False
-        )
-        return found
+    def decode(self, groups: Sequence[int], columns: Sequence[str], rows: int) -> Batches:
+        """Yield the rows of consecutive groups (see `TableReader.decode`)."""
+        return self._batches(columns, rows, groups)
 
     def leaf_of(self, column: str) -> int:
         """Return the number of the first Parquet column that holds values of the table's `column`, a number."""
         return sum(n_leaves(self.schema.field(i).type) for i in range(self.schema.get_field_index(column)))
 
-    def rest(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    def rest(self, columns: Sequence[str], rows: int) -> Batches:
         """Yield some columns of all rows (see `TableReader.rest`)."""
-        if columns:
-            yield from self.opened().iter_batches(batch_size=rows, columns=list(columns), use_threads=False)
+        return self._batches(columns, rows) if columns else iter(())
 
     @property
     def row_bytes(self) -> float:
@@ -124,6 +123,12 @@ class ParquetReader(TableReader):
         groups = [self.metadata.row_group(i) for i in range(self.metadata.num_row_groups)]
         sizes = [g.column(j).total_uncompressed_size for g in groups for j in range(g.num_columns) if j != skipped]
         return float(np.sum(sizes, dtype=np.float64)) / max(1, self.n)
+
+
+def parquet_file(file: ByteFile, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
+    """Return a `file` in pyarrow, which reads a little of each column at a time; `metadata`: its footer, if known."""
+    size = BUFFER_BYTES if file.is_local else REMOTE_BUFFER_BYTES
+    return pq.ParquetFile(opened(file), metadata=metadata, pre_buffer=False, buffer_size=size)
 
 
 def n_leaves(kind: pa.DataType) -> int:

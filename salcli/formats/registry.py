@@ -1,6 +1,7 @@
 """The formats, and the choice of a reader or writer: by the content, then by the suffix."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from salcli.formats.base import FileReader, Format, Output, Writer, lazy
 from salcli.formats.beside import Beside, require_same_format, warn_of_rest
 from salcli.formats.files import ByteFile
 from salcli.formats.key_file import KeyedReader
+from salcli.formats.urls import is_url
 from salcli.options import ReadOptions
 
 FORMATS = [
@@ -161,6 +163,7 @@ FORMATS = [
 ]
 """All formats, in the order in which a file's content is compared with them; the last one takes what is left."""
 
+OPENED_AT_ONCE = 16  # objects of a store
 COMPRESSED_SUFFIX = ".gz"
 COPIED = Beside()
 READ_ONLY_SUFFIXES = frozenset({".bz2", ".xz"})
@@ -264,10 +267,10 @@ def open_files(path: str, options: ReadOptions) -> list[OpenFile]:
     shards.require_recorded(path, names)
     shards.allow_open_files(len(names))
     files, opened = list[ByteFile](), list[OpenFile]()
-    with _closed_on_error(files):
-        for name in names:
-            files.append(ByteFile.open(name, allows_pickle=options.allow_pickle))
-            opened.append(OpenFile(files[-1], _readers(files[-1], forced, options)))
+    with _closed_on_error(files), _opening(names) as each:
+        for name, one in zip(names, each(lambda name: _open_file(name, forced, options), names), strict=True):
+            files.append(one.file)
+            opened.append(one)
             found, first = (named(one.readers[0].format) for one in (opened[-1], opened[0]))
             if found != first:
                 raise FormatError(f"{name}: {found}, but {opened[0].path} is {first}: shards must be alike")
@@ -279,6 +282,25 @@ def open_files(path: str, options: ReadOptions) -> list[OpenFile]:
         for reader in readers[1:]:
             require_alike(readers[0], reader)
     return opened
+
+
+def _open_file(name: str, forced: Format | None, options: ReadOptions) -> OpenFile:
+    file = ByteFile.open(name, allows_pickle=options.allow_pickle)
+    with _closed_on_error([file]):
+        return OpenFile(file, _readers(file, forced, options))
+
+
+@contextmanager
+def _opening(names: Sequence[str]) -> Iterator[Callable[..., Iterator[OpenFile]]]:
+    """Yield a function that opens files in order: those at URLs several at a time, as each waits for its store."""
+    if len(names) == 1 or not is_url(names[0]):
+        yield map
+        return
+    pool = ThreadPoolExecutor(OPENED_AT_ONCE)
+    try:
+        yield pool.map
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 @contextmanager

@@ -1,16 +1,22 @@
 """`RemoteFile`: a URL as a `ByteFile`, whose ranges are read as they are needed."""
 
+import functools
 import tempfile
-from typing import IO
+from collections.abc import Callable
+from typing import IO, Any
 
 from salcli.errors import FormatError
 from salcli.formats.compression import GREATEST_GROWTH, OPENERS, PIECE, Stream
 from salcli.formats.files import ByteFile
-from salcli.formats.urls import located, reading
+from salcli.formats.hash_as_read import HashAsRead
+from salcli.formats.sniff import HEAD_BYTES
+from salcli.formats.urls import Stored, read_range
 
 
 class RemoteFile(ByteFile):
     """An object in a store. Formats that need a local file (`handle`) get a copy in an unnamed temporary file."""
+
+    is_local = False
 
     def __init__(self, url: str) -> None:
         """Find the object.
@@ -25,12 +31,17 @@ class RemoteFile(ByteFile):
         FormatError : there is no such object, or it cannot be read
         """
         super().__init__(url)
-        system, path = located(url)
-        with reading(url):
-            about = system.info(path)
-        if about.get("type") != "file" or about.get("size") is None:
-            raise FormatError(f"{url}: is no object of known size, expected an embedding file")
-        self._n_bytes = int(about["size"])
+        self._stored = Stored.of(url)
+        self._n_bytes = self._stored.size
+        self._hash: HashAsRead | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_hash": None}
+
+    @property
+    def place(self) -> str:
+        """The URL, which is the same in all processes."""
+        return self.name
 
     @property
     def size(self) -> int | None:
@@ -49,28 +60,67 @@ class RemoteFile(ByteFile):
             return Stream(raw, self.name, "file")
         return Stream(OPENERS[self.compression](raw), self.name, self.compression)
 
+    def hash_as_read(self, algorithm: str) -> bool:
+        """Hash what is read from now on, so that it need not be read again (see `Reader.hash_as_read`)."""
+        if self._hash is None or self._hash.algorithm != algorithm:
+            self._hash = HashAsRead(algorithm, self._n_bytes, self._fetched)
+        return True
+
+    def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Return the hash of the object (see `Reader.digest`)."""
+        if self._hash is None or self._hash.algorithm != algorithm:
+            return super().digest(algorithm, is_wanted)
+        return self._hash.finish(is_wanted)
+
     def fill(self, view: memoryview, offset: int) -> int:
         """Read from a place into memory (see `ByteFile.fill`)."""
         data = self._read(len(view), offset)
         view[: len(data)] = data
         return len(data)
 
+    def close(self) -> None:
+        """Close what there is on this machine: the copy, and what waits to be hashed."""
+        super().close()
+        self._handle = None
+        if self._hash is not None:
+            self._hash.close()
+
     def _read(self, size: int, offset: int) -> bytes:
+        data = self._fetched(size, offset)
+        if self._hash is not None:
+            self._hash.add(data, offset)
+        return data
+
+    def _fetched(self, size: int, offset: int) -> bytes:
+        if self._handle is not None:
+            return super()._read(size, offset)
         stop = min(offset + size, self._n_bytes)
         if stop <= offset:
             return b""
-        system, path = located(self.name)
-        with reading(self.name):
-            data: bytes = system.cat_file(path, start=offset, end=stop)
-        return data
+        if stop <= HEAD_BYTES and self._stored.version is not None:
+            return _head_of(self.name, self._stored)[offset:stop]
+        return read_range(self.name, offset, stop)
 
     def _open_handle(self) -> IO[bytes]:
-        copy = tempfile.TemporaryFile()  # noqa: SIM115 (closed with this file)
         stream = _Ranges(self)
-        while piece := stream.read(PIECE):
-            copy.write(piece)
-        copy.seek(0)
-        return copy
+        try:
+            copy = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (closed with this file)
+            while piece := stream.read(PIECE):
+                left = memoryview(piece)
+                while len(left):
+                    left = left[copy.write(left) :]
+            return copy
+        except OSError as error:
+            folder = tempfile.gettempdir()
+            raise FormatError(
+                f"{self.name}: cannot be copied into a temporary file in {folder}: {error.strerror}"
+            ) from error
+
+
+@functools.lru_cache(64)
+def _head_of(url: str, stored: Stored) -> bytes:
+    """Return the beginning of an object, from which several readers see what it is; kept for the last few."""
+    return read_range(url, 0, min(HEAD_BYTES, stored.size))
 
 
 class _Ranges:

@@ -5,7 +5,8 @@ import re
 import secrets
 import stat
 
-from salcli.errors import FormatError, OutputError, warn
+from salcli.errors import FormatError, OutputError, UsageError, warn
+from salcli.formats.urls import is_url
 
 SECRET_BYTES, MODE = 32, 0o600
 HEXADECIMAL = re.compile(rb"[0-9a-f]{64}\n?")
@@ -16,9 +17,12 @@ def read_secret(path: str) -> bytes:
 
     Raises
     ------
+    UsageError : the path is a URL
     FormatError : the file is no such secret, or others may read it
     OutputError : it can be neither read nor created
     """
+    if is_url(path):
+        raise UsageError(f"{path}: the secret of `noise_key` is a local file, which its owner alone may read")
     try:
         if not os.path.lexists(path):
             _make(path)

@@ -9,7 +9,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import salcli
@@ -18,6 +18,7 @@ from salcli.errors import FormatError, OutputError, UsageError
 from salcli.formats import atomic
 from salcli.formats.files import ByteFile
 from salcli.formats.shards import RECORD, matches, read_record, suffix_of
+from salcli.formats.urls import Stored, is_url, joined, name_in
 
 SCHEMA = "salcli.shards/1"
 LOCK = ".salcli.lock"
@@ -31,21 +32,36 @@ class FileState:
     """What shows that a file was changed, without reading it."""
 
     size: int
-    mtime_ns: int
+    mtime_ns: int | None
+    """Of a local file."""
+    version: str | None = None
+    """Of an object at a URL, if its store says so (see `Stored`)."""
 
     @classmethod
-    def of(cls, path: str) -> Self:
-        """Return the state of the input at `path`.
+    def of(cls, path: str, *, is_current: bool = False) -> Self:
+        """Return the state of the input at `path` (`is_current`: see `Stored.of`).
 
         Raises
         ------
         FormatError : there is none
         """
+        if is_url(path):
+            stored = Stored.of(path, is_current=is_current)
+            return cls(stored.size, None, stored.version)
         try:
             found = os.stat(path)
         except OSError as error:
             raise FormatError(f"{path}: cannot be read: {error.strerror}") from error
         return cls(found.st_size, found.st_mtime_ns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is known, as the record has it."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def is_of(self, record: Mapping[str, Any]) -> bool:
+        """Return whether an entry of the `record` is of a file in this state, as far as that is known."""
+        known = self.to_dict()
+        return len(known) > 1 and all(record.get(name) == value for name, value in known.items())
 
     def require(self, path: str) -> None:
         """Check that the input at `path` still has this state.
@@ -54,7 +70,7 @@ class FileState:
         ------
         FormatError : it has not
         """
-        if FileState.of(path) != self:
+        if FileState.of(path, is_current=True) != self:
             raise FormatError(f"{path}: changed while it was read")
 
 
@@ -84,7 +100,7 @@ class ShardFolder:
 
     def target(self, name: str) -> str:
         """Return the path of the shard called `name`."""
-        return os.path.join(self.path, name)
+        return joined(self.path, name)
 
     @property
     def missing(self) -> list[str]:
@@ -112,22 +128,17 @@ class ShardFolder:
         UsageError : it is a folder of the input, in one, or around one
         OutputError : it is no folder, its own folder does not exist, or other files are in the way
         """
-        atomic.check_folder(self.path)
-        inputs = list(map(os.path.realpath, [*self.sources.values(), embeddings]))
-        real = os.path.realpath(self.path)
-        if any(_is_in(path, real) or _is_in(real, path) for path in inputs):
-            raise UsageError(f"{self.path}: the input {embeddings} is in this folder, or it in the input: name another")
+        self._check_apart(embeddings)
         record = read_record(self.path)
         if record is None:
-            names = os.listdir(self.path) if os.path.isdir(self.path) else []
-            if others := sorted(name for name in names if not name.startswith(".")):
+            if others := sorted(name for name in self._names() if not name.startswith(".")):
                 raise OutputError(
                     f"{self.path}: holds {', '.join(others[:3])}{' …' if others[3:] else ''} and no {RECORD}: "
                     "name a new folder"
                 )
             return
         own, suffixes = {shard["name"] for shard in record["shards"]}, {suffix_of(name) for name in self.sources}
-        for name in map(os.path.basename, matches(self.path)):
+        for name in map(name_in, matches(self.path)):
             is_foreign, is_source = name not in own, name in self.sources
             if is_foreign and (is_source or suffix_of(name) in suffixes):
                 raise OutputError(f"{self.target(name)}: was not written by apply: move it, or name another folder")
@@ -136,6 +147,21 @@ class ShardFolder:
                     f"{self.target(name)}: is of a shard that {embeddings} no longer has: remove it, or name another "
                     "folder"
                 )
+
+    def _check_apart(self, embeddings: str) -> None:
+        """Check that the folder can be written, and is none of the input (see `check_place`)."""
+        atomic.check_folder(self.path)
+        inputs = [os.path.realpath(path) for path in (*self.sources.values(), embeddings) if not is_url(path)]
+        real = os.path.realpath(self.path)
+        if any(_is_in(path, real) or _is_in(real, path) for path in inputs):
+            raise self._not_apart(embeddings)
+
+    def _not_apart(self, embeddings: str) -> UsageError:
+        return UsageError(f"{self.path}: the input {embeddings} is in this folder, or it in the input: name another")
+
+    def _names(self) -> list[str]:
+        """Return the names of what is in the folder."""
+        return os.listdir(self.path) if os.path.isdir(self.path) else []
 
     @contextlib.contextmanager
     def opened(self, each: Each) -> Iterator[Self]:
@@ -155,22 +181,31 @@ class ShardFolder:
         try:
             with self._locked():
                 atomic.remove_leftovers(self.path, [*self.sources, RECORD])
-                self._written = read_record(self.path)
-                self._keep(self._written, each)
-                try:
-                    if self.missing:
-                        self._write(is_complete=False)
+                with self._recorded(each, is_new=is_new):
                     yield self
-                    if self._record(is_complete=True) != self._written:
-                        self._write(is_complete=True)
-                except BaseException:
-                    with contextlib.suppress(OSError, OutputError):  # of the first error only
-                        self._give_up(is_new=is_new)
-                    raise
         finally:
             if is_new:
                 with contextlib.suppress(OSError):
                     os.rmdir(self.path)  # where nothing was written
+
+    @contextlib.contextmanager
+    def _recorded(self, each: Each, *, is_new: bool) -> Iterator[None]:
+        """Keep what an earlier run wrote, and write the record before and after the block, and where it fails."""
+        self._written = read_record(self.path)
+        self._keep(self._written, each)
+        try:
+            if self.missing:
+                self._write(is_complete=False)
+            yield
+            if self._record(is_complete=True) != self._written:
+                self._write(is_complete=True)
+        except BaseException:
+            with contextlib.suppress(OSError, OutputError):  # of the first error only
+                if self._entries:
+                    self._write(is_complete=False)
+                elif is_new:
+                    self._remove_record()
+            raise
 
     def add(self, name: str, n: int, source: FileState, digest: str, written: str) -> None:
         """Record a shard that is written, and write the record unless it was written a moment ago.
@@ -186,8 +221,8 @@ class ShardFolder:
         self._entries[name] = {
             "name": name,
             "n": n,
-            "source": {"name": os.path.basename(self.sources[name]), **asdict(source), "hash": _hash(digest)},
-            "output": {"size": target.size, "hash": _hash(written)},
+            "source": {"name": name_in(self.sources[name]), **source.to_dict(), "hash": _hash(digest)},
+            "output": {**replace(target, mtime_ns=None).to_dict(), "hash": _hash(written)},
         }
         if time.monotonic() >= self._next_write:
             self._write(is_complete=False)
@@ -207,18 +242,19 @@ class ShardFolder:
 
         for name, is_whole in zip(names, each(is_kept, names), strict=True):
             if is_whole:
-                source = entries[name]["source"] | asdict(FileState.of(self.sources[name]))
+                source = entries[name]["source"] | FileState.of(self.sources[name]).to_dict()
                 self._entries[name] = entries[name] | {"source": source}
 
     def _is_as_recorded(self, name: str, entry: dict[str, Any]) -> bool:
         source, target = FileState.of(self.sources[name]), FileState.of(self.target(name))
         known, written = entry["source"], entry["output"]
-        if (known["name"], known["size"]) != (os.path.basename(self.sources[name]), source.size):
+        if (known["name"], known["size"]) != (name_in(self.sources[name]), source.size):
             return False
         if target.size != written["size"] or not isinstance(entry["n"], int):
             return False
-        is_same = known["mtime_ns"] == source.mtime_ns or known["hash"] == _hash(file_digest(self.sources[name]))
-        return bool(is_same and written["hash"] == _hash(file_digest(self.target(name))))
+        is_same = source.is_of(known) or known["hash"] == _hash(file_digest(self.sources[name]))
+        is_whole = replace(target, mtime_ns=None).is_of(written)  # of a local file its digest alone shows that
+        return bool(is_same and (is_whole or written["hash"] == _hash(file_digest(self.target(name)))))
 
     def _record(self, *, is_complete: bool) -> dict[str, Any]:
         shards = [self._entries.get(name, {"name": name}) for name in self.sources]
@@ -238,12 +274,8 @@ class ShardFolder:
         self._written = record
         self._next_write = time.monotonic() + REST * (time.monotonic() - start)
 
-    def _give_up(self, *, is_new: bool) -> None:
-        """Record what is written, or leave no record where there is nothing."""
-        if self._entries:
-            self._write(is_complete=False)
-        elif is_new:
-            os.unlink(self.target(RECORD))
+    def _remove_record(self) -> None:
+        os.unlink(self.target(RECORD))
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:

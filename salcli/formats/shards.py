@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from salcli.errors import FormatError
+from salcli.formats import urls
 from salcli.formats.npz_archive import is_artifact
 
 RECORD = "_salcli.json"
@@ -26,13 +27,20 @@ Kinds = Mapping[str, str]
 
 
 def is_several(path: str) -> bool:
-    """Return whether `path` is a folder or a glob rather than one file; a URL is one file."""
-    return os.path.isdir(path) or (glob.has_magic(path) and "://" not in path and not os.path.lexists(path))
+    """Return whether `path` is a folder or a glob rather than one file."""
+    if urls.is_url(path):
+        return urls.is_several(path)
+    return os.path.isdir(path) or (glob.has_magic(path) and not os.path.lexists(path))
+
+
+def is_folder(path: str) -> bool:
+    """Return whether `path`, a file or one of which `is_several` is true, is a folder."""
+    return urls.is_several(path) and urls.is_folder(path) if urls.is_url(path) else os.path.isdir(path)
 
 
 def plain_name(path: str) -> str:
-    """Return `path` of a folder without slashes at its end; others as they are."""
-    return path.rstrip(os.sep) or path if is_several(path) else path
+    """Return `path` of a folder without slashes at its end; others, and URLs, as they are."""
+    return path.rstrip(os.sep) or path if is_several(path) and not urls.is_url(path) else path
 
 
 def natural_key(name: str) -> tuple[Any, ...]:
@@ -55,9 +63,12 @@ def suffix_of(name: str) -> str:
 
 def matches(path: str) -> list[str]:
     """Return the visible files of a folder, or those that a glob matches, in natural order."""
-    pattern = os.path.join(glob.escape(path), "*") if os.path.isdir(path) else path
-    found = glob.glob(pattern, recursive=True)
-    return natural_order(one for one in found if os.path.basename(one)[:1] not in "._" and os.path.isfile(one))
+    if urls.is_url(path):
+        found = urls.listed(path)
+    else:
+        pattern = os.path.join(glob.escape(path), "*") if os.path.isdir(path) else path
+        found = [one for one in glob.glob(pattern, recursive=True) if os.path.isfile(one)]
+    return natural_order(one for one in found if urls.name_in(one)[:1] not in "._")
 
 
 def shard_files(path: str, ranks: Sequence[Kinds], what: str) -> list[str]:
@@ -76,22 +87,23 @@ def shard_files(path: str, ranks: Sequence[Kinds], what: str) -> list[str]:
     ------
     FormatError : there are none, there are several kinds, or the folder is incomplete
     """
-    files = matches(path)
-    for folder in dict.fromkeys(map(os.path.dirname, files)) if not os.path.isdir(path) else [path]:
+    files, is_one_folder = matches(path), is_folder(path)
+    for folder in [path] if is_one_folder else dict.fromkeys(map(urls.folder_of, files)):
         require_complete(folder)
-    if not os.path.isdir(path):
+    if not is_one_folder:
         if not files:
             raise FormatError(f"{path}: no file matches")
         return files
     for kinds in ranks:
         chosen = [one for one in files if suffix_of(one) in kinds and not _is_eraser(one)]
-        first_of = {kinds[suffix_of(one)]: os.path.basename(one) for one in reversed(chosen)}
+        first_of = {kinds[suffix_of(one)]: urls.name_in(one) for one in reversed(chosen)}
         if len(first_of) > 1:
-            shown = " and ".join(natural_order(first_of.values()))
-            raise FormatError(f"{path}: {what} of several formats ({shown}): choose by a glob, such as '{path}/*.npy'")
+            shown, such = " and ".join(natural_order(first_of.values())), urls.joined(path, "*.npy")
+            raise FormatError(f"{path}: {what} of several formats ({shown}): choose by a glob, such as '{such}'")
         if chosen:
             return chosen
-    raise FormatError(f"{path}: is a folder without {what} (a glob such as '{path}/*/*.npy' reaches deeper ones)")
+    such = urls.joined(path, "*/*.npy")
+    raise FormatError(f"{path}: is a folder without {what} (a glob such as '{such}' reaches deeper ones)")
 
 
 def _is_eraser(path: str) -> bool:
@@ -105,10 +117,12 @@ def read_record(folder: str) -> dict[str, Any] | None:
     ------
     FormatError : it is damaged
     """
-    path = os.path.join(folder, RECORD)
+    path = urls.joined(folder, RECORD)
     try:
-        with open(path, "rb") as handle:
-            found = json.load(handle)
+        text = urls.read_whole(path) if urls.is_url(path) else Path(path).read_bytes()
+        if text is None:
+            return None
+        found = json.loads(text)
         names = [shard["name"] for shard in found["shards"]]
         if isinstance(found["complete"], bool) and all(isinstance(name, str) for name in names):
             return dict(found)
@@ -132,7 +146,10 @@ def require_complete(folder: str) -> None:
     if record is None:
         return
     names = [shard["name"] for shard in record["shards"]]
-    missing = [name for name in names if not os.path.isfile(os.path.join(folder, name))]
+    if urls.is_url(folder):
+        missing = sorted({*names} - {*map(urls.name_in, urls.listed(folder))}, key=natural_key)
+    else:
+        missing = [name for name in names if not os.path.isfile(os.path.join(folder, name))]
     if not record["complete"] or missing:
         of = f"{len(missing)} of {len(names)} shards are missing" if missing else "its shards are being written"
         raise FormatError(f"{folder or '.'}: is incomplete: {of}; the same salcli apply as before writes them")
@@ -150,11 +167,11 @@ def require_recorded(folder: str, files: Sequence[str]) -> None:
     ------
     FormatError : there is another file among them
     """
-    record = read_record(folder) if os.path.isdir(folder) else None
+    record = read_record(folder) if is_folder(folder) else None
     if record is None:
         return
     names = {shard["name"] for shard in record["shards"]}
-    if other := next((one for one in files if os.path.basename(one) not in names), None):
+    if other := next((one for one in files if urls.name_in(one) not in names), None):
         raise FormatError(f"{other}: is no shard that {RECORD} beside it records: choose by a glob, or remove the file")
 
 

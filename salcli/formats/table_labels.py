@@ -5,15 +5,13 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from salcli.errors import LabelError
 from salcli.formats.arrow_columns import KEY_NAMES, damage, holds_keys, texts
 from salcli.formats.arrow_ipc import ArrowFile
-from salcli.formats.arrow_table import PositionedFile
 from salcli.formats.csv_records import Batch
 from salcli.formats.files import ByteFile
-from salcli.formats.parquet import BUFFER_BYTES
+from salcli.formats.parquet import parquet_file
 from salcli.formats.sniff import is_arrow
 from salcli.formats.table_metadata import class_names
 
@@ -99,10 +97,10 @@ def _opened(file: ByteFile) -> tuple[pa.Schema, int, Columns]:
             return itertools.chain.from_iterable(arrow.rows(i, columns, ROWS) for i in range(len(arrow.counts)))
 
         return arrow.schema, sum(arrow.counts), select
-    opened = pq.ParquetFile(PositionedFile(file), pre_buffer=False, buffer_size=BUFFER_BYTES)
+    table = parquet_file(file)
 
     def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
-        found: Iterator[pa.RecordBatch] = opened.iter_batches(batch_size=ROWS, columns=columns, use_threads=False)
+        found: Iterator[pa.RecordBatch] = table.iter_batches(batch_size=ROWS, columns=columns, use_threads=False)
         return found
 
-    return opened.schema_arrow, opened.metadata.num_rows, read
+    return table.schema_arrow, table.metadata.num_rows, read

@@ -1,15 +1,21 @@
-"""Files that fsspec addresses by a URL (`s3://`, `gs://`, `memory://` …): found, read by range, and uploaded whole."""
+"""Files that fsspec addresses by a URL (`s3://`, `gs://`, `memory://` …): found, listed, and uploaded whole."""
 
+import glob
+import posixpath
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from typing import IO, Any
 
 from salcli.errors import FormatError, OutputError, SalcliError, UsageError, first_line
 
 URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+PAGES = re.compile(r"https?://", re.IGNORECASE)
+HUB = re.compile(r"hf://(?:(dataset|space)s/)?([^/]+/[^/@]+)(?:@([^/]*))?/(.+)", re.IGNORECASE)
+VERSIONS = ("ETag", "etag", "md5Hash", "blob_id", "LastModified", "last_modified", "mtime", "updated", "created")
+"""Fields of an object's description that change when its content does; the first that a store has is used."""
+TAIL_BYTES = 1 << 16  # of an object that are read at once where only its end is needed
 
 
 def is_url(path: object) -> bool:
@@ -55,6 +61,226 @@ def reading(url: str) -> Iterator[None]:
         raise FormatError(f"{url}: cannot be read: {first_line(error)}") from error
 
 
+@dataclass(frozen=True)
+class Stored:
+    """What a store says of an object."""
+
+    size: int
+    version: str | None
+    """What changes when the content does; None: the store does not say."""
+
+    @classmethod
+    def of(cls, url: str, *, is_current: bool = False) -> "Stored":
+        """Return what the store says of the object at `url`; `is_current`: now, not when its folder was listed.
+
+        Raises
+        ------
+        UsageError : there is no such store
+        FormatError : there is no such object, or it cannot be read
+        """
+        system, path = located(url)
+        with reading(url):
+            if is_current:
+                system.invalidate_cache(path)
+            about = system.info(path)
+        if about.get("type") != "file" or about.get("size") is None:
+            raise FormatError(f"{url}: is no object of known size, expected a file")
+        version = next((f"{name} {about[name]}" for name in VERSIONS if about.get(name)), None)
+        return cls(int(about["size"]), version)
+
+
+def exists(url: str) -> bool:
+    """Return whether there is an object at `url`."""
+    system, path = located(url)
+    with reading(url):
+        return bool(system.isfile(path))
+
+
+def read_range(url: str, start: int, stop: int) -> bytes:
+    """Return the bytes of an object from `start` to `stop` (exclusive), and transfer no others.
+
+    Raises
+    ------
+    FormatError : it cannot be read
+    """
+    system, path = located(url)
+    with reading(url):
+        from fsspec import AbstractFileSystem
+
+        if type(system).cat_file is not AbstractFileSystem.cat_file:
+            return bytes(system.cat_file(path, start=start, end=stop))
+        with system.open(path, "rb", cache_type="none") as handle:  # the base class would read ahead
+            handle.seek(start)
+            return bytes(handle.read(stop - start))
+
+
+def read_whole(url: str) -> bytes | None:
+    """Return the content of a small object at `url`, as it is now; None if there is none."""
+    system, path = located(url)
+    with reading(url):
+        try:
+            return bytes(system.cat_file(path))
+        except FileNotFoundError:
+            return None
+
+
+@contextmanager
+def seekable(url: str) -> Iterator[IO[bytes]]:
+    """Open an object, a little of which is read at any place, such as the list of members of a zip."""
+    system, path = located(url)
+    with reading(url), system.open(path, "rb", block_size=TAIL_BYTES) as handle:
+        yield handle
+
+
+def is_several(url: str) -> bool:
+    """Return whether a URL is a folder or a glob rather than one object.
+
+    A folder ends in a slash, or is one of the store. Pages of the web are neither: their `?` begins a query, and they
+    would be read to be listed.
+    """
+    if PAGES.match(url):
+        return False
+    if url.endswith("/"):
+        return True
+    system, path = located(url)
+    with reading(url):
+        try:
+            return not system.isfile(path) if _has_magic(url) else bool(system.isdir(path))
+        except PermissionError:  # objects may be read where folders may not be listed
+            return False
+
+
+def is_folder(url: str) -> bool:
+    """Return whether a URL of which `is_several` is true is a folder."""
+    return not _has_magic(url) or url.endswith("/")
+
+
+def listed(url: str) -> list[str]:
+    """Return the URLs of the objects in a folder, or of those that a glob matches, in any order.
+
+    Raises
+    ------
+    UsageError : there is no such store
+    FormatError : it cannot be listed
+    """
+    plain, chain = _unchained(url)
+    base = plain if is_folder(url) else plain[: _first_magic(plain)].rpartition("/")[0] + "/"
+    system, path = located(url)
+    root = located(base + chain)[1].rstrip("/")
+    with reading(url):
+        system.invalidate_cache(root)  # of this process: others may have written
+        try:
+            found = system.ls(path, detail=True) if is_folder(url) else [*system.glob(path, detail=True).values()]
+        except FileNotFoundError:  # stores have no empty folders
+            found = []
+    names = [each["name"] for each in found if each["type"] == "file" and each["name"].strip("/") != root.strip("/")]
+    return [
+        joined(base, name[len(root) :].lstrip("/")) + chain
+        if name.startswith(f"{root}/")
+        else system.unstrip_protocol(name) + chain  # spelt in another way than the user's
+        for name in names
+    ]
+
+
+def make_folder(url: str) -> None:
+    """Create the folder at a `file://` URL; stores of objects have none.
+
+    Raises
+    ------
+    OutputError : it cannot be created
+    """
+    system, path = located(url)
+    if getattr(system, "local_file", False):
+        try:
+            system.makedirs(path, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"{url}: cannot create this folder: {error.strerror}") from error
+
+
+def remove(url: str) -> None:
+    """Remove the object at `url`.
+
+    Raises
+    ------
+    OutputError : it cannot be removed
+    """
+    system, path = located(url)
+    try:
+        system.rm_file(path)
+    except Exception as error:
+        raise OutputError(f"{url}: cannot be removed: {first_line(error)}") from error
+
+
+def joined(folder: str, name: str) -> str:
+    """Return the path, or URL, of the file called `name` in a folder."""
+    if not is_url(folder):
+        return posixpath.join(folder, name)
+    plain, chain = _unchained(folder)
+    return f"{plain}{'' if plain.endswith('/') else '/'}{name}{chain}"
+
+
+def folder_of(path: str) -> str:
+    """Return the folder of a file, of a path or a URL."""
+    if not is_url(path):
+        return posixpath.dirname(path)
+    plain, chain = _unchained(path)
+    return plain.rpartition("/")[0] + "/" + chain
+
+
+def name_in(path: str) -> str:
+    """Return the name of a file without its folder, of a path or a URL."""
+    return posixpath.basename(_unchained(path)[0] if is_url(path) else path)
+
+
+def _unchained(url: str) -> tuple[str, str]:
+    """Return the first URL of a chain (`zip://x.npy::s3://bucket/a.zip`), and the rest of it."""
+    plain, colons, rest = url.partition("::")
+    return plain, colons + rest
+
+
+def _has_magic(url: str) -> bool:
+    return glob.has_magic(_unchained(url)[0])
+
+
+def _first_magic(plain: str) -> int:
+    return min(plain.index(mark) for mark in "*?[" if mark in plain)
+
+
+def require_shared(url: str) -> None:
+    """Check that other processes see the object at `url` too.
+
+    Raises
+    ------
+    UsageError : its store is in the memory of this process
+    """
+    if url.lower().startswith("memory://"):
+        raise UsageError(f"{url}: is in the memory of this process, which workers of a cluster do not see")
+
+
+def check_store(url: str) -> None:
+    """Check, before any work starts, that outputs may go to the store of a URL.
+
+    Raises
+    ------
+    UsageError : there is no such store, or it is the Hugging Face Hub, where files are committed
+    """
+    if url.lower().startswith("hf://"):
+        raise UsageError(f"{url}: is not written: write to a path HERE, then upload that once: {_upload_command(url)}")
+    located(url)
+
+
+def _upload_command(url: str) -> str:
+    """Return the command of huggingface_hub that puts a local path at an `hf://` URL."""
+    if url.lower().startswith("hf://buckets/"):
+        return f"hf buckets cp HERE {url}"
+    found = HUB.fullmatch(url)
+    kind, repository, revision, name = found.groups() if found else (None, "USER/REPO", None, "NAME")
+    options = {"--repo-type": kind, "--revision": revision}
+    return " ".join(
+        ["hf upload", repository, "HERE", name, *(f"{flag} {value}" for flag, value in options.items() if value)]
+    )
+
+
 def check_url(url: str, inputs: tuple[str | None, ...]) -> None:
     """Check, before any work starts, that an output may go to a URL.
 
@@ -65,28 +291,31 @@ def check_url(url: str, inputs: tuple[str | None, ...]) -> None:
 
     Raises
     ------
-    UsageError : there is no such store, it is one of the inputs, or on the Hugging Face Hub, where files are committed
+    UsageError : there is no such store, or none that is written to, or it is one of the inputs
+    OutputError : it is a folder
     """
-    if url.lower().startswith("hf://"):
-        raise UsageError(f"{url}: write a local file, then upload it once (hf upload)")
+    check_store(url)
+    if url.endswith("/"):
+        raise OutputError(f"{url}: is a folder, expected the name of an object")
     place = located(url)
     if any(is_url(each) and located(str(each)) == place for each in inputs):
         raise UsageError(f"{url}: is the input itself: name another output")
 
 
-@contextmanager
-def uploading(url: str) -> Iterator[Path]:
-    """Yield a local file that is uploaded when the block ends without an error: objects appear whole, or not at all.
+def upload(source: str, url: str) -> None:
+    """Upload a local file: the object appears whole, or not at all.
+
+    Parameters
+    ----------
+    source : path of the file
+    url : of the object
 
     Raises
     ------
     OutputError : it cannot be uploaded
     """
     system, path = located(url)
-    with tempfile.TemporaryDirectory(prefix="salcli-") as folder:
-        temporary = Path(folder) / "output"
-        yield temporary
-        try:
-            system.put_file(str(temporary), path)
-        except Exception as error:
-            raise OutputError(f"{url}: could not be uploaded: {first_line(error)}") from error
+    try:
+        system.put_file(source, path)
+    except Exception as error:
+        raise OutputError(f"{url}: could not be uploaded: {first_line(error)}") from error

@@ -1,4 +1,4 @@
-"""X − C Lᵀ in place: one call of BLAS (dgemm), where numpy would make the product first and subtract it after."""
+"""X − C Lᵀ and S + Xᵀ X in place: one call of BLAS each, where numpy would make the product first and add it after."""
 
 import ctypes
 import functools
@@ -15,9 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-AS_IT_IS, TRANSPOSED = b"N", b"T"
-N_INTEGERS = 6  # among dgemm's arguments
-Dgemm = Callable[..., None]
+AS_IT_IS, TRANSPOSED, UPPER = b"N", b"T", b"U"
+BlasFunction = Callable[..., None]
+TEXT, MATRIX = ctypes.c_char_p, ctypes.c_void_p
+INTEGER, NUMBER = ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_double)
+KINDS: dict[str, tuple[Any, ...]] = {
+    "dgemm": (TEXT, TEXT, *3 * (INTEGER,), NUMBER, MATRIX, INTEGER, MATRIX, INTEGER, NUMBER, MATRIX, INTEGER),
+    "dsyrk": (TEXT, TEXT, INTEGER, INTEGER, NUMBER, MATRIX, INTEGER, NUMBER, MATRIX, INTEGER),
+}
+"""Of the arguments of functions of BLAS."""
 
 
 def subtract_product(x: Array, c: Array, l_t: Array, *, times: float = 1.0) -> None:
@@ -61,26 +67,56 @@ def _address(matrix: Array) -> int:
     return int(matrix.__array_interface__["data"][0])
 
 
-@functools.cache
-def blas_product() -> Dgemm | None:
-    """Return BLAS's dgemm where scipy exports it to compiled code; None if its integers are not C's.
+def add_gram(sums: Array, x: Array) -> None:
+    """Add xᵀ x to the lower triangle of `sums` in place, with half the multiplications; the GIL is released meanwhile.
 
-    scipy's function for Python (`scipy.linalg.blas.dgemm`) holds the GIL. The library is loaded by the first call:
-    where BLAS is to be limited to one thread, set the limit first.
+    Parameters
+    ----------
+    sums : `[d, d]` float64, in C order
+    x : `[n, d]` float64, in C order
+
+    Raises
+    ------
+    ValueError : dtypes, shapes or order differ from these; BLAS would write outside the arrays
     """
-    capsule = scipy_module("linalg", "cython_blas").__pyx_capi__["dgemm"]
+    (n, d), is_contiguous = x.shape, x.flags.c_contiguous and sums.flags.c_contiguous and sums.flags.writeable
+    if not is_contiguous or not x.dtype == sums.dtype == np.float64 or sums.shape != (d, d):
+        raise ValueError(f"sums {sums.shape} and x {x.shape} are not float64 [d, d] and [n, d]")
+    if not x.size:
+        return
+    dsyrk = _blas_function("dsyrk")
+    if dsyrk is None:
+        sums += x.T @ x
+        return
+    width, one = ctypes.c_int(d), ctypes.c_double(1.0)
+    # To BLAS, whose matrices are in Fortran order, x is xᵀ [d, n], and the lower triangle is the upper one.
+    dsyrk(UPPER, AS_IT_IS, width, ctypes.c_int(n), one, _address(x), width, one, _address(sums), width)
+
+
+def blas_product() -> BlasFunction | None:
+    """Return BLAS's dgemm (see `_blas_function`)."""
+    return _blas_function("dgemm")
+
+
+@functools.cache
+def _blas_function(name: str) -> BlasFunction | None:
+    """Return a function of BLAS as scipy exports it to compiled code; None if its integers are not C's.
+
+    scipy's function for Python (such as `scipy.linalg.blas.dgemm`) holds the GIL. The library is loaded by the first
+    call: where BLAS is to be limited to one thread, set the limit first.
+
+    Parameters
+    ----------
+    name : one of `KINDS`
+    """
+    capsule = scipy_module("linalg", "cython_blas").__pyx_capi__[name]
     name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     signature = name_of(capsule)
-    if signature.count(b" int *") != N_INTEGERS:
+    if signature.count(b" int *") != KINDS[name].count(INTEGER):
         return None
-    text, integer, matrix = ctypes.c_char_p, ctypes.POINTER(ctypes.c_int), ctypes.c_void_p
-    number = ctypes.POINTER(ctypes.c_double)
-    kind = ctypes.CFUNCTYPE(
-        None, text, text, integer, integer, integer, number, matrix, integer, matrix, integer, number, matrix, integer
-    )
-    return kind(pointer_of(capsule, signature))
+    return ctypes.CFUNCTYPE(None, *KINDS[name])(pointer_of(capsule, signature))
 
 
 def add_products(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.errors import ShapeError
-from salcli.linalg.blas import subtract_product
+from salcli.linalg.blas import add_gram, subtract_product
 from salcli.linalg.class_sums import Grouping, RowSums, ScatterSums
 from salcli.linalg.label_matrix import LabelMatrix
 from salcli.linalg.moments import CrossMoments, Read, as_label_matrix, in_memory, packed, unpacked
@@ -22,8 +22,8 @@ class ClassScatterSums(RowSums):
 
     @staticmethod
     def best_rows(d: int) -> int:
-        """Return how many rows of `d` dimensions make a block: half of those of `ScatterSums`, as a copy is divided."""
-        return max(1, ScatterSums.best_rows(d) // 2)
+        """Return how many rows of `d` dimensions make a block: few beside the matrices of all classes."""
+        return max(1, ScatterSums.best_rows(d) // 4)
 
     def __init__(self, d: int, width: int, *, anchor: Array) -> None:
         """Start from zero (see `RowSums`)."""
@@ -34,12 +34,14 @@ class ClassScatterSums(RowSums):
         super()._sum_up(x, z)
         codes = z.columns[:, 0] if z.values is None else np.argmax(z.values, axis=1)
         for code, scatter in enumerate(self._scatters):
-            rows = x[codes == code]
-            subtract_product(scatter, rows.T, rows, times=-1.0)
+            add_gram(scatter, x[codes == code])
 
     def scatters(self) -> Array:
         """Return Σ (x − anchor)(x − anchor)ᵀ of each class `[c, d, d]` over all rows added so far."""
         self._finish()
+        for scatter in self._scatters:
+            for i in range(1, len(scatter)):  # row by row, as there may be no memory for another such matrix
+                scatter[:i, i] = scatter[i, :i]
         return self._scatters
 
 
@@ -107,7 +109,7 @@ class ClassMoments:
         found = cls(CrossMoments.of_sums(sums), sums.scatters())
         with np.errstate(over="ignore", invalid="ignore"):
             for scatter, n, off in zip(found.scatters, found.counts, found.means - anchor, strict=True):
-                scatter -= np.outer(n * off, off)
+                _add_square(scatter, -n, off)
         return found
 
     def add(self, x: NDArray[Any], z: NDArray[Any]) -> Self:
@@ -123,7 +125,7 @@ class ClassMoments:
         scatters = self.scatters + other.scatters
         weights = self.counts * (other.counts / np.maximum(self.counts + other.counts, 1))
         for scatter, weight, step in zip(scatters, weights, other.means - self.means, strict=True):
-            scatter += np.outer(weight * step, step)
+            _add_square(scatter, weight, step)
         return type(self)(self.cross + other.cross, scatters)
 
     def relabelled(self, labels: LabelMap) -> Self:
@@ -154,3 +156,9 @@ class ClassMoments:
     def from_bytes(cls, data: bytes) -> Self:
         """Return the moments from `data`, which `to_bytes` returned."""
         return cls(CrossMoments.from_bytes(data), unpacked(data)["scatter"])
+
+
+def _add_square(scatter: Array, times: float, step: Array) -> None:
+    """Add `times` step stepᵀ to `scatter` `[d, d]` in place."""
+    row = np.ascontiguousarray(step)[None]
+    subtract_product(scatter, times * row.T, row, times=-1.0)

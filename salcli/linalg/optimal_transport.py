@@ -7,8 +7,6 @@ Smith 1984); it is computed from C = L Lᵀ as A = L⁻ᵀ (Lᵀ B L)^½ L⁻¹,
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.linalg.decompositions import symmetric_eigen
-
 Array = NDArray[np.float64]
 MOST_ROUNDS, CLOSE = 100, 1e-12
 
@@ -25,13 +23,17 @@ def optimal_map(source: Array, target: Array) -> Array:
     ------
     LinAlgError : C is not positive definite
     """
-    lower = np.linalg.cholesky(source)
-    inverse = np.linalg.inv(lower)
-    return _symmetric(inverse.T @ _root(lower.T @ target @ lower) @ inverse)
+    from scipy.linalg import cholesky, solve_triangular
+
+    lower = cholesky(source, lower=True, check_finite=False)
+    found = _root(lower.T @ target @ lower)
+    for _ in range(2):  # L⁻ᵀ on the left, and then L⁻¹ on the right
+        found = solve_triangular(lower, found.T, lower=True, trans="T", overwrite_b=True, check_finite=False)
+    return _symmetric(found)
 
 
-def maps_to_barycentre(covariances: Array, weights: Array) -> tuple[Array, Array]:
-    """Return the maps of Gaussians to their barycentre, and its covariance.
+def maps_to_barycentre(covariances: Array, weights: Array) -> Array:
+    """Return the maps of Gaussians to their barycentre B.
 
     Of two Gaussians the barycentre lies on the geodesic between them, in closed form: with T the map from the first to
     the second, A₁ = w₁ I + w₂ T and A₂ = w₂ I + w₁ T⁻¹ (McCann 1997). Of more it is the fixed point of
@@ -44,7 +46,7 @@ def maps_to_barycentre(covariances: Array, weights: Array) -> tuple[Array, Array
 
     Returns
     -------
-    A_z `[c, d, d]`, symmetric positive definite, and B `[d, d]`: A_z C_z A_z = B
+    A_z `[c, d, d]`, symmetric positive definite: A_z C_z A_z = B
 
     Raises
     ------
@@ -52,27 +54,33 @@ def maps_to_barycentre(covariances: Array, weights: Array) -> tuple[Array, Array
     """
     d = covariances.shape[1]
     if len(covariances) == 2:
-        first, second = covariances
-        there, eye = optimal_map(first, second), np.eye(d)
-        back = _symmetric(np.asarray(np.linalg.inv(there), np.float64))
-        maps: Array = np.stack([weights[0] * eye + weights[1] * there, weights[1] * eye + weights[0] * back])
-        middle: Array = maps[0] @ first @ maps[0]
-        return maps, _symmetric(middle)
+        maps = np.empty_like(covariances)
+        maps[0] = optimal_map(*covariances)
+        maps[1] = _symmetric(np.asarray(np.linalg.inv(maps[0]), np.float64))
+        for matrix, own, other in zip(maps, weights, weights[::-1], strict=True):
+            matrix *= other
+            matrix.flat[:: d + 1] += own
+        return maps
     middle = np.tensordot(weights, covariances, 1)
     for _ in range(MOST_ROUNDS):
         step: Array = np.tensordot(weights, np.stack([optimal_map(middle, c) for c in covariances]), 1)
         middle = _symmetric(step @ middle @ step)
         if np.max(np.abs(step - np.eye(d))) < CLOSE * d:
             break
-    return np.stack([optimal_map(c, middle) for c in covariances]), middle
+    return np.stack([optimal_map(c, middle) for c in covariances])
 
 
 def _root(matrix: Array) -> Array:
-    values, vectors = symmetric_eigen(matrix)
-    root: Array = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+    """Return the root of a symmetric `matrix` `[d, d]` in C order, which is overwritten."""
+    from scipy.linalg import eigh
+
+    values, vectors = eigh(matrix.T, overwrite_a=True, check_finite=False, driver="evr")  # the one of least memory
+    vectors *= np.maximum(values, 0) ** 0.25
+    root: Array = vectors @ vectors.T
     return root
 
 
 def _symmetric(matrix: Array) -> Array:
-    half: Array = (matrix + matrix.T) / 2
+    half: Array = matrix + matrix.T
+    half /= 2
     return half

@@ -15,8 +15,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.linalg.lbfgs import minimize
-
 Array = NDArray[np.float64]
 Floats = NDArray[np.float32]
 Spread = Callable[[Callable[[slice], Any], Iterable[slice]], Iterable[Any]]
@@ -25,7 +23,7 @@ SAMPLED = 8  # rows for each dimension that the Hessian is estimated on
 TOLERANCE = 1e-5
 """Of the gradient, in units of its largest possible size at the start."""
 LEAST_DECREASE = 1e-13
-MOST_STEPS = 500
+MOST_STEPS, PAIRS = 500, 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,15 +101,19 @@ def fit_squared_hinge(
     -------
     one hyperplane for each column of the targets
     """
+    from scipy.linalg import solve_triangular
+    from scipy.optimize import minimize
+
     (n, d), p = x.shape, targets.signs.shape[1]
     removed = np.zeros((d, 0)) if removed is None else removed
-    whitener = _whitener(gram, n, penalty, removed)
+    lower = _root_of_hessian(gram, n, penalty, removed)
     of_offset = 1 / math.sqrt(1 + penalty * n)
     blocks = _blocks(n, d)
 
     def planes(v: Array) -> tuple[Array, Array]:
         matrix = v.reshape(d + 1, p)
-        return _without(whitener @ matrix[:d], removed), matrix[d] * of_offset
+        unscaled = solve_triangular(lower, matrix[:d], lower=True, trans="T", check_finite=False)
+        return _without(unscaled, removed), matrix[d] * of_offset
 
     def value(v: Array) -> tuple[float, Array]:
         normals, offsets = planes(v)
@@ -120,16 +122,16 @@ def fit_squared_hinge(
         for part in map(work, blocks) if len(blocks) == 1 else spread(work, blocks):
             loss, of_normals, of_offsets = loss + part[0], of_normals + part[1], of_offsets + part[2]
         gradient = np.empty((d + 1, p))
-        gradient[:d] = whitener.T @ _without(normals + penalty * of_normals, removed)
+        within = _without(normals + penalty * of_normals, removed)
+        gradient[:d] = solve_triangular(lower, within, lower=True, overwrite_b=True, check_finite=False)
         gradient[d] = of_offset * (offsets + penalty * of_offsets)
         return float(np.sum(normals**2) + np.sum(offsets**2)) / 2 + penalty * loss, gradient.reshape(-1)
 
     least = TOLERANCE * 2 * math.sqrt(penalty * n)
-    found = minimize(
-        value, np.zeros((d + 1) * p), most_steps=MOST_STEPS, least_gradient=least, least_decrease=LEAST_DECREASE
-    )
+    options = {"maxiter": MOST_STEPS, "maxcor": PAIRS, "gtol": least, "ftol": LEAST_DECREASE}
+    found = minimize(value, np.zeros((d + 1) * p), jac=True, method="L-BFGS-B", options=options)
     normals, offsets = planes(found.x)
-    return Hyperplanes(normals, offsets, bool(np.max(np.abs(found.gradient)) <= 100 * least))
+    return Hyperplanes(normals, offsets, bool(np.max(np.abs(found.jac)) <= 100 * least))
 
 
 def gram_of(x: Floats) -> Array:
@@ -169,12 +171,17 @@ def _loss_of(
     return loss, np.asarray(block.T @ pull, np.float64), of_offsets
 
 
-def _whitener(gram: Array, n: int, penalty: float, removed: Array) -> Array:
-    """Return T `[d, d]` with Tᵀ (I + C n P gram P) T = I, P off the removed directions."""
+def _root_of_hessian(gram: Array, n: int, penalty: float, removed: Array) -> Array:
+    """Return the lower triangular L `[d, d]` with L Lᵀ = I + C n P gram P, P off the removed directions."""
+    from scipy.linalg import cholesky
+
     within = _without(_without(gram, removed).T, removed)
-    hessian = np.eye(len(gram)) + penalty * n * (within + within.T) / 2
-    inverse: Array = np.linalg.inv(np.linalg.cholesky(hessian)).T
-    return inverse
+    hessian = within + within.T
+    del within  # of wide rows, each is large
+    hessian *= penalty * n / 2
+    hessian.flat[:: len(hessian) + 1] += 1
+    lower: Array = cholesky(hessian.T, lower=True, overwrite_a=True, check_finite=False)  # .T: in BLAS's order
+    return lower
 
 
 def _without(columns: Array, removed: Array) -> Array:

@@ -4,10 +4,11 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 from salcli.data.hashes import FileHash, digest_of
 from salcli.data.source import Shard, Source
@@ -18,9 +19,29 @@ from salcli.formats.urls import is_url
 from salcli.streaming.engine import Engine, current_engine
 
 
+class Hashing(Protocol):
+    """A hash that may not be known yet."""
+
+    def result(self) -> FileHash:
+        """Return the hash, as soon as it is known."""
+
+
+@dataclass(frozen=True)
+class _Last:
+    """A hash of bytes that are read in the block anyway: what is left of them is read when it is needed."""
+
+    hashed: Callable[[], FileHash]
+
+    def result(self) -> FileHash:
+        """Return the hash."""
+        return self.hashed()
+
+
 @contextmanager
-def hashing(embeddings: dict[Source, str], *labels: str) -> Iterator[list[Future[FileHash]]]:
+def hashing(embeddings: dict[Source, str], *labels: str) -> Iterator[list[Hashing]]:
     """Hash files on one thread during the block (more threads are no faster), or each shard where the engine runs.
+
+    Embeddings at URLs are hashed as they are read, so that they are not transferred twice.
 
     Parameters
     ----------
@@ -45,11 +66,15 @@ def hashing(embeddings: dict[Source, str], *labels: str) -> Iterator[list[Future
         return not is_over.is_set()
 
     with ExitStack() as opened, ThreadPoolExecutor(1) as pool:
-        hashed = [pool.submit(_hashed, *each, is_wanted, engine) for each in embeddings.items()]
+        hashed = list[Hashing]()
+        for each, algorithm in embeddings.items():
+            work = partial(_hashed, each, algorithm, is_wanted, engine)
+            is_read_once = engine.shares_memory and each.hash_as_read(algorithm)
+            hashed.append(_Last(work) if is_read_once else pool.submit(work))
         try:
             for files in paths.values():
-                each = [opened.enter_context(closing(ByteFile.open(file, may_be_wide=True))) for file in files]
-                hashed.append(pool.submit(_hashed, _Files(each), "sha256", is_wanted, engine))
+                tables = [opened.enter_context(closing(ByteFile.open(file, may_be_wide=True))) for file in files]
+                hashed.append(pool.submit(_hashed, _Files(tables), "sha256", is_wanted, engine))
             yield hashed
         finally:
             is_over.set()  # raise at once, not when a large file has been hashed

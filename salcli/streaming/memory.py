@@ -10,7 +10,7 @@ from pathlib import Path
 from salcli.errors import NotEnoughMemory
 
 GIB = 1 << 30
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of mallopt(3)
 KEPT_BYTES = 32 << 20  # the most that M_MMAP_THRESHOLD may be
 CGROUP = Path("/sys/fs/cgroup")
 OF_VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes")
@@ -89,11 +89,14 @@ def release_freed_memory() -> None:
 def keep_freed_memory() -> None:
     """Make glibc keep freed blocks of up to 32 MiB for the next chunk, instead of returning them to the system.
 
-    New memory costs a page fault for each page, which takes longer than the work on it. Does nothing without glibc.
+    New memory costs a page fault for each page, which takes longer than the work on it. All threads take blocks from
+    one place: each would keep its own otherwise, which no other thread can use, and which `release_freed_memory` cannot
+    return. Does nothing without glibc.
     """
     import ctypes
 
     with suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
+        mallopt(M_ARENA_MAX, 1)
         for option in (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD):
             mallopt(option, KEPT_BYTES)

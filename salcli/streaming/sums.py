@@ -126,10 +126,15 @@ class Part:
         """Return the part of the labelled `rows` of a shard; `is_centred`: numbers are measured from their mean."""
         return cls(rows.standardized(is_centred=is_centred), tuple(map(Block.of, rows.labels.attributes)))
 
-    def suits(self, grouping: Grouping) -> bool:
-        """Return whether its rows are added up in the groups of `grouping` first."""
+    def grouping(self, grouping: Grouping | None) -> Grouping | None:
+        """Return in which groups its rows are added up first, as `grouping` has it: None if in float64 throughout."""
         source = self.rows.source
-        return grouping.suits(len(self.rows), source.d, self.rows.label_matrix(range(0)), source.dtype)
+        rows = source.shards[0].reader.decoded_rows
+        if grouping is None or not grouping.suits(
+            len(self.rows), source.d, self.rows.label_matrix(range(0)), source.dtype
+        ):
+            return None
+        return grouping if rows is None else replace(grouping, block_elements=rows * source.d)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +147,8 @@ class Slice(SentOnce):
     """Of its rows."""
     fills_buffers: bool
     """See `Source.fills_buffers`."""
+    decoded_rows: int | None
+    """See `Reader.decoded_rows`."""
     rows: LabelledRows
     labels: GuardedLabels
     """Of the rows, with the classes of the part."""
@@ -152,10 +159,11 @@ class Slice(SentOnce):
     def of(cls, rows: LabelledSource, grouping: Grouping | None, start: int = 0, stop: int | None = None) -> Self:
         """Return the labelled rows of a shard from `start` to `stop` (exclusive; None: all of them)."""
         source, chosen, labels = rows.source, rows.rows, rows.labels
+        decoded_rows = source.shards[0].reader.decoded_rows
         if stop is not None:
             chosen = chosen.between(start, stop)
             labels, chosen = labels.values_at(chosen.index), LabelledRows.of(chosen.rows)
-        return cls(source.d, source.dtype, source.fills_buffers, chosen, labels, grouping)
+        return cls(source.d, source.dtype, source.fills_buffers, decoded_rows, chosen, labels, grouping)
 
     def label_matrix(self, index: Selection) -> LabelMatrix:
         """Return Z of the labels at `index` `[n]` by its entries."""
@@ -242,7 +250,7 @@ def _folded(
             if number in known:
                 yield number, None, []
                 continue
-            within = grouping if grouping is not None and part.suits(grouping) else None
+            within = part.grouping(grouping)
             partitions = _partitions(part.rows, least_elements(part.rows.labels.n_columns), within)
             for labels, chunks in _sliced(part.rows, within, partitions, is_whole=engine.shares_memory):
                 yield number, labels, chunks
@@ -296,15 +304,22 @@ def _labelled_batches(rows: Slice, chunks: list[Chunk], n: int) -> Iterator[tupl
 
     Where all rows of a chunk have one, the sums show whether they are finite; others are checked as they are read.
     """
-    memory = None
+    memory, n = None, min(n, rows.decoded_rows or n)
     if rows.fills_buffers:
         memory = empty_aligned(min(n, max(chunk.n_rows for chunk in chunks)), rows.d, rows.dtype)
     for chunk in chunks:
-        is_whole = rows.rows.all_of(chunk.start, chunk.n_rows) is not None
-        for batch in chunk.batches(n, out=memory, is_checked=not is_whole):
-            x, index = rows.rows.within(batch)
+        index = rows.rows.all_of(chunk.start, chunk.n_rows)
+        labels, at = None, 0
+        if index is not None and chunk.shard.dropped is None:
+            labels = rows.label_matrix(index)  # of all at once: each step costs time when a batch is decoded in between
+        for batch in chunk.batches(n, out=memory, is_checked=index is None):
+            if labels is not None:
+                yield batch.vectors, labels.take(slice(at, at + len(batch)))
+                at += len(batch)
+                continue
+            x, chosen = rows.rows.within(batch)
             if len(x):
-                yield x, rows.label_matrix(index)
+                yield x, rows.label_matrix(chosen)
 
 
 def _features_of(rows: Slice, chunks: list[Chunk], features: Features) -> Iterator[tuple[NDArray[Any], LabelMatrix]]:

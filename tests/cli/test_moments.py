@@ -42,6 +42,7 @@ def test_what_is_given_wrongly_is_a_usage_error(shards: Path) -> None:
     refuse(
         2, "moments", "x/0.npy", "y/0.csv", "-o", "m.npz", "--method", "inlp", cwd=shards, says="inlp needs more than"
     )
+    refuse(2, "moments", "x/0.npy", "y/0.csv", "-o", "m.npz", "--sample", 9, cwd=shards, says="mark rows in a split")
     refuse(3, "fit", "--moments", "m-*.npz", "-o", "e.npz", cwd=shards, says="m-*.npz: no such file of moments")
     refuse(
         2, "fit", "--moments", "m.npz", "-o", "e.npz", "--sample", 5, cwd=shards, says="--sample is about embeddings"

@@ -3,6 +3,9 @@
 import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +20,7 @@ from salcli.commands.fit import fit
 from salcli.commands.fit_moments import fit_moments
 from salcli.erasers.sal import SALParameters
 from salcli.errors import OutputError, UsageError
-from salcli.options import FitOptions, LabelOptions
+from salcli.options import FitOptions, LabelOptions, ReadOptions
 
 from .test_moments import PARAMETERS, SMALL, Data
 
@@ -71,6 +74,41 @@ def test_a_run_that_starts_again_adds_up_what_is_missing(kept: Kept) -> None:
     kept.shard(3).write_bytes(kept.shard(3).read_bytes()[:-50])
     assert kept.run() == 2
     assert kept.last == kept.expected
+
+
+KILLED = """
+import os, sys
+from salcli.commands.fit import fit
+from salcli.options import FitOptions, LabelOptions
+rename, folder = os.replace, sys.argv[4]
+def replace(source, target):
+    if str(target).startswith(folder + "/x_10"):
+        os.kill(os.getpid(), 9)  # the moments of the third shard are written, and not in their place yet
+    rename(source, target)
+os.replace = replace
+fit(*sys.argv[1:4], FitOptions(LabelOptions(("gender",), ("time",)), checkpoint=folder))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_changed", [False, True], ids=["as it was", "a shard changed"])
+def test_a_run_that_was_killed_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_changed: bool) -> None:
+    kept = Kept(tmp_path, monkeypatch, FitOptions(), keyed=True)
+    kept.options = replace(kept.options, read=ReadOptions())
+    data = kept.data
+    paths = [str(path) for path in (data.folder / "shards", data.labels, data.folder / "killed.npz", kept.folder)]
+    done = subprocess.run([sys.executable, "-c", KILLED, *paths], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert not (data.folder / "killed.npz").exists()
+    names = sorted(path.name for path in kept.folder.iterdir())
+    assert [name for name in names if not name.startswith(".")] == [kept.shard(i).name for i in (0, 1)]
+    assert len(names) == 3  # and the file that was not renamed
+    if is_changed:
+        rewrite(data.shards[0][0], keeps_time=True)
+    expected = data.fit(replace(kept.options, checkpoint=None))
+    assert kept.run() == (3 if is_changed else 2)
+    assert kept.last == expected
+    assert kept.run() == 0
 
 
 @pytest.mark.parametrize("method", ["leace", "splince"])

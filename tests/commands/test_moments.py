@@ -195,6 +195,43 @@ def test_a_shard_that_is_there_twice_is_refused(data: Data, hash_algorithm: str)
         fitted([*paths, again], data.folder)
 
 
+def repeat_key(data: Data, *, is_labelled: bool = True) -> None:
+    """Give a row of the third shard the key of a row of the first."""
+    (first, _), _, (third, _) = data.shards
+    labelled = {line.split(",")[0] for line in data.labels.read_text().splitlines()[1:] if line.split(",")[1]}
+    with np.load(first) as one, np.load(third) as other:
+        keys, vectors = other["keys"], other["vectors"]
+        keys[3] = next(key for key in one["keys"] if (key in labelled) == is_labelled)
+    np.savez(third, vectors=vectors, keys=keys)
+
+
+@pytest.mark.filterwarnings("ignore::salcli.errors.SalcliWarning")
+def test_a_key_in_two_shards_is_refused_unless_its_rows_do_not_count(data: Data) -> None:
+    repeat_key(data, is_labelled=False)
+    expected = data.fit(FitOptions(GENDER.labels, read=SMALL))
+    fitted(data.moments(replace(GENDER, exact=False)), data.folder)
+    assert (data.folder / "f.npz").read_bytes() == expected
+    (data.folder / "f.npz").unlink()
+    repeat_key(data)
+    says = r"(m9\.npz and .*m7|m7\.npz and .*m9)\.npz: a key is in both shards, and would count twice"
+    with pytest.raises(FormatError, match=says):
+        fitted(data.moments(GENDER), data.folder)
+    assert not (data.folder / "f.npz").exists()
+
+
+@pytest.mark.filterwarnings("ignore::salcli.errors.SalcliWarning")
+def test_the_key_of_a_dropped_row_may_not_be_in_another_shard(data: Data) -> None:
+    repeat_key(data)
+    (first, _), *_ = data.shards
+    with np.load(first) as file, np.load(data.shards[2][0]) as other:
+        keys, vectors = file["keys"], file["vectors"]
+        vectors[keys == other["keys"][3]] = np.nan
+    np.savez(first, vectors=vectors, keys=keys)
+    options = replace(GENDER, read=replace(SMALL, allow_nonfinite=True))
+    with pytest.raises(FormatError, match="a key is in both shards"):
+        fitted(data.moments(options), data.folder)
+
+
 @pytest.mark.filterwarnings("ignore::salcli.errors.SalcliWarning")
 def test_rounding_that_is_too_large_is_refused_and_exact_moments_are_not(data: Data) -> None:
     paths = data.moments(replace(GENDER, exact=False))
@@ -305,6 +342,8 @@ def damages() -> Iterator[Any]:
     yield of("hash", "for 'hash'", lambda h, a: h["inputs"]["embeddings"]["hash"].update(digest="\ud800"))
     yield of("classes", "one label for each row", lambda h, a: h["attributes"][0]["classes"].reverse())
     yield of("rule", "not understood", lambda h, a: h["rows"]["rule"].update(holdout=7))
+    yield of("keys", "no ascending list", lambda h, a: a.update(keys=a["keys"][::-1]))
+    yield of("no keys", "the array keys is missing", lambda h, a: a.pop("keys"))
     yield of("no attribute", "names none", lambda h, a: h.update(attributes=[]))
 
 

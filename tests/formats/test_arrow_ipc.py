@@ -61,7 +61,7 @@ def test_values_and_keys_are_those_of_pyarrow(
             for rows in (None, 1, 50):
                 found, found_keys = rows_of(source, rows)
                 assert_array_equal(found, x[first:])
-                assert found_keys == table.column("docid").to_pylist()
+                assert found_keys == (table.column("docid").to_pylist() if rows is None else None)
             copy = pickle.loads(pickle.dumps(source.shards[0])).reader
             assert_array_equal(copy.read(n - 1, n).vectors, x[-1:])
             copy.close()

@@ -38,11 +38,13 @@ CELL = st.one_of(
 ROWS = st.lists(st.lists(CELL, min_size=2, max_size=2), min_size=1, max_size=20)
 
 
-@given(ROWS, st.booleans())
-def test_pyarrow_and_the_csv_module_cut_the_same_cells_with_the_same_lines(rows: list[list[bytes]], ends: bool) -> None:
+@given(ROWS, st.booleans(), st.sampled_from([(), (1,), (0, 1)]))
+def test_pyarrow_and_the_csv_module_cut_the_same_cells_with_the_same_lines(
+    rows: list[list[bytes]], ends: bool, encoded: tuple[int, ...]
+) -> None:
     content = b"\n".join([b"a,b", *map(b",".join, rows)]) + b"\n" * ends
     with file_of(content, "l.csv") as path:
-        fast, slow = (list(csv_batches(str(path), least)) for least in (0, 1 << 30))
+        fast, slow = (list(csv_batches(str(path), least, encoded=encoded)) for least in (0, 1 << 30))
     assert isinstance(fast[0].columns[0], ArrowColumn)
     assert not isinstance(slow[0].columns[0], ArrowColumn)
     for found in (fast, slow):

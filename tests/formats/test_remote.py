@@ -1,7 +1,10 @@
 """Files at URLs are read by range and give the bytes that local ones give; outputs are uploaded whole, or not."""
 
+import errno
+import io
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +19,12 @@ from safetensors.numpy import save_file
 from salcli.commands.apply import apply
 from salcli.commands.fit import fit
 from salcli.errors import FormatError, OutputError, UsageError
+from salcli.formats.label_table import read_labels
 from salcli.formats.registry import open_source
+from salcli.formats.secret import read_secret
 from salcli.options import ApplyOptions, FitOptions, ReadOptions
+
+from ..stores import s3_store
 
 fsspec = pytest.importorskip("fsspec")
 N, D = 60, 4
@@ -98,6 +105,45 @@ def test_only_the_ranges_that_are_needed_are_read(tmp_path: Path, memory: Any, m
     assert sum(read) < 200_000
 
 
+def test_what_readers_look_at_first_is_transferred_once(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory.pipe_file("/y.csv", LABELS.encode("ascii"))
+    read, whole = [], type(memory).cat_file
+
+    def counted(self: Any, path: str, start: int, end: int) -> bytes:
+        read.append(end - start)
+        return bytes(whole(self, path, start=start, end=end))
+
+    monkeypatch.setattr(type(memory), "cat_file", counted)
+    for _ in range(2):
+        assert len(read_labels("memory://y.csv")) == N
+    assert read == [len(LABELS)]
+    memory.pipe_file("/y.csv", b"y\na\nb\n")  # another version
+    assert len(read_labels("memory://y.csv")) == 2
+
+
+def test_objects_are_read_where_folders_may_not_be_listed(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory.pipe_file("/y.csv", LABELS.encode("ascii"))
+
+    def denied(*_: Any) -> bool:
+        raise PermissionError("denied")
+
+    monkeypatch.setattr(type(memory), "isdir", denied)
+    assert len(read_labels("memory://y.csv")) == N
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path, memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savez(tmp_path / "x.npz", X)
+    memory.put_file(str(tmp_path / "x.npz"), "/x.npz")
+
+    class Full(io.BytesIO):
+        def write(self, _: Any) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Full())
+    with pytest.raises(FormatError, match=r"^memory://x.npz: cannot be copied into .*: No space left on device$"):
+        open_source("memory://x.npz")
+
+
 def test_what_cannot_be_is_said_in_one_line(tmp_path: Path, memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     np.save(tmp_path / "x.npy", X)
     (tmp_path / "y.csv").write_text(LABELS, "ascii")
@@ -110,6 +156,8 @@ def test_what_cannot_be_is_said_in_one_line(tmp_path: Path, memory: Any, monkeyp
         open_source("nosuch://x.npy")
     with pytest.raises(UsageError, match="`in_place` needs a local file"):
         apply(eraser, "memory://x.npy", None, ApplyOptions(in_place=True))
+    with pytest.raises(UsageError, match="memory://key: the secret of `noise_key` is a local file"):
+        read_secret("memory://key")
     with pytest.raises(UsageError, match="is the input itself"):
         apply(eraser, "memory://x.npy", "memory:///x.npy", ApplyOptions())
     with pytest.raises(UsageError, match="hf upload"):
@@ -143,20 +191,8 @@ def test_fsspec_is_imported_for_urls_alone() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_an_s3_store_is_read_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("s3fs")
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        for name, value in {
-            "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-east-1",
-            "FSSPEC_S3_ENDPOINT_URL": f"http://{host}:{port}",
-        }.items():  # fmt: skip
-            monkeypatch.setenv(name, value)
-        fsspec.config.set_conf_env(fsspec.config.conf)
-        store = fsspec.filesystem("s3")
-        store.mkdir("bucket")
+def test_an_s3_store_is_read_and_written(tmp_path: Path) -> None:
+    with s3_store("bucket") as (store, _):
         for name in ("x.parquet", "y.csv"):
             write(tmp_path / name) if name != "y.csv" else (tmp_path / name).write_text(LABELS, "ascii")
             store.put_file(str(tmp_path / name), f"bucket/{name}")
@@ -166,6 +202,3 @@ def test_an_s3_store_is_read_and_written(tmp_path: Path, monkeypatch: pytest.Mon
         assert store.cat_file("bucket/o.parquet") == (tmp_path / "o.parquet").read_bytes()
         with pytest.raises(FormatError, match="no such object"):
             open_source("s3://bucket/none.npy")
-    finally:
-        server.stop()
-        fsspec.config.conf.pop("s3", None)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salcli.linalg import blas as rank_update
-from salcli.linalg.blas import blas_product, subtract_product
+from salcli.linalg.blas import add_gram, blas_product, subtract_product
 
 
 @given(
@@ -71,3 +71,32 @@ def refused() -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
 def test_what_blas_would_take_for_something_else_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="are not float64"):
         subtract_product(*refused()[name])
+
+
+@given(st.integers(0, 70), st.integers(1, 40), st.booleans(), st.integers(0, 99))
+def test_the_products_of_columns_are_added_to_the_lower_triangle(n: int, d: int, is_ours: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sums, x = rng.integers(-99, 99, (d, d)).astype(float), rng.integers(-99, 99, (n, d)).astype(float)
+    expected, above = sums + x.T @ x, np.triu(sums, 1)
+    with pytest.MonkeyPatch.context() as patch:
+        if not is_ours:
+            patch.setattr(rank_update, "_blas_function", lambda _: None)
+        add_gram(sums, x)
+    np.testing.assert_array_equal(np.tril(sums), np.tril(expected))
+    if is_ours:
+        np.testing.assert_array_equal(np.triu(sums, 1), above)
+
+
+@pytest.mark.parametrize(
+    ("sums", "x"),
+    [
+        (np.zeros((3, 3)), np.zeros((2, 4))),
+        (np.zeros((4, 3)), np.zeros((2, 4))),
+        (np.zeros((8, 8))[::2, ::2], np.zeros((2, 4))),
+        (np.zeros((4, 4)), np.zeros((4, 2)).T),
+        (np.zeros((4, 4)), np.zeros((2, 4), np.float32)),
+    ],
+)
+def test_other_sums_and_rows_are_refused(sums: np.ndarray, x: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="are not float64"):
+        add_gram(sums, x)

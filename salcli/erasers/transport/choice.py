@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from salcli.erasers.base import Eraser
 from salcli.erasers.transport.gaussians import IDENTITY, POOLED, Shrinkage
 from salcli.erasers.transport.readers import readings
-from salcli.streaming.engine import N_THREADS, Threads
 from salcli.streaming.memory import release_freed_memory
 from salcli.streaming.progress import Progress
 
-WIDE = 512  # dimensions from which on maps are tried one at a time: each takes a dozen matrices
 CANDIDATES = (
     *(Shrinkage(share, POOLED) for share in (1.0, 0.6, 0.3)),
     *(Shrinkage(share, IDENTITY) for share in (0.6, 0.4, 0.2, 0.1, 0.05)),
@@ -62,17 +60,17 @@ def try_all(
     progress : shows the stage
     candidates : shrinkages, gentle ones first
     """
+
+    def tried(shrinkage: Shrinkage) -> Trial:
+        release_freed_memory()  # of other stages, also before readers
+        moved = fit(shrinkage)(x, dtype=np.float32)
+        release_freed_memory()
+        return Trial(shrinkage, readings(moved, codes, n_classes))
+
+    trials = []
     with progress.stage("choose shrinkage", len(candidates), "maps") as advance:
-
-        def tried(shrinkage: Shrinkage) -> Trial:
-            moved = fit(shrinkage)(x, dtype=np.float32)
-            if x.shape[1] >= WIDE:
-                release_freed_memory()  # of the map's matrices
-            return Trial(shrinkage, readings(moved, codes, n_classes))
-
-        trials = []
-        for trial in Threads(1 if x.shape[1] >= WIDE else N_THREADS).map(tried, candidates):
-            trials.append(trial)
+        for shrinkage in candidates:  # on one thread: LAPACK holds the GIL, and each takes a dozen matrices
+            trials.append(tried(shrinkage))
             advance(1)
     return tuple(trials)
 

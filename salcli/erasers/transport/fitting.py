@@ -17,7 +17,6 @@ from salcli.erasers.transport.gaussians import POOLED, ClassGaussians, Shrinkage
 from salcli.erasers.transport.scored import Scores
 from salcli.erasers.transport.sequence import SequenceEraser
 from salcli.errors import LabelError
-from salcli.linalg.blas import blas_product
 from salcli.linalg.class_moments import ClassMoments
 from salcli.streaming import memory
 from salcli.streaming.engine import Engine
@@ -106,7 +105,6 @@ def fit_one(
     held = held[kept]
     features = None if before is None else Moved(before)
     x = x if features is None else features(x)
-    blas_product()  # loaded on a thread, its library would not be limited to one of its own
     moments = fold(_only(rows, rest), ClassMoments, engine, progress, features, joining=JOINING)
     memory.release_freed_memory()  # of the pass
     origin, codes = moments.cross.mean_x, attribute.codes(held)

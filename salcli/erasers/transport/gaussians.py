@@ -38,14 +38,14 @@ class Shrinkage:
         covariances : `[c, d, d]`
         shares : `[c]` of the rows, by class
         """
-        d = covariances.shape[1]
-        sizes = np.trace(covariances, axis1=1, axis2=2) / d
-        target: Array = np.tensordot(shares, covariances, 1)[None]
+        sizes = np.trace(covariances, axis1=1, axis2=2) / covariances.shape[1]
+        lifts = LEAST_RIDGE * np.maximum(sizes, np.finfo(np.float64).tiny)
+        shrunk: Array = (1 - self.share) * covariances
         if self.towards == IDENTITY:
-            target = sizes[:, None, None] * np.eye(d)
-        shrunk: Array = (1 - self.share) * covariances + self.share * target
-        ridges = LEAST_RIDGE * np.maximum(sizes, np.finfo(np.float64).tiny)
-        shrunk += ridges[:, None, None] * np.eye(d)
+            lifts += self.share * sizes
+        else:
+            shrunk += self.share * np.tensordot(shares, covariances, 1)
+        np.einsum("cii->ci", shrunk)[:] += lifts[:, None]  # the diagonals
         return shrunk
 
     def to_dict(self) -> dict[str, Any]:
@@ -147,7 +147,8 @@ class ClassGaussians:
         scatters = moments.scatters if covariances is None else covariances
         counts = moments.counts if covariances is None else np.ones(len(scatters))
         for part, scatter, n in zip(inner, scatters, counts, strict=True):
-            np.matmul(rest.T @ scatter, rest / max(n, 1), out=part)
+            np.matmul(rest.T @ scatter, rest, out=part)
+            part /= max(n, 1)
         if few is not None and few.any():
             inner[few] = np.tensordot(moments.counts / moments.n, inner, 1)
         if rest.shape[1]:
@@ -167,17 +168,16 @@ class ClassGaussians:
         inner = np.empty((c, 0, 0))
         if rest.shape[1]:
             try:
-                inner, _ = maps_to_barycentre(shrinkage(self.covariances, self.shares), self.shares)
+                inner = maps_to_barycentre(shrinkage(self.covariances, self.shares), self.shares)
             except np.linalg.LinAlgError as error:
                 raise RankError("covariances of classes have no inverse: give a larger `shrinkage`") from error
-        maps = np.empty((c, d, d))
-        maps[:] = np.eye(d)
-        if rest.shape[1]:
-            for whole, part in zip(maps, inner, strict=True):
+        maps = np.zeros((c, d, d))
+        for whole, part in zip(maps, inner, strict=True):
+            if rest.shape[1]:
                 part.flat[:: len(part) + 1] -= 1
-                whole += rest @ part @ rest.T
+                np.matmul(rest @ part, rest.T, out=whole)
                 whole += whole.T.copy()
                 whole /= 2
                 whole[~self.varies] = whole[:, ~self.varies] = 0
-                whole.flat[:: d + 1] += ~self.varies
+            whole.flat[:: d + 1] += 1
         return TransportEraser(self.mean_step.mean, self.mean_step.left, self.centre, maps, self.posterior)

@@ -14,8 +14,9 @@ from salcli.erasers.transport.noise import noisy
 from salcli.erasers.transport.scored import Scores
 from salcli.erasers.transport.sequence import SequenceEraser
 from salcli.errors import LabelError, UsageError
+from salcli.linalg.blas import blas_product
 from salcli.options import Record, option
-from salcli.streaming.engine import Engine
+from salcli.streaming.engine import Engine, one_blas_thread
 from salcli.streaming.passes import LabelledSource
 from salcli.streaming.progress import Progress
 
@@ -97,18 +98,20 @@ class TransportMethod:
             shrinkage = Shrinkage(parameters.shrinkage, parameters.towards or POOLED)
         _require_one(parameters, rows.labels, labels)
         scores = None if parameters.score is None else Scores.read(rows, parameters.score, progress)
+        blas_product()  # loaded later, its library would not be limited to one thread
         found = list[Fitted]()
         for part in labels:
-            one = fit_one(
-                replace(rows, labels=part),
-                shrinkage,
-                keep_mean=parameters.keep_mean,
-                before=SequenceEraser(tuple(each.eraser for each in found)) if found else None,
-                scores=scores,
-                seed=seed,
-                engine=engine,
-                progress=progress,
-            )
+            with one_blas_thread():
+                one = fit_one(
+                    replace(rows, labels=part),
+                    shrinkage,
+                    keep_mean=parameters.keep_mean,
+                    before=SequenceEraser(tuple(each.eraser for each in found)) if found else None,
+                    scores=scores,
+                    seed=seed,
+                    engine=engine,
+                    progress=progress,
+                )
             found.append(one)
         if len(found) > 1:
             return _sequence(found, labels)

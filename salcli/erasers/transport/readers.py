@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float32]  # balanced accuracies need no more digits, and this halves time and memory
 Codes = NDArray[np.int64]
-Scores = Iterator[Array]
+Scores = Iterator[NDArray[Any]]
 GAMMAS, RIDGES = (0.25, 1.0, 4.0), (0.3, 3.0)  # γ in units of 1 / d
 POOLED, IDENTITY = (0.0, 0.5), (0.03, 0.2)
 NEIGHBOURS = (1, 7, 31)
+ROWS_AT_ONCE = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,32 +63,39 @@ def readings(x: NDArray[np.floating], codes: Codes, n_classes: int) -> dict[str,
     return found
 
 
-def _balanced(scores: Array, codes: Codes) -> float:
+def _balanced(scores: NDArray[Any], codes: Codes) -> float:
     is_right = np.argmax(scores, axis=1) == codes
     return float(np.mean([is_right[codes == code].mean() for code in np.unique(codes)]))
 
 
 def _rbf(rows: Reading) -> Scores:
     """Yield the scores `[m, c]` of kernel ridge regressions on the classes, one a setting."""
+    from scipy.linalg import cho_factor, cho_solve
+
     targets = (np.eye(rows.n_classes)[rows.codes] - rows.shares).astype(np.float32)
     among = _distances(rows.x, rows.x)
-    gram, to_new = np.empty_like(among), np.empty_like(rows.across, order="C")
+    gram = np.empty_like(among)
     for gamma in GAMMAS:
+        scale = np.float32(-gamma / rows.x.shape[1])
         for ridge in RIDGES:
-            for part, distances in ((gram, among), (to_new, rows.across)):
-                np.multiply(distances, np.float32(-gamma / rows.x.shape[1]), out=part)
-                np.exp(part, out=part)
+            np.exp(np.multiply(among, scale, out=gram), out=gram)
             gram.flat[:: len(gram) + 1] = 1 + ridge
-            found: Any = np.linalg.solve(gram, targets)
-            yield (to_new @ found) / rows.shares + 1
+            factor = cho_factor(gram.T, lower=True, overwrite_a=True, check_finite=False)  # in place: it is symmetric
+            found = cho_solve(factor, targets, check_finite=False)
+            scores = np.vstack([np.exp(scale * part) @ found for part in _parts(rows.across)])
+            yield scores / rows.shares + 1
 
 
 def _quadratic(rows: Reading) -> Scores:
     """Yield the log densities `[m, c]` of class Gaussians with shrunk covariances, one a setting."""
+    from scipy.linalg import cholesky, solve_triangular
+
     d = rows.x.shape[1]
     means = np.stack([rows.x[rows.codes == code].mean(axis=0) for code in range(rows.n_classes)])
-    away = [rows.x[rows.codes == code] - mean for code, mean in enumerate(means)]
-    covariances = np.stack([part.T @ part / len(part) for part in away])
+    covariances = np.empty((rows.n_classes, d, d), np.float32)
+    for code, covariance in enumerate(covariances):
+        away = rows.x[rows.codes == code] - means[code]
+        np.divide(away.T @ away, len(away), out=covariance)
     pooled = np.einsum("c,cde->de", rows.shares.astype(np.float32), covariances)
     for share in POOLED:
         for ridge in IDENTITY:
@@ -95,20 +103,32 @@ def _quadratic(rows: Reading) -> Scores:
             for code, covariance in enumerate(covariances):
                 shrunk = (1 - ridge) * ((1 - share) * covariance + share * pooled)
                 shrunk.flat[:: d + 1] += ridge * (float(np.trace(covariance)) / d or 1.0)
-                lower = np.linalg.cholesky(shrunk)
-                white = (rows.new - means[code]) @ np.linalg.inv(lower).T
-                scores[:, code] = -0.5 * np.einsum("ij,ij->i", white, white) - np.log(np.diag(lower)).sum()
+                lower = cholesky(shrunk.T, lower=True, overwrite_a=True, check_finite=False)
+                away = (rows.new - means[code]).T
+                white = solve_triangular(lower, away, lower=True, overwrite_b=True, check_finite=False)
+                scores[:, code] = -0.5 * np.einsum("ij,ij->j", white, white) - np.log(np.diag(lower)).sum()
             yield scores
 
 
 def _knn(rows: Reading) -> Scores:
     """Yield the votes `[m, c]` of the nearest rows, one a number of neighbours."""
     most = min(max(NEIGHBOURS), len(rows.x))
-    nearest = np.argpartition(rows.across, most - 1, axis=1)[:, :most]
-    order = np.argsort(np.take_along_axis(rows.across, nearest, axis=1), axis=1)
-    votes = np.eye(rows.n_classes)[rows.codes[np.take_along_axis(nearest, order, axis=1)]]
+    nearest = np.vstack([_nearest(part, most) for part in _parts(rows.across)])
+    votes = np.eye(rows.n_classes)[rows.codes[nearest]]
     for k in NEIGHBOURS:
         yield votes[:, :k].sum(axis=1) / rows.shares
+
+
+def _nearest(distances: Array, most: int) -> Codes:
+    """Return the columns of the `most` smallest of `distances` `[m, n]` of each row, the smallest first."""
+    nearest = np.argpartition(distances, most - 1, axis=1)[:, :most]
+    order = np.argsort(np.take_along_axis(distances, nearest, axis=1), axis=1)
+    return np.take_along_axis(nearest, order, axis=1)
+
+
+def _parts(matrix: Array) -> list[Array]:
+    """Return blocks of the rows of a `matrix` `[m, n]`, so that what is made of them is small."""
+    return np.array_split(matrix, 1 + len(matrix) // ROWS_AT_ONCE)
 
 
 def _distances(x: Array, y: Array) -> Array:

@@ -22,6 +22,7 @@ from salcli.data.join import LabelledRows, settle_index
 from salcli.data.labels import Index, as_index
 from salcli.data.source import Chunk, Source
 from salcli.errors import LabelError, SalcliWarning, UsageError
+from salcli.formats.urls import is_url
 from salcli.linalg.label_matrix import LabelMatrix
 from salcli.linalg.weighted_moments import WeightedSums
 from salcli.options import LabelOptions
@@ -62,7 +63,7 @@ class Scores:
         names = tuple(attribute.name for attribute in labels.attributes)
         if column in names:
             raise UsageError(f"`score={column}`: that column is guarded, expected one of numbers beside it")
-        if not os.path.isfile(labels.path):
+        if not (os.path.isfile(labels.path) or is_url(labels.path)):
             raise UsageError(f"`score={column}` is a column of a label file, and these labels are in none")
         options = LabelOptions(
             names, numeric=(column,), no_split=True, key=labels.key_column or None, by_row=labels.key_column is None

@@ -12,6 +12,7 @@ from salcli.errors import FormatError, OutputError, UsageError, warn
 from salcli.formats import atomic
 from salcli.formats.exports import DenseMap, Target
 from salcli.formats.exports.safetensors import packed
+from salcli.formats.urls import is_url
 
 MODULES = "modules.json"
 IDENTITY = "torch.nn.modules.linear.Identity"
@@ -78,6 +79,8 @@ def _files(dense: DenseMap) -> dict[str, bytes]:
 
 
 def _modules(path: str) -> list[dict[str, Any]]:
+    if is_url(path):
+        raise UsageError(f"{path}: a model is changed in a local folder: copy it here first, and upload it then")
     if not os.path.isdir(path):
         raise FormatError(f"{path}: is no folder, expected that of a sentence-transformers model")
     try:

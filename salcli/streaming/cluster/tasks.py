@@ -10,6 +10,7 @@ from typing import Any
 import salcli
 from salcli.data.source import restored_shard
 from salcli.errors import ClusterError, FormatError, SalcliError, collected_warnings
+from salcli.formats.urls import Stored, is_url, require_shared
 from salcli.linalg.blas import blas_product
 from salcli.streaming.cluster.parcels import Parcel, unpacked
 from salcli.streaming.engine import Threads, one_blas_thread, running_on
@@ -25,14 +26,26 @@ class SeenFile:
     """A file as the client sees it, which every worker must see too."""
 
     path: str
-    """Absolute."""
+    """Absolute, or a URL."""
     size: int
     mtime: float
-    """Seconds since 1970."""
+    """Seconds since 1970; of a URL 0."""
+    version: str | None = None
+    """Of a URL, what its store says (see `Stored`)."""
 
     @classmethod
-    def of(cls, path: str) -> "SeenFile | None":
-        """Return the state of the file at `path`; None where there is no such file here."""
+    def of(cls, path: str, *, is_current: bool = False) -> "SeenFile | None":
+        """Return the state of the file at `path`; None where there is no such file here (`is_current`: see `Stored`).
+
+        Raises
+        ------
+        UsageError : a URL that only this process sees
+        FormatError : there is nothing at a URL
+        """
+        if is_url(path):
+            require_shared(path)
+            stored = Stored.of(path, is_current=is_current)
+            return cls(path, stored.size, 0.0, stored.version)
         try:
             found = os.stat(path)
         except OSError:
@@ -46,9 +59,14 @@ class SeenFile:
         ------
         FormatError : it is not there, or has another size or time
         """
-        found = SeenFile.of(self.path)
+        found = SeenFile.of(self.path, is_current=True)
         if found is None:
             raise FormatError(f"{self.path}: {worker_name()} does not see this file: all workers need the same folders")
+        if (found.size, found.version) != (self.size, self.version) and is_url(self.path):
+            raise FormatError(
+                f"{self.path}: {worker_name()} sees another object, of {found.size:,} bytes and {found.version}, "
+                f"expected {self.size:,} bytes and {self.version}"
+            )
         if found.size != self.size or abs(found.mtime - self.mtime) > MTIME_SECONDS:
             raise FormatError(
                 f"{self.path}: {worker_name()} sees another file, of {found.size:,} bytes and changed at "
