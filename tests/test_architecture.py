@@ -49,7 +49,7 @@ ONLY_IN = {
     "onnx": {"formats"},
 }
 OF_TABLES = {"arrow_columns", "arrow_files", "arrow_table", "arrow_ipc", "parquet", "parquet_writer"}
-OF_TABLES |= {"table_labels", "table_metadata", "table_writer"}
+OF_TABLES |= {"row_spool", "table_labels", "table_metadata", "table_writer"}
 """Modules that are imported when a table is read or written, and not before."""
 LAZY = {"blake3", "scipy", "sklearn", "pyarrow", "gensim", "orjson", "threadpoolctl", "matplotlib", "onnx"}
 LAZY |= {"distributed", "dask", "cloudpickle"}

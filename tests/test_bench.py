@@ -246,7 +246,7 @@ def test_a_missed_target_names_the_step_that_misses_it_on_all_cores() -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("section", ["fit", "apply", "words", "methods", "cluster"])
+@pytest.mark.parametrize("section", ["fit", "apply", "words", "methods", "tables", "cluster"])
 def test_sections_run_to_their_end_on_small_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, section: str) -> None:
     megabytes = itertools.count(1)
 

@@ -36,6 +36,7 @@ from benchmarks.speed import (
     sharded,
     startup,
     table,
+    tables,
     words,
 )
 from benchmarks.speed.bench import Bench
@@ -51,6 +52,7 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Row]]] = {
     "apply": applying.rows,
     "words": words.rows,
     "scaling": scaling.rows,
+    "tables": tables.rows,
     "shards": sharded.rows,
     "kernels": commands.rows,
     "methods": methods.rows,

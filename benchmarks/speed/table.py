@@ -15,6 +15,7 @@ TITLES = {
     "peers": "Other ways to an eraser",
     "kernels": "`kfit` and `evaluate`",
     "methods": "Methods of several passes, and transport",
+    "tables": "Parquet",
     "shards": "Many files against one",
     "cluster": "A local cluster of two processes",
     "scaling": "How the pass of `fit` grows",

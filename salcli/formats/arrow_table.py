@@ -37,10 +37,8 @@ from salcli.linalg.decompositions import power_of_two
 from salcli.options import ReadOptions
 
 DECODED_BYTES, DECODED_ROWS = 1 << 20, 1 << 16  # of vectors that are decoded at once, into a processor's cache
-PARTITION_ELEMENTS = (
-    1 << 22
-)  # fewer than of other formats: decoding takes long, and no thread is to wait for the last one
-WAITING_CURSORS = 8  # each holds the buffers of a decoder
+PARTITION_ELEMENTS = 1 << 22  # fewer than of other formats, as decoding takes long: no thread waits long for the last
+WAITING_CURSORS = 4  # each holds the buffers of a decoder
 CUT_GROUPS = 4  # groups of different sizes that a partition has room for, as those at its ends are decoded twice
 
 
@@ -138,7 +136,9 @@ class TableReader(FileReader):
             self.partition = _partition(self.groups, self.partition)
         row_bytes = self.d * self.dtype.itemsize
         self.decoded_rows = power_of_two(min(DECODED_ROWS, DECODED_BYTES // max(1, row_bytes)))
-        self._rows = options.rows_per_chunk(row_bytes, self.partition, self.decoded_rows, fills_buffers=True)
+        rows = options.rows_per_chunk(row_bytes, self.partition, fills_buffers=True)
+        is_free = options.batch_rows is None and self.decoded_rows < rows < self.partition
+        self._rows = rows // self.decoded_rows * self.decoded_rows if is_free else rows
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key not in ("_lock", "_locks", "_waiting")}
@@ -214,8 +214,17 @@ class TableReader(FileReader):
         return [self.scale] if isinstance(self.scale, str) else []
 
     def ranges(self) -> Iterator[tuple[int, int]]:
-        """Yield (start, stop) of every chunk in file order."""
-        return row_ranges(self.n, self._rows, self.partition)
+        """Yield (start, stop) of every chunk in file order, at the ends of groups where possible.
+
+        So chunks are decoded side by side, and none leaves a cursor in a group that another has begun.
+        """
+        for start, last in row_ranges(self.n, self.partition):
+            while start < last:
+                stop = min(start + self._rows, last)
+                group = self._firsts[bisect_right(self._firsts, stop) - 1]
+                stop = group if start < group and stop < last else stop
+                yield start, stop
+                start = stop
 
     def read(self, start: int, stop: int) -> Embeddings:
         """Return rows in memory of their own (see `Reader.read`)."""

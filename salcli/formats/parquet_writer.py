@@ -1,6 +1,7 @@
 """Writing Parquet: the input's table with another column of vectors, or a new table, in row groups of about 64 MB.
 
-A row group is written column by column, so that its vectors wait until it is complete: in a file, not in memory.
+A row group is written column by column, so that its rows wait until it is complete: of wide columns in a file, not in
+memory.
 """
 
 import os
@@ -9,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from salcli.data.embeddings import Floats
 from salcli.formats.base import Output
 from salcli.formats.parquet import ParquetReader, n_leaves
 from salcli.formats.row_spool import LeavingSink, Spool
 from salcli.formats.table_writer import TableWriter
 
 GROUP_BYTES = 64 << 20
+WIDE_BYTES = 64  # in memory, of a row in a column
 ENCODED_NUMBERS = 1 << 18  # of vectors that are encoded at once: pyarrow makes 4 bytes of levels for each number
 VERSIONS = ("1.0", "2.4", "2.6")
 
@@ -35,20 +36,37 @@ class ParquetWriter(TableWriter):
         if like is not None:
             like.try_first_row(like.schema.names)
         super().__init__(output, like, GROUP_BYTES)
-        self._spool = Spool(os.path.dirname(output.path), self.group_rows * output.d * output.dtype.itemsize)
+        self._spool = Spool(os.path.dirname(output.path))
         output.opened.callback(self._spool.close)
         sink = LeavingSink(output.open(), self._spool)
         self.file = pq.ParquetWriter(sink, self.schema, **_settings(self.schema, self.vector, like))
 
-    def kept(self, vectors: Floats) -> Floats:
-        """Return a view of a copy of `vectors` in a temporary file."""
-        return self._spool.add(vectors)
+    def keep(self, rows: pa.Table) -> None:
+        """Copy vectors and other wide columns to a temporary file (see `TableWriter.keep`)."""
+        if not self._parts:
+            self._wide = [name for name in rows.column_names if name == self.vector or _is_wide(rows.column(name))]
+        self._spool.add(rows.select(self._wide))
+        super().keep(rows.drop_columns(self._wide))
+
+    def kept(self) -> pa.Table:
+        """Return views of the copies beside the other columns (see `TableWriter.kept`)."""
+        narrow, rows = super().kept(), self._spool.take()
+        for i, field in enumerate(self.schema):
+            if field.name not in self._wide:
+                rows = rows.add_column(i, field, narrow.column(field.name))
+        return rows
 
     def append(self, table: pa.Table) -> None:
         """Write the rows of `table` as a row group."""
+        pa.default_memory_pool().release_unused()  # that lies between blocks in use
         pieces = table.to_batches(max_chunksize=max(1, ENCODED_NUMBERS // self.d))
         self.file.write_table(pa.Table.from_batches(pieces), row_group_size=self.group_rows)
-        self._spool.clear()
+        pa.default_memory_pool().release_unused()
+
+
+def _is_wide(column: pa.ChunkedArray) -> bool:
+    """Return whether a column is to wait in a file; dictionaries, which many rows share, never do."""
+    return not pa.types.is_dictionary(column.type) and column.nbytes > WIDE_BYTES * len(column)
 
 
 def _settings(schema: pa.Schema, vector: str, like: ParquetReader | None) -> dict[str, Any]:

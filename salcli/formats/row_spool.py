@@ -1,65 +1,75 @@
-"""`Spool`: rows that wait to be written, in a file without a name instead of in memory."""
+"""`Spool`: rows of a table that wait to be written, in a file without a name instead of in memory."""
 
 import io
 import mmap
-import os
 import tempfile
+from contextlib import suppress
 from typing import BinaryIO
 
-import numpy as np
-
-from salcli.data.embeddings import Floats
+import pyarrow as pa
 
 
 class Spool:
     """Rows in a file that is mapped: views of them take memory only where they are read, until `leave` is called."""
 
-    def __init__(self, folder: str, n_bytes: int) -> None:
+    def __init__(self, folder: str) -> None:
         """Make the file, which has no name, so that nothing is left of it after a crash.
 
         Parameters
         ----------
         folder : on whose disk it takes its place
-        n_bytes : of the rows that are in it at a time, at most
 
         Raises
         ------
         OSError : it cannot be made
         """
-        self._file = tempfile.TemporaryFile(dir=folder or ".", buffering=0)  # noqa: SIM115 (closed by `close`)
-        self._file.truncate(n_bytes)
-        self._map = mmap.mmap(self._file.fileno(), n_bytes, access=mmap.ACCESS_READ)
-        self._end = 0
+        self._file = tempfile.TemporaryFile(dir=folder or ".")  # noqa: SIM115 (closed by `close`)
+        self._writer: pa.RecordBatchStreamWriter | None = None
+        self._map: mmap.mmap | None = None
 
-    def add(self, rows: Floats) -> Floats:
-        """Copy rows behind those that are there, and return a view of the copy.
+    def add(self, rows: pa.Table) -> None:
+        """Copy rows behind those that are there.
 
         Parameters
         ----------
-        rows : `[b, d]` in C order
+        rows : of the same schema as those before
 
         Raises
         ------
         OSError : the disk is full, or fails
         """
-        left, start = rows.reshape(-1).view(np.uint8).data, self._end
-        while len(left):
-            n = os.pwrite(self._file.fileno(), left, self._end)
-            left, self._end = left[n:], self._end + n
-        return np.frombuffer(self._map, rows.dtype, rows.size, start).reshape(rows.shape)
+        if self._writer is None:
+            self._file.seek(0)
+            self._writer = pa.ipc.new_stream(self._file, rows.schema)
+        self._writer.write_table(rows)
 
-    def clear(self) -> None:
-        """Begin again: the next rows overwrite those that are there."""
-        self._end = 0
-        self.leave()
+    def take(self) -> pa.Table:
+        """Return a view of the rows that were added, at least one; those that are added next overwrite them.
+
+        Raises
+        ------
+        OSError : the disk is full, or fails
+        """
+        assert self._writer is not None
+        self._writer.close()
+        self._file.flush()
+        self._writer, self._map = None, mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        batches = list[pa.RecordBatch]()
+        for batch in pa.ipc.open_stream(pa.py_buffer(self._map)):
+            batches.append(batch)
+            self.leave()  # a page of the file may be as large as 2 MiB
+        return pa.Table.from_batches(batches)
 
     def leave(self) -> None:
         """Take what was read through views out of memory; they read the file again where they are used again."""
-        self._map.madvise(mmap.MADV_DONTNEED)
+        if self._map is not None:
+            self._map.madvise(mmap.MADV_DONTNEED)
 
     def close(self) -> None:
         """Close the file; the mapping lasts as long as its views."""
-        self._file.close()
+        self._writer = self._map = None
+        with suppress(OSError):  # of bytes that are still in memory when the disk is full
+            self._file.close()
 
 
 class LeavingSink(io.RawIOBase):

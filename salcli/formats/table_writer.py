@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from salcli.data.embeddings import Embeddings, Floats
+from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError, UsageError
 from salcli.formats.arrow_columns import damage, stored
 from salcli.formats.arrow_table import TableReader
@@ -16,7 +16,7 @@ from salcli.formats.keys import encoded, is_utf8
 from salcli.formats.table_metadata import changed_schema, without_columns
 
 KEYS, VECTORS = "id", "embedding"
-COPIED_ROWS = 1024  # of the columns beside the vectors that are decoded at once
+COPIED_ROWS, COPIED_BYTES = 1024, 1 << 18  # of the columns beside the vectors that are decoded at once, at most
 
 
 class TableWriter(Writer):
@@ -64,7 +64,7 @@ class TableWriter(Writer):
             row_bytes += like.row_bytes
         self.group_rows = max(1, int(group_bytes // max(1.0, row_bytes)))
         """Rows that are written at once."""
-        self._parts: list[Embeddings] = []
+        self._parts: list[pa.Table] = []
         self._n_waiting = 0
 
     @abstractmethod
@@ -87,21 +87,25 @@ class TableWriter(Writer):
             part = piece.take(slice(0, self.group_rows - self._n_waiting))
             piece = piece.take(slice(len(part), None))
             keys = part.keys if self._rest is None else None  # else they are a column of the input
-            self._parts.append(Embeddings(self.kept(part.vectors), part.rows, keys))
+            self.keep(self._table(Embeddings(part.vectors, part.rows, keys)))
             self._n_waiting += len(part)
             if self._n_waiting == self.group_rows:
                 self.flush()
 
-    def kept(self, vectors: Floats) -> Floats:
-        """Return `vectors` where they wait for the rest of the rows that are written at once."""
-        return vectors
+    def keep(self, rows: pa.Table) -> None:
+        """Let `rows` wait for the others that are written at once."""
+        self._parts.append(rows)
+
+    def kept(self) -> pa.Table:
+        """Return the rows that wait, which then wait no longer."""
+        parts, self._parts = self._parts, []
+        return pa.concat_tables(parts)
 
     def flush(self) -> None:
         """Write the rows that wait."""
-        if self._parts:
-            tables = [self._table(part) for part in self._parts]
-            self._parts, self._n_waiting = [], 0
-            self.append(pa.concat_tables(tables))
+        if self._n_waiting:
+            self._n_waiting = 0
+            self.append(self.kept())
 
     def _table(self, part: Embeddings) -> pa.Table:
         column = _lists(part.vectors, self.schema.field(self.vector).type)
@@ -120,7 +124,7 @@ class TableWriter(Writer):
 
     def discard(self) -> None:
         """Close without the rows that wait, so that nothing is written when the writer is garbage-collected."""
-        self._parts = []
+        self._parts, self._n_waiting = [], 0
         with suppress(pa.ArrowException, ValueError, OSError):
             self.file.close()
 
@@ -130,7 +134,8 @@ class _Rest:
 
     def __init__(self, reader: TableReader, columns: list[str]) -> None:
         self._path, self._columns, self._row, self._n = reader.path, columns, 0, reader.n
-        self._batches = reader.rest(columns, COPIED_ROWS)
+        rows = int(max(1, min(COPIED_ROWS, COPIED_BYTES // max(1.0, reader.row_bytes))))
+        self._batches = reader.rest(columns, rows)
         self._waiting: pa.Table | None = None
 
     def rows(self, rows: np.ndarray) -> dict[str, pa.ChunkedArray]:
