@@ -14,6 +14,7 @@ from salcli.data.embeddings import empty_aligned
 HASH_ALGORITHMS = ("blake3", "sha256")
 """The first is the default."""
 HASHED_BYTES = 2 << 20  # read at once; fewer are hashed more slowly
+AT_MOST = 2  # pieces that a thread hashes before it goes on with its own work
 
 
 class Hasher(Protocol):
@@ -71,21 +72,24 @@ class HashInStep:
     def add(self, piece: memoryview, offset: int) -> None:
         """Add a piece that is in the file from the byte `offset`; safe on any thread."""
         with self._lock:
-            is_next = offset == self._at or self._at < offset <= self._at + self._header_bytes
-            if self._is_busy or not is_next:
-                if offset > self._at or self._is_busy:
-                    self._early[offset] = len(piece)
+            is_next = not self._is_busy and 0 <= offset - self._at <= self._header_bytes
+            if not is_next and (self._is_busy or offset > self._at):
+                self._early[offset] = len(piece)
+            if self._is_busy:
                 return
             self._is_busy = True
         try:
-            self._read(offset)
-            self._hasher.update(piece)
-            self._at += len(piece)
-            while (stop := self._next_stop()) is not None:
-                self._read(stop)
-        except BaseException:
-            self._is_busy = False
-            raise
+            if is_next:
+                self._read(offset)
+                self._hasher.update(piece)
+                self._at += len(piece)
+            for _ in range(AT_MOST - is_next):
+                with self._lock:
+                    n_bytes = self._early.pop(self._at, 0)
+                self._read(self._at + n_bytes)
+        finally:
+            with self._lock:
+                self._is_busy = False
 
     def finish(self, is_wanted: Callable[[], bool] | None = None) -> str:
         """Return the hash of the whole file, after reading what is left; nothing is added meanwhile.
@@ -96,13 +100,6 @@ class HashInStep:
         """
         self._read(None, is_wanted)
         return self._hasher.hexdigest()
-
-    def _next_stop(self) -> int | None:
-        """Return the end of the piece whose turn it is; None, and nothing is hashed any more, if there is none."""
-        with self._lock:
-            n_bytes = self._early.pop(self._at, 0)
-            self._is_busy = n_bytes > 0
-            return self._at + n_bytes if n_bytes else None
 
     def _read(self, stop: int | None, is_wanted: Callable[[], bool] | None = None) -> None:
         """Hash what is in the file up to the byte `stop` (exclusive; None: to its end)."""
