@@ -17,9 +17,8 @@ from benchmarks.speed.fitting import DIMENSIONS
 from benchmarks.speed.results import Row
 from benchmarks.speed.timing import Measure, Work, interleaved, python
 from salcli.data.digests import labels_digest, rows_digest
-from salcli.data.hashes import HASH_ALGORITHMS, hasher
+from salcli.data.hashes import HASH_ALGORITHMS, HASHED_BYTES, hasher
 from salcli.erasers.linear import LinearEraser
-from salcli.formats.files import HASHED_PIECE
 from salcli.formats.label_table import read_labels
 from salcli.linalg.blas import add_products
 from salcli.linalg.class_sums import GroupedSums, Grouping, RowSums
@@ -152,11 +151,11 @@ def _over_memory(bench: Bench) -> dict[str, tuple[Work, float]]:
     """Give steps over more bytes than any cache holds."""
     size = bench.sized(FRESH_BYTES, LEAST_BYTES, power=0.5)
     given, piece = np.ones(size // 4, np.float32), memoryview(bytes(1 << 20))
-    target, hashed_piece = bench.folder / "written", bytes(HASHED_PIECE)
+    target, hashed_piece = bench.folder / "written", bytes(HASHED_BYTES)
 
     def hashed(algorithm: str) -> None:
         digest = hasher(algorithm)
-        for _ in range(size // HASHED_PIECE):
+        for _ in range(size // HASHED_BYTES):
             digest.update(hashed_piece)
 
     def written() -> None:
@@ -167,7 +166,7 @@ def _over_memory(bench: Bench) -> dict[str, tuple[Work, float]]:
         target.unlink()
 
     return {
-        **{name: (partial(hashed, name), float(size // HASHED_PIECE * HASHED_PIECE)) for name in HASH_ALGORITHMS},
+        **{name: (partial(hashed, name), float(size // HASHED_BYTES * HASHED_BYTES)) for name in HASH_ALGORITHMS},
         "copy into a fresh array (page faults)": (given.copy, float(given.nbytes)),
         "write and fsync": (written, float(size >> 20 << 20)),
     }

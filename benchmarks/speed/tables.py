@@ -1,4 +1,4 @@
-"""Parquet: the pass of `fit` against pyarrow's decode of that column on as many threads, and peaks of memory."""
+"""Parquet: the pass of `fit` against pyarrow's decode of that column on as many threads, and memory of the commands."""
 
 import threading
 from collections.abc import Iterator

@@ -31,7 +31,7 @@ from salcli.formats.registry import (
     output_format,
 )
 from salcli.formats.secret import read_secret
-from salcli.formats.shard_folder import ShardFolder, file_digest
+from salcli.formats.shard_folder import ALGORITHM, ShardFolder, file_digest
 from salcli.formats.shards import is_several
 from salcli.formats.url_folder import UrlFolder
 from salcli.formats.urls import check_store, is_url
@@ -141,7 +141,7 @@ def _apply_to_folder(
         name = first.format if options.output_format is None else output_format(folder, first, options.output_format)
         names = output_names([*files], first.format, name)
         with one_blas_thread():
-            plan = _Plan.of(change, artifact, first, name, read, options)
+            plan = _Plan.of(change, artifact, first, name, read, options, ALGORITHM)
             about = {"eraser": {"sha256": artifact.sha256}, **plan.about()}
             place = (UrlFolder if is_url(folder) else ShardFolder)(folder, about, names)
             place.check_place(embeddings)
@@ -169,12 +169,31 @@ class _Plan:
     options: ApplyOptions
     secret: str | None
     """Hash of the secret of noise."""
+    algorithm: str | None
+    """Of the hash of outputs."""
 
     @classmethod
     def of(
-        cls, change: Eraser, artifact: Artifact, source: Source, name: str, read: ReadOptions, options: ApplyOptions
+        cls,
+        change: Eraser,
+        artifact: Artifact,
+        source: Source,
+        name: str,
+        read: ReadOptions,
+        options: ApplyOptions,
+        algorithm: str | None = None,
     ) -> "_Plan":
-        """Return the plan for a source, or for shards of which it is the first; `name` is of the output's format."""
+        """Return the plan for a source, or for shards of which it is the first.
+
+        Parameters
+        ----------
+        change : the eraser, as rows need it
+        artifact : the eraser, as it was fitted
+        source : the rows
+        name : of the output's format
+        read, options : of the command
+        algorithm : of the hash of outputs, or none
+        """
         secret = None
         if options.noise_key is not None:  # a new secret is made only where the inputs can be read
             found = read_secret(options.noise_key)
@@ -193,6 +212,7 @@ class _Plan:
             read,
             options,
             secret,
+            algorithm,
         )
 
     @property
@@ -221,14 +241,22 @@ class _Plan:
         steps = {
             one: _Step(self.change, one, self.options.strength, self.options.reduces) for one in self.dtypes.values()
         }
-        with create(target, source, d=self.d, dtype=self.dtype, format_name=self.format, beside=beside) as writer:
+        with create(
+            target,
+            source,
+            d=self.d,
+            dtype=self.dtype,
+            format_name=self.format,
+            beside=beside,
+            algorithm=self.algorithm,
+        ) as writer:
             done = stream_through(
                 source, writer, steps[self.dtype], progress, at_once=self.change.rows_at_once, census=census
             )
             for other, rows in others.items():
                 writer.begin(other)
                 stream_through(rows, writer, steps[beside.erased[other]], progress)
-        return done
+        return replace(done, digest=writer.digest)
 
     def warn_of_lengths(self, embeddings: str, done: Streamed) -> None:
         """Warn if all rows had length 1, and the erased ones have not."""

@@ -2,14 +2,13 @@
 
 import os
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from salcli.commands.apply_at_urls import write_at_urls
+from salcli.commands.apply_on_threads import Within, write_on_threads
 from salcli.commands.apply_on_workers import Erase, Shard, write_on_workers
 from salcli.commands.erased_rows import Streamed
 from salcli.data.source import Source
@@ -17,7 +16,7 @@ from salcli.errors import UsageError, warn
 from salcli.formats import atomic, registry
 from salcli.formats.keys import KeyCensus
 from salcli.formats.registry import COMPRESSED_SUFFIX, READ_ONLY_SUFFIXES, OpenFile, open_source
-from salcli.formats.shard_folder import FileState, ShardFolder, file_digest
+from salcli.formats.shard_folder import ShardFolder
 from salcli.formats.shards import is_folder, is_several, suffix_of
 from salcli.formats.urls import is_url, name_in
 from salcli.options import ReadOptions
@@ -73,7 +72,7 @@ def erase_folder(
 ) -> tuple[Streamed, int]:
     """Write the shards of a folder that are missing or do not match its record.
 
-    The next shard is written while input and output of the last one are hashed; on a cluster, workers write them.
+    Several are written at the same time (see `apply_on_threads`); on a cluster, workers write them.
 
     Parameters
     ----------
@@ -135,35 +134,17 @@ class _Run:
     """Warnings, without paths."""
 
     def here(self, names: Sequence[str], advance: Advance) -> Iterator[Streamed]:
-        """Write shards in this process, one after the other; the last one is hashed during the next."""
-        waiting: deque[tuple[str, int, FileState, Future[str], Future[str]]] = deque()
-
-        def settle(most: int) -> None:
-            while len(waiting) > most:
-                name, n, state, digest, written = waiting.popleft()
-                self.folder.add(name, n, state, digest.result(), written.result())
-
-        with ThreadPoolExecutor(1) as pool:
-            for name in names:
-                path, target = self.folder.sources[name], self.folder.target(name)
-                state = FileState.of(path)
-                digest = pool.submit(file_digest, path)
-                with _said_once(self.said, path, target), closing(self.files[path].source(self.options)) as source:
-                    found = self.erase(source, target, _Within(self.progress, advance), self.census)
-                state.require(path)
-                waiting.append((name, found.n, state, digest, pool.submit(file_digest, target)))
-                settle(1)
-                yield found
-            settle(0)
+        """Write shards in this process (see `write_on_threads`)."""
+        shown = Within(self.progress, advance)
+        for shard, keys in write_on_threads(self.erase, self.folder, names, self.files, self.options, shown):
+            self._settle(shard)
+            self.census.extend(keys)
+            yield shard.done
 
     def at_urls(self, names: Sequence[str], advance: Advance) -> Iterator[Streamed]:
         """Write shards in this process, of which inputs or outputs are objects of a store."""
-
-        def progress() -> Progress:
-            return _Within(self.progress, advance)
-
-        options = self.options
-        for shard in write_at_urls(self.erase, self.folder, names, self.files, options, progress, self.census):
+        shown, options = Within(self.progress, advance), self.options
+        for shard in write_at_urls(self.erase, self.folder, names, self.files, options, shown.shard, self.census):
             self._settle(shard)
             yield shard.done
 
@@ -187,23 +168,6 @@ class _Run:
         """Count the keys of the input of the shard `name`."""
         for keys in Source(self.files[self.folder.sources[name]].readers).key_batches():
             self.census.add(keys)
-
-
-class _Within:
-    """The progress of a shard, whose rows count in the stage of all; what follows them is not shown."""
-
-    def __init__(self, outer: Progress, advance: Advance) -> None:
-        self._outer, self._advance = outer, advance
-
-    @contextmanager
-    def stage(self, name: str, total: int, unit: str = "rows") -> Iterator[Advance]:  # noqa: ARG002 (the protocol has them)
-        """Open a stage of the shard (see `Progress.stage`)."""
-        advance, self._advance = self._advance, lambda _: None
-        yield advance
-
-    def say(self, message: str) -> None:
-        """Show `message`."""
-        self._outer.say(message)
 
 
 @contextmanager

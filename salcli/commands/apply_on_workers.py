@@ -111,7 +111,7 @@ class _Write:
                 done = self.erase(source, place, Silent(), KeyCensus())
                 digest = item.readers[0].digest(ALGORITHM)  # of the whole file
             item.seen.check()
-            written = file_digest(place)
+            written = done.digest or file_digest(place)
         messages = tuple(message.replace(place, item.target) for message in found)
         return Shard(item.name, done, item.state, digest, written, messages)
 

@@ -31,6 +31,8 @@ class Streamed:
     """Whether all had length 1 before."""
     are_unit: bool = True
     """Whether all have length 1 after, where all had before."""
+    digest: str | None = None
+    """Hash of the file that was written, if it was hashed in step."""
 
     def __add__(self, other: "Streamed") -> "Streamed":
         return Streamed(self.n + other.n, self.were_unit and other.were_unit, self.are_unit and other.are_unit)

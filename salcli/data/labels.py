@@ -79,10 +79,13 @@ class Attribute:
             return self
         counts = _counted(values, len(self.classes))
         if counts.all():
-            return type(self)(self.name, values, self.classes)
-        new_code = np.cumsum(counts > 0) - 1
-        restricted = np.append(new_code, -1).astype(self.values.dtype)[values]
-        return type(self)(self.name, restricted, tuple(self.classes[code] for code in np.flatnonzero(counts)))
+            found = type(self)(self.name, values, self.classes)
+        else:
+            new_code = np.cumsum(counts > 0) - 1
+            restricted = np.append(new_code, -1).astype(self.values.dtype)[values]
+            found = type(self)(self.name, restricted, tuple(self.classes[code] for code in np.flatnonzero(counts)))
+        found.__dict__["_counts"] = counts[counts > 0]  # the cached property, which would count them again
+        return found
 
     @cached_property
     def _counts(self) -> Index:

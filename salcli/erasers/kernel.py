@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from salcli.erasers.base import Eraser
-from salcli.erasers.linear import LinearEraser, require_float64
+from salcli.erasers.blocks import require_float64
+from salcli.erasers.linear import LinearEraser
 from salcli.errors import RangeError, ShapeError
 from salcli.linalg.kernels import Kernel, KernelRow, NystromMap, blocks, counted_from
 from salcli.streaming import memory

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salcli.erasers.base import Fit
-from salcli.erasers.linear import Change, LinearEraser
+from salcli.erasers.blocks import Change
+from salcli.erasers.linear import LinearEraser
 from salcli.errors import ShapeError, UsageError
 from salcli.linalg.decompositions import singular_values
 from salcli.linalg.unit import normalize, row_lengths

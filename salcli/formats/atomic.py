@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO
 
@@ -203,10 +204,27 @@ def replacing(path: str, *, compresses: bool = False) -> Iterator[str]:
                 _pour(temporary, path)
             else:
                 _finish(path, target, temporary, mode)
+                _before_renaming.get()()
                 os.replace(temporary, target)
                 _sync_folder(target.parent)
     finally:
         _remove(temporary, packed)
+
+
+_before_renaming: ContextVar[Callable[[], None]] = ContextVar("before_renaming", default=lambda: None)
+
+
+@contextlib.contextmanager
+def renaming_after(wait: Callable[[], None]) -> Iterator[None]:
+    """Call `wait` before a file that is written in the block, on this thread, is renamed: it is on the disk by then.
+
+    Whatever `wait` raises, the file does not appear.
+    """
+    token = _before_renaming.set(wait)
+    try:
+        yield
+    finally:
+        _before_renaming.reset(token)
 
 
 @contextlib.contextmanager

@@ -25,6 +25,8 @@ class Writer:
 
     takes_places = False
     """Whether `place` may be used instead of `encode` and `write`."""
+    digest: str | None = None
+    """Hash of the whole file as it was written, once the writer is closed; None if it was not hashed in step."""
 
     def place(self, row: int, vectors: Floats) -> None:
         """Write consecutive rows where they belong in the output; safe on any thread, in any order.
@@ -47,6 +49,14 @@ class Writer:
     def write(self, piece: Any) -> None:
         """Append `piece`, which `encode` returned."""
         raise NotImplementedError
+
+    def hash_in_step(self, algorithm: str) -> None:
+        """Hash bytes as they are written, where the format writes each place once: `digest` is the result.
+
+        Parameters
+        ----------
+        algorithm : one of `HASH_ALGORITHMS`
+        """
 
     def close(self) -> None:
         """Write what is still in memory; after this the file is whole."""

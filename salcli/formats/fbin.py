@@ -9,8 +9,8 @@ from salcli.data.embeddings import Embeddings, Floats
 from salcli.errors import FormatError, UsageError
 from salcli.formats.base import Output, Writer
 from salcli.formats.files import ByteFile
-from salcli.formats.npy import RowsWriter
 from salcli.formats.plain_rows import RowsReader
+from salcli.formats.rows_writer import RowsWriter
 from salcli.options import ReadOptions
 
 HEADER_BYTES = 8

@@ -8,10 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import IO, Any, Self
 
-import numpy as np
-
-from salcli.data.embeddings import empty_aligned
-from salcli.data.hashes import hasher
+from salcli.data.hashes import HashInStep
 from salcli.errors import FormatError
 from salcli.formats import sniff as signature
 from salcli.formats.compression import GREATEST_GROWTH, OPENERS, PIECE, Stream
@@ -20,7 +17,7 @@ from salcli.formats.spool import spooled_pipe
 from salcli.formats.urls import Stored, is_url
 
 MOST_AT_ONCE = 1 << 30  # macOS cannot read 2 GiB at once, Linux reads less than that
-HASHED_PIECE = 2 << 20  # shorter ones are hashed more slowly
+HEADER_BYTES = 1 << 16  # of a file of numbers, at most
 
 
 class ByteFile:
@@ -40,11 +37,12 @@ class ByteFile:
         self._handle, self._came_by_pipe, self._lock = handle, came_by_pipe, threading.Lock()
         self._derived: list[ByteFile] = []  # that are closed with it
         self._place: str | None = None
+        self._in_step: HashInStep | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         if self._came_by_pipe:
             raise FormatError(f"{self.name}: came through a pipe, which other processes cannot read")
-        return {**self.__dict__, "_place": self.place, "_handle": None, "_lock": None, "_derived": []}
+        return {**self.__dict__, "_place": self.place, "_handle": None, "_lock": None, "_derived": [], "_in_step": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.Lock())
@@ -199,6 +197,12 @@ class ByteFile:
         ------
         FormatError : the file cannot be read
         """
+        n = self._fill(view, offset)
+        if self._in_step is not None:
+            self._in_step.add(view[:n], offset)
+        return n
+
+    def _fill(self, view: memoryview, offset: int) -> int:
         try:
             if hasattr(os, "preadv"):
                 return os.preadv(self.handle.fileno(), [view[:MOST_AT_ONCE]], offset)
@@ -225,12 +229,14 @@ class ByteFile:
 
     def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
         """Return the hash of the file as it is on disk, as `sha256sum` or `b3sum` prints it (see `Reader.digest`)."""
-        found, offset = hasher(algorithm), 0
-        view = empty_aligned(1, HASHED_PIECE, np.dtype(np.uint8))[0].data
-        while (is_wanted is None or is_wanted()) and (n := self.fill(view, offset)):
-            found.update(view[:n])
-            offset += n
-        return found.hexdigest()
+        in_step = self._in_step
+        if in_step is None or in_step.algorithm != algorithm:
+            in_step = HashInStep(algorithm, self.fill)
+        return in_step.finish(is_wanted)
+
+    def hash_in_step(self, algorithm: str) -> None:
+        """Hash what is read into memory from now on, so that `digest` by this algorithm reads the rest only."""
+        self._in_step = HashInStep(algorithm, self._fill, HEADER_BYTES)
 
     def hash_as_read(self, algorithm: str) -> bool:  # noqa: ARG002 (files at URLs use it)
         """Return False: the file is hashed in a pass of its own (see `Reader.hash_as_read`)."""

@@ -108,6 +108,10 @@ class KeyCensus:
         """Add the next `keys`, in file order."""
         self._hashes.append(np.fromiter(map(hash, keys), dtype=np.int64, count=len(keys)))
 
+    def extend(self, other: "KeyCensus") -> None:
+        """Add the keys of another census, which follow."""
+        self._hashes += other._hashes
+
     def repeated(self) -> list[tuple[int, int]]:
         """Return each row whose key occurred before, paired with the first row that had it.
 

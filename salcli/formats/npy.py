@@ -1,9 +1,7 @@
 """`.npy`: a header, then the numbers, in C or Fortran order and any byte order."""
 
 import io
-import os
 import sys
-import threading
 import tokenize
 import warnings
 from collections.abc import Iterator
@@ -15,8 +13,9 @@ import numpy as np
 from salcli.data.embeddings import Embeddings, Floats, empty_aligned
 from salcli.data.source import partition_rows, require_shape, row_ranges
 from salcli.errors import FormatError, first_line
-from salcli.formats.base import FileReader, Output, Writer
+from salcli.formats.base import FileReader, Output
 from salcli.formats.files import ByteFile
+from salcli.formats.rows_writer import RowsWriter
 from salcli.options import ReadOptions
 
 
@@ -187,36 +186,6 @@ def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any], *, is_fortran: bool
     return header.getvalue()
 
 
-class RowsWriter(Writer):
-    """Writes a matrix in C order behind a header, in file order or (`place`) in any."""
-
-    takes_places = True
-
-    def __init__(self, handle: BinaryIO, header: bytes, dtype: np.dtype[Any]) -> None:
-        """Write a header of any bytes to an open file; numbers of `dtype` follow."""
-        self._handle, self._dtype, self._offset = handle, dtype, len(header)
-        self._turn = threading.Lock()  # the system lets one write at a time into a file, and others spin until then
-        handle.write(header)
-        handle.flush()
-
-    def encode(self, batch: Embeddings) -> Floats:
-        """Return `batch` as it is laid out in the file; safe on any thread."""
-        return np.ascontiguousarray(batch.vectors, dtype=self._dtype)
-
-    def place(self, row: int, vectors: Floats) -> None:
-        """Write consecutive rows where they belong (see `Writer.place`)."""
-        left = np.ascontiguousarray(vectors, dtype=self._dtype).reshape(-1).view(np.uint8).data
-        offset = self._offset + row * vectors.shape[1] * self._dtype.itemsize
-        with self._turn:
-            while len(left):
-                n = os.pwrite(self._handle.fileno(), left, offset)
-                left, offset = left[n:], offset + n
-
-    def write(self, piece: Floats) -> None:
-        """Append `piece`, which `encode` returned."""
-        self._handle.write(piece.data)
-
-
 class NpyWriter(RowsWriter):
     """Writes a `.npy` file, in the order of the input."""
 
@@ -238,7 +207,7 @@ class NpyWriter(RowsWriter):
     def write(self, piece: Floats) -> None:
         """Append `piece`, which `encode` returned."""
         if not self._is_fortran:
-            self._handle.write(piece.data)
+            super().write(piece)
         else:
             for j in range(piece.shape[1]):
                 self._handle.seek(self._offset + (j * self._n + self._row) * self._dtype.itemsize)

@@ -431,7 +431,14 @@ def output_format(target: str, source: Source, forced: str | None) -> str:
 
 @contextmanager
 def create(
-    target: str, source: Source, *, d: int, dtype: np.dtype[Any], format_name: str, beside: Beside = COPIED
+    target: str,
+    source: Source,
+    *,
+    d: int,
+    dtype: np.dtype[Any],
+    format_name: str,
+    beside: Beside = COPIED,
+    algorithm: str | None = None,
 ) -> Iterator[Writer]:
     """Open a writer whose file appears at `target`, whole, when the block ends well.
 
@@ -443,6 +450,7 @@ def create(
     dtype : its numbers
     format_name : as `output_format` chose
     beside : what becomes of the arrays beside the matrix
+    algorithm : of the hash of the file, if the writer can compute it (see `Writer.hash_in_step`)
 
     Raises
     ------
@@ -453,16 +461,16 @@ def create(
     if target == atomic.STDOUT and not kind.is_text:
         raise UsageError(f"`output=-`: only text vectors go to stdout, not {format_name}")
     require_same_format(beside, source, format_name)
-    with (
-        atomic.replacing(target, compresses=target.endswith(COMPRESSED_SUFFIX)) as temporary,
-        ExitStack() as opened,
-    ):
+    is_compressed = target.endswith(COMPRESSED_SUFFIX)
+    with atomic.replacing(target, compresses=is_compressed) as temporary, ExitStack() as opened:
         if source.has_keys and not kind.holds_keys:
             warn(f"{target}: {kind.name} holds no keys: those of {source.path} are left behind")
         output = Output(temporary, target, source, d, dtype, beside, opened)
         warn_of_rest(target, source, beside, is_same_format=format_name == source.format)
         writer = kind.writer(output)
         try:
+            if algorithm is not None and not is_compressed:
+                writer.hash_in_step(algorithm)
             yield writer
             writer.close()
         except BaseException:

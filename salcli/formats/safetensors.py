@@ -15,9 +15,9 @@ from salcli.errors import FormatError, ParameterError, UsageError, first_line, w
 from salcli.formats.base import Output
 from salcli.formats.files import ByteFile
 from salcli.formats.keys import listed, shortened
-from salcli.formats.npy import RowsWriter
 from salcli.formats.plain_rows import RowsReader
 from salcli.formats.quantized import BECOMES, FLOAT16, require_int8, scale_of, widened
+from salcli.formats.rows_writer import RowsWriter
 from salcli.formats.tokenizer import TOKENIZER, read_tokens
 from salcli.options import ReadOptions
 

@@ -7,6 +7,7 @@ side by side instead. Results come in item order, so that sums do not depend on 
 import itertools
 import os
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -112,6 +113,21 @@ class Threads:
             return tree_sum(self.map(work, items), zero, done)
         numbered, items = itertools.tee(items)
         return sum_of_groups(zip(map(groups.number, numbered), self.map(work, items), strict=True), zero, done, groups)
+
+
+class OneThread(Threads):
+    """Runs items on the thread that wants their results, as one of several such threads, of which a few run at once."""
+
+    def __init__(self, turns: threading.Semaphore) -> None:
+        """Take a turn of `turns` for all items of a `map`."""
+        super().__init__(1)
+        self._turns = turns
+
+    def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Yield the results of `work` for `items`, none of which is computed ahead (see `Engine.map`)."""
+        keep_freed_memory()
+        with self._turns:
+            yield from map(work, items)
 
 
 def tree_sum(parts: Iterable[Result], zero: Result, done: Callable[[Result], None] | None = None) -> Result:

@@ -129,11 +129,13 @@ class LabelledSource:
             chosen = self.rows.between(shard.first, shard.first + shard.reader.n)
             if len(chosen):
                 attributes = tuple(attribute.restricted_to(chosen.index) for attribute in self.labels.attributes)
-                labels, rows = GuardedLabels(self.labels.path, attributes, None), LabelledRows.of(chosen.rows)
-                yield type(self)(self.source.of_shard(shard), labels, rows)
+                rows = LabelledRows(chosen.rows, range(len(chosen)))  # ascending, as those of all shards are
+                yield type(self)(self.source.of_shard(shard), GuardedLabels(self.labels.path, attributes, None), rows)
 
     def standardized(self, *, is_centred: bool) -> Self:
         """Return the same rows with numeric labels in standard deviations (see `Attribute.standardized`)."""
+        if all(attribute.classes is not None for attribute in self.labels.attributes):
+            return self
         return replace(self, labels=self.labels.standardized(is_centred=is_centred))
 
     def label_matrix(self, index: Selection) -> LabelMatrix:

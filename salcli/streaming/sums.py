@@ -241,14 +241,17 @@ def _folded(
     known = {n for n in range(len(parts)) if kept is not None and kept.has(n, is_exact=is_exact)}
     d = rows.source.d if features is None else features.width
 
+    @functools.cache
+    def least_elements(n_columns: int) -> int:
+        return joining * statistics.zero(d, n_columns).n_sums
+
     def items() -> Iterator[Item]:
         for number, part in enumerate(parts):
             if number in known:
                 yield number, None, []
                 continue
             within = part.grouping(grouping)
-            least = joining * statistics.zero(d, part.rows.labels.n_columns).n_sums
-            partitions = _partitions(part.rows, least, within)
+            partitions = _partitions(part.rows, least_elements(part.rows.labels.n_columns), within)
             for labels, chunks in _sliced(part.rows, within, partitions, is_whole=engine.shares_memory):
                 yield number, labels, chunks
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LogisticRegression
 
-from salcli.erasers.linear import MOST_ELEMENTS, WIDE_ELEMENTS, LinearEraser
+from salcli.erasers.blocks import MOST_ELEMENTS, WIDE_ELEMENTS
+from salcli.erasers.linear import LinearEraser
 from salcli.errors import RangeError, ShapeError, UsageError
 from salcli.linalg.decompositions import TILE
 from salcli.streaming.engine import one_blas_thread

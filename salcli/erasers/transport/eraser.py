@@ -14,11 +14,11 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
-from salcli.erasers.base import Eraser
-from salcli.erasers.linear import ORTHONORMAL, in_blocks, require_float64, require_rows, result_for, rows_at_once
-from salcli.errors import ParameterError, RangeError, ShapeError
+from salcli.erasers.blocks import BlockEraser, Change, require_float64
+from salcli.erasers.linear import ORTHONORMAL
+from salcli.errors import RangeError, ShapeError
 from salcli.linalg.blas import subtract_product
 from salcli.linalg.decompositions import orthonormality_error, tiled_product
 
@@ -52,7 +52,7 @@ class Posterior:
 
 
 @dataclass(frozen=True, eq=False)
-class TransportEraser(Eraser):
+class TransportEraser(BlockEraser):
     """Removes the differences of class means, and of class covariances as far as the posterior of the class is sure."""
 
     kind: ClassVar[str] = "transport"
@@ -98,11 +98,6 @@ class TransportEraser(Eraser):
         return len(self.mean)
 
     @property
-    def d_out(self) -> int:
-        """Width of the rows it returns."""
-        return self.d
-
-    @property
     def k(self) -> int:
         """Directions that are removed: those of the class means."""
         return int(self.directions.shape[1])
@@ -112,46 +107,8 @@ class TransportEraser(Eraser):
         """Number of classes c."""
         return len(self.maps)
 
-    @property
-    def rows_at_once(self) -> int | None:
-        """Batches of how many rows are best (see `LinearEraser.rows_at_once`)."""
-        return rows_at_once(self.d)
-
-    def __call__(
-        self,
-        x: NDArray[Any],
-        *,
-        strength: float = 1.0,
-        dtype: DTypeLike | None = None,
-        out: NDArray[Any] | None = None,
-    ) -> NDArray[Any]:
-        """Return transported rows, or rows that are moved λ = strength of the way there.
-
-        Parameters
-        ----------
-        x : `[n, d]`
-        strength : λ ∈ [0, 1]
-        dtype : of the result, default: x's; the arithmetic is float64
-        out : an earlier result, or x itself, that may be overwritten: its memory is used if it suffices
-
-        Returns
-        -------
-        `[n, d]`
-
-        Raises
-        ------
-        ShapeError : rows of another width
-        ParameterError : strength outside [0, 1]
-        RowRangeError : a result that dtype cannot hold, also of rows that hold NaN or Inf
-        """
-        if not 0 <= strength <= 1:
-            raise ParameterError("strength", strength, "outside 0…1")
-        require_rows(x, self.d)
-
-        def change(block: Array, spare: Array) -> Array:
-            return self.moved(block, spare, strength)
-
-        return in_blocks(x, change, result_for(x, self.d, dtype, out))
+    def _changed(self, x: NDArray[Any], strength: float, dtype: np.dtype[Any]) -> Change:  # noqa: ARG002 (others use them)
+        return lambda block, spare: self.moved(block, spare, strength)
 
     def moved(self, x: Array, moved: Array, strength: float = 1.0) -> Array:
         """Return rows moved λ of the way, in the memory of `moved` `[n, d]`; that of `x` `[n, d]` is overwritten."""
@@ -225,21 +182,6 @@ class TransportEraser(Eraser):
             raise ShapeError(f"its arrays have {axes} axes, not those of a transport")
         mean, directions, centre, maps, weights, bias, certain = found
         return cls(mean, directions, centre, maps, Posterior(weights, bias, float(certain)))
-
-    def residue(self, x: NDArray[Any], dtype: DTypeLike) -> float:
-        """Return what rounding erased rows to `dtype` brings back: its root mean square over all coordinates.
-
-        Parameters
-        ----------
-        x : rows `[n, d]` before erasure
-        dtype : that erased rows are rounded to
-
-        Raises
-        ------
-        RowRangeError : values that `dtype` cannot hold
-        """
-        rounded = self(x, dtype=dtype).astype(np.float64)
-        return float(np.sqrt(np.mean((rounded - self(x, dtype=np.float64)) ** 2)))
 
 
 def _scratch(like: Array) -> Array:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from salcli.erasers.linear import require_float64
+from salcli.erasers.blocks import require_float64
 from salcli.erasers.transport.eraser import TransportEraser
 from salcli.errors import RangeError, ShapeError, UsageError
 from salcli.linalg.class_moments import ClassMoments

@@ -9,18 +9,17 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
-from salcli.erasers.base import Eraser
-from salcli.erasers.linear import in_blocks, require_float64, require_rows, result_for, rows_at_once
+from salcli.erasers.blocks import BlockEraser, Change, require_float64
 from salcli.erasers.transport.eraser import Posterior, TransportEraser
-from salcli.errors import ParameterError, ShapeError
+from salcli.errors import ShapeError
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class SequenceEraser(Eraser):
+class SequenceEraser(BlockEraser):
     """x' = Tₐ(… T₂(T₁(x))), or λ of the way from x to there."""
 
     kind: ClassVar[str] = "transports"
@@ -48,51 +47,11 @@ class SequenceEraser(Eraser):
         return self.steps[0].d
 
     @property
-    def d_out(self) -> int:
-        """Width of the rows it returns."""
-        return self.d
-
-    @property
     def k(self) -> int:
         """Directions that are removed, by all steps together."""
         return sum(step.k for step in self.steps)
 
-    @property
-    def rows_at_once(self) -> int | None:
-        """Batches of how many rows are best (see `LinearEraser.rows_at_once`)."""
-        return rows_at_once(self.d)
-
-    def __call__(
-        self,
-        x: NDArray[Any],
-        *,
-        strength: float = 1.0,
-        dtype: DTypeLike | None = None,
-        out: NDArray[Any] | None = None,
-    ) -> NDArray[Any]:
-        """Return rows after all transports, or rows that are moved λ = strength of the way there.
-
-        Parameters
-        ----------
-        x : `[n, d]`
-        strength : λ ∈ [0, 1]
-        dtype : of the result, default: x's; the arithmetic is float64
-        out : an earlier result, or x itself, that may be overwritten: its memory is used if it suffices
-
-        Returns
-        -------
-        `[n, d]`
-
-        Raises
-        ------
-        ShapeError : rows of another width
-        ParameterError : strength outside [0, 1]
-        RowRangeError : a result that dtype cannot hold, also of rows that hold NaN or Inf
-        """
-        if not 0 <= strength <= 1:
-            raise ParameterError("strength", strength, "outside 0…1")
-        require_rows(x, self.d)
-
+    def _changed(self, x: NDArray[Any], strength: float, dtype: np.dtype[Any]) -> Change:  # noqa: ARG002 (others use them)
         def change(block: Array, spare: Array) -> Array:
             start = block.copy() if strength < 1 else None
             for step in self.steps:
@@ -104,7 +63,7 @@ class SequenceEraser(Eraser):
                 block += start
             return block
 
-        return in_blocks(x, change, result_for(x, self.d, dtype, out))
+        return change
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what an artifact holds: the arrays of all steps, side by side."""
@@ -161,8 +120,3 @@ class SequenceEraser(Eraser):
             strict=True,
         )
         return cls(tuple(TransportEraser(m, v, o, a, Posterior(w, b, gate)) for m, v, o, a, w, b, gate in parts))
-
-    def residue(self, x: NDArray[Any], dtype: DTypeLike) -> float:
-        """Return what rounding erased rows to `dtype` brings back (see `TransportEraser.residue`)."""
-        rounded = self(x, dtype=dtype).astype(np.float64)
-        return float(np.sqrt(np.mean((rounded - self(x, dtype=np.float64)) ** 2)))
