@@ -17,8 +17,9 @@ from benchmarks.speed.fitting import DIMENSIONS
 from benchmarks.speed.results import Row
 from benchmarks.speed.timing import Measure, Work, interleaved, python
 from salcli.data.digests import labels_digest, rows_digest
-from salcli.data.hashes import HASH_ALGORITHMS, HASHED_BYTES, hasher
+from salcli.data.hashes import HASH_ALGORITHMS, hasher
 from salcli.erasers.linear import LinearEraser
+from salcli.formats.hash_in_step import HASHED_BYTES
 from salcli.formats.label_table import read_labels
 from salcli.linalg.blas import add_products
 from salcli.linalg.class_sums import GroupedSums, Grouping, RowSums
