@@ -53,3 +53,74 @@ def test_columns_of_one_name_are_not_copied(run: Run, suffix: str) -> None:
     assert not Path(target).exists()
     run("apply", "e.npz", source, "-o", target, "--drop", "a", "--quiet")
     run("apply", "e.npz", source, "-o", "o.npy", "--quiet")
+
+
+def test_the_warning_of_copied_columns_names_what_tables_take(run: Run) -> None:
+    write("x.parquet", pa.table({"emb": lists(X), "other": lists(X)}))
+    done = run("apply", "e.npz", "x.parquet", "-o", "o.parquet")
+    assert "copied unchanged, with the attribute if they encode it: other (--drop or --only)" in done
+    np.savez("x.npz", x=X, other=X)
+    done = run("apply", "e.npz", "x.npz", "--dataset", "x", "-o", "o.npz")
+    assert ": other (--erase-also, --drop or --only)" in done
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.float32()), pa.large_list(pa.float32())])
+@pytest.mark.parametrize("empty", [1, N])
+def test_an_empty_first_vector_is_named(run: Run, kind: pa.DataType, empty: int) -> None:
+    write("x.parquet", pa.table({"emb": pa.array([[]] * empty + X.tolist()[empty:], kind)}))
+    done = run("fit", "x.parquet", "y.csv", "-o", "o.npz", code=3)
+    assert done == "error: x.parquet: column emb: row 0: the vector is empty, expected numbers; rows count from 0\n"
+
+
+@pytest.mark.parametrize(
+    ("column", "found"),
+    [
+        (pa.array([[1, 2]] * N), "list<"),
+        (pa.array([{"g": "a"}] * N), "struct<g: string>"),
+        (lists(X, "tensor"), "extension<arrow.fixed_shape_tensor"),
+    ],
+)
+def test_an_attribute_that_is_nested_is_named_with_its_type(run: Run, column: pa.Array, found: str) -> None:
+    write("y.parquet", pa.table({"g": column}))
+    done = run("fit", "x.npy", "y.parquet", "-o", "o.npz", "--attribute", "g", code=3)
+    assert done.startswith(f"error: y.parquet: column 'g' (--attribute) is {found}")
+    assert done.endswith(", expected text, numbers or booleans\n")
+    done = run("fit", "x.npy", "y.parquet", "-o", "o.npz", code=3)
+    assert done == (
+        "error: y.parquet: which column is the guarded attribute? none is left. It has no columns of labels: choose "
+        "with --attribute\n"
+    )
+
+
+def test_a_label_of_bytes_is_no_text_of_a_csv(run: Run) -> None:
+    write("y.parquet", pa.table({"g": [b"a", b"\xff"] * (N // 2)}))
+    done = run("fit", "x.npy", "y.parquet", "-o", "o.npz", code=3)
+    assert done == "error: y.parquet: row 1: label '\\udcff' is not UTF-8, expected text\n"
+    Path("z.csv").write_bytes(b"g\n" + b"a\n\xff\n" * (N // 2))
+    assert "line 3: label '\\udcff' is not UTF-8: save the CSV as UTF-8" in run(
+        "fit", "x.npy", "z.csv", "-o", "o.npz", code=3
+    )
+
+
+@pytest.mark.parametrize(("end", "stray", "name"), [("\n", "\r", "CR"), ("\r\n", "\r", "CR"), ("\r", "\n", "LF")])
+def test_a_stray_line_end_is_named_by_file_and_line(run: Run, end: str, stray: str, name: str) -> None:
+    rows = ["g,h", *["a,1"] * 3, f"a{stray},1", *["b,1"] * (N - 4)]
+    Path("z.csv").write_bytes("".join(row + end for row in rows).encode())
+    done = run("fit", "x.npy", "z.csv", "-o", "o.npz", "--attribute", "g", code=3)
+    assert done == (
+        f"error: z.csv: line 5: broken CSV: a lone {name} within a cell, expected quotes around the cell, or one kind "
+        "of line end\n"
+    )
+
+
+def test_rows_that_join_by_row_say_why(run: Run) -> None:
+    short = "word,g\n" + "".join(f"w{i},{'ab'[i % 2]}\n" for i in range(N - 1))
+    Path("k.csv").write_text(short, "utf-8")
+    counts = f"{N - 1} labels, but x.npy has {N} rows"
+    done = run("evaluate", "x.npy", "k.csv", "--eraser", "e.npz", code=3)
+    assert done == f"error: k.csv joins by row (as e.npz was fitted; --key names a column): {counts}\n"
+    done = run("fit", "x.npy", "k.csv", "-o", "o.npz", "--by-row", code=3)
+    assert done == f"error: k.csv joins by row (--by-row): {counts}\n"
+    Path("k.csv").write_text(short.replace("word", "name"), "utf-8")
+    done = run("fit", "x.npy", "k.csv", "-o", "o.npz", "--attribute", "g", code=3)
+    assert done == f"error: k.csv joins by row (no key column): {counts}\n"
