@@ -104,7 +104,8 @@ class LabelFile:
 
 
 def _is_nested(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_nested(stored(kind)))
+    values = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_nested(stored(values)))
 
 
 Columns = Callable[[list[str]], Iterator[pa.RecordBatch]]
