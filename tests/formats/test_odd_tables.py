@@ -1,6 +1,9 @@
 """Tables that are legal and odd: what is read of them is right, or one line says what stands in the way."""
 
+import uuid
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from salcli.cli.app import app
+from salcli.errors import SalcliWarning
+from salcli.formats.label_table import read_labels
 
 from .tables import lists
 
@@ -140,3 +145,30 @@ def test_a_shard_without_rows_is_named_with_what_to_do(run: Run, suffix: str) ->
     assert "every shard" not in run("inspect", f"sh/a_1.{suffix}", code=3)
     Path(f"sh/a_1.{suffix}").unlink()
     run("fit", "sh", "y.csv", "-o", "o.npz", "--quiet")
+
+
+@pytest.mark.parametrize(
+    ("column", "classes"),
+    [
+        (pa.array([Decimal("1.50"), Decimal("2.25")] * (N // 2)), ["1.50", "2.25"]),
+        (pa.array([1.0, 2.0] * (N // 2)), ["1.0", "2.0"]),
+        (pa.array([date(2020, 1, 1), date(2021, 1, 1)] * (N // 2)), ["2020-01-01", "2021-01-01"]),
+        (pa.array([True, False] * (N // 2)).dictionary_encode(), ["False", "True"]),
+    ],
+)
+def test_labels_of_other_types_are_their_usual_text(tmp_path: Path, column: pa.Array, classes: list[str]) -> None:
+    path = str(tmp_path / "y.parquet")
+    write(path, pa.table({"g": column}))
+    assert read_labels(path).attributes[0].classes == tuple(classes)
+
+
+@pytest.mark.skipif(not hasattr(pa, "uuid"), reason="pyarrow before 18")
+def test_labels_that_are_uuids_are_their_usual_text(tmp_path: Path) -> None:
+    values = [uuid.UUID(int=1), None, uuid.UUID(int=2)]
+    stored = pa.array([value and value.bytes for value in values], pa.binary(16))
+    path = str(tmp_path / "y.parquet")
+    write(path, pa.table({"g": pa.ExtensionArray.from_storage(pa.uuid(), stored)}))
+    with pytest.warns(SalcliWarning, match="1 rows unlabelled"):
+        found = read_labels(path).attributes[0]
+    assert found.classes == (str(values[0]), str(values[2]))
+    assert found.values.tolist() == [0, -1, 1]
