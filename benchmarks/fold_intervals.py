@@ -80,17 +80,21 @@ def figures(kind: str, n: int, n_folds: int, seed: int) -> Iterator[tuple[tuple[
     for (adversary, probe), results in found.items():
         within = [_part(each, lambda index: index < n) for each in results]
         beyond = [_part(each, lambda index: index >= n).accuracy for each in results]
-        of = pooled(within, labels, effect=reciprocity(n_folds)[adversary])
-        yield (adversary, probe), Drawn(of.accuracy, *of.ci95, float(np.mean(beyond)))
+        answers = pooled(within, labels, effect=reciprocity(n_folds)[adversary])
+        yield (adversary, probe), Drawn(answers.accuracy, *answers.ci95, float(np.mean(beyond)))
 
 
 def _part(result: ProbeResult, is_in: Callable[[np.ndarray], np.ndarray]) -> ProbeResult:
     """Return the result on some of its test rows."""
-    of = result.answers
-    assert of is not None
-    chosen = is_in(of.labels)
+    answers = result.answers
+    assert answers is not None
+    chosen = is_in(answers.labels)
     answers = replace(
-        of, labels=of.labels[chosen], true=of.true[chosen], predicted=of.predicted[chosen], scores=of.scores[chosen]
+        answers,
+        labels=answers.labels[chosen],
+        true=answers.true[chosen],
+        predicted=answers.predicted[chosen],
+        scores=answers.scores[chosen],
     )
     return replace(result, answers=answers, accuracy=float(np.mean(answers.predicted == answers.true)))
 

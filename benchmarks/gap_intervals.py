@@ -35,13 +35,13 @@ def coverage(figure: str, n_classes: int, n_rows: int, rate: float, gap: float, 
     truth = np.tile([rate, lower], (n_classes, 1))
     truth[1::2] = truth[1::2, ::-1]
     n = np.full(truth.shape, n_rows)
-    rng, held, widths = np.random.default_rng(0), [], []
+    rng, covered, widths = np.random.default_rng(0), [], []
     for seed in range(n_draws):
         test = GapTest(rng.binomial(n, truth), n, statistic, seed, shortfall if is_ratio else difference)
         low, high = test.lower(0.025), test.upper(0.025)
-        held.append(low - 1e-9 <= gap <= high + 1e-9)
+        covered.append(low - 1e-9 <= gap <= high + 1e-9)
         widths.append(high - low)
-    return float(np.mean(held)), float(np.mean(widths))
+    return float(np.mean(covered)), float(np.mean(widths))
 
 
 def main() -> None:

@@ -62,14 +62,14 @@ def rates(leak: float, n_rows: int, n_attackers: int, limit: float, n_runs: int)
     true = np.arange(n_rows) % 2
     apart = sqrt(2) * ndtri((1 + leak) / 2)
     names = [f"attacker {i}" for i in range(n_attackers)]
-    asked = Expected(tuple(("label", "fresh", name) for name in names))
+    expected = Expected(tuple(("label", "fresh", name) for name in names))
     for _ in range(n_runs):
         common = rng.standard_normal(n_rows)
         scores = [
             apart * (true - 0.5) + sqrt(0.5) * (common + own) for own in rng.standard_normal((n_attackers, n_rows))
         ]
         read = tuple(result(name, each, true) for name, each in zip(names, scores, strict=True))
-        found[leak_gate(limit, None, asked, read, "after", Judge()).status] += 1
+        found[leak_gate(limit, None, expected, read, "after", Judge()).status] += 1
     return {status: found[status] / n_runs for status in ("passed", "failed", "undecided")}
 
 

@@ -214,8 +214,8 @@ class Block:
         stack = LogisticRegression(max_iter=1_000).fit(of, self.y)
         names = " + ".join(f.attacker.name for f in best)
         mean = np.sum(np.stack([f.scores for f in best]) / spread, axis=0)
-        made = {f"mean of {names}": mean, f"stack of {names}": _of_classes(stack, to)}
-        return [self._found(Own(MIXED, name, "raw", _products), {}, 0.0, value) for name, value in made.items()]
+        together = {f"mean of {names}": mean, f"stack of {names}": _of_classes(stack, to)}
+        return [self._found(Own(MIXED, name, "raw", _products), {}, 0.0, value) for name, value in together.items()]
 
     def _found(self, attacker: Own, settings: Settings, trial: float, scores: Array) -> Found:
         right = float(np.mean(self.classes[np.argmax(scores, axis=1)] == self.true))

@@ -1,4 +1,4 @@
-"""Reproduce kSAL's figures on GloVe 6B 100d, and ask at how many landmarks a fresh attacker is held.
+"""Reproduce kSAL's figures on GloVe 6B 100d, and find how many landmarks hold a fresh attacker at chance.
 
 The set-up is that of reproduce_words.py (Shao, Ziser & Cohen, EACL 2023): 7,500 most `he` and 7,500 most `she` words.
 The first table runs exact kSAL through the command line and asks a support vector machine with the same kernel, C = 1
@@ -45,9 +45,9 @@ def exact_table(vectors: str, keys: list[str], labels: Path, halves: Path, erase
             for adversary, table in (("in-sample", labels), ("fresh", halves)):
                 fitted = ["--kernel", kernel, *options, "--landmarks", "all"]
                 salcli("kfit", vectors, str(table), *keys, *fitted, "-o", str(eraser), "--quiet")
-                asked = ["--eraser", str(eraser), "--adversary", adversary, "--probes", "same-kernel", "--quick"]
-                asked += ["--no-kept"]
-                report = json.loads(salcli("evaluate", vectors, str(table), *keys, *asked, "--json", "--quiet"))
+                judged = ["--eraser", str(eraser), "--adversary", adversary, "--probes", "same-kernel", "--quick"]
+                judged += ["--no-kept"]
+                report = json.loads(salcli("evaluate", vectors, str(table), *keys, *judged, "--json", "--quiet"))
                 read |= {(p["adversary"], p["stage"]): p["accuracy"] for p in report["probes"]}
                 moved = moved or report["deviation"]["value"]
             figures = (read["in-sample", "before"], read["in-sample", "after"], read["fresh", "after"])
@@ -84,11 +84,11 @@ def landmark_table(folder: Path, halves: Path) -> None:
         x[part] = np.asarray(every[[row_of[row["word"]] for row in chosen]])
         y[part] = np.array([int(row["label"] == "she") for row in chosen])
     gold = read_similarity("simlex999")
-    asked = [word for word in spellings(gold.pairs) if word in row_of]
-    similar = np.asarray(every[[row_of[word] for word in asked]])
+    words = [word for word in spellings(gold.pairs) if word in row_of]
+    similar = np.asarray(every[[row_of[word] for word in words]])
 
     def worth(features: Array) -> float:
-        scored = similarity_score("", gold.pairs, gold.scores, dict(zip(asked, features, strict=True)))
+        scored = similarity_score("", gold.pairs, gold.scores, dict(zip(words, features, strict=True)))
         return float(scored.spearman or 0)
 
     print(f"\nSimLex-999 of the vectors themselves: {shown(worth(similar))}\n")
@@ -107,11 +107,11 @@ def landmark_table(folder: Path, halves: Path) -> None:
             for k, is_centred in ((1, True), (2, False)):
                 eraser = FeatureEraser(features, fit_sal(moments, k, is_centred=is_centred).eraser)
                 after = {part: eraser(x[part]) for part in ("dev", "test")}
-                told = attacked(after["dev"], y["dev"], after["test"], y["test"])
+                fresh = attacked(after["dev"], y["dev"], after["test"], y["test"])
                 kept = shown(worth(features(similar)), worth(eraser(similar)))
                 how = f"{k}{'' if is_centred else ', uncentred'}"
-                held = shown(float(reach), digits=2)
-                print(f"| {kernel.name} | {m} | {how} | {held} | {read} | {told} | {kept} |", flush=True)
+                share = shown(float(reach), digits=2)
+                print(f"| {kernel.name} | {m} | {how} | {share} | {read} | {fresh} | {kept} |", flush=True)
 
 
 def main() -> None:

@@ -120,11 +120,11 @@ def fit_seconds(folder: Path, labels: Path) -> float:
 
 def kept_tables(vectors: str, labels: Path, keys: list[str], eraser: Path, sets: list[str]) -> None:
     """Print what nonlinear attackers read after SAL, and what word similarity is left."""
-    asked = [option for name in sets for option in ("--similarity", name)]
+    gold_sets = [option for name in sets for option in ("--similarity", name)]
     reports = {}
     for name in ("uncentred, k = 2", "centred, k = 1"):
         salcli("fit", vectors, str(labels), *keys, *ERASERS[name], "-o", str(eraser), "--quiet")
-        command = ["evaluate", vectors, str(labels), *keys, "--eraser", str(eraser), *asked]
+        command = ["evaluate", vectors, str(labels), *keys, "--eraser", str(eraser), *gold_sets]
         command += [
             "--probes",
             ",".join(PROBES),
@@ -161,10 +161,10 @@ def main() -> None:
         folder = as_folder(given.glove, Path(scratch))
         vectors, keys = str(folder / "vectors.npy"), ["--keys", str(folder / "vocab.txt")]
         labels, halves, eraser = (Path(scratch) / name for name in ("labels.csv", "halves.csv", "eraser.npz"))
-        made = salcli(
+        summary = salcli(
             "label", vectors, *keys, "--direction", "he:she", "--top", str(given.top), "-o", str(labels), "--json"
         )
-        print(f"words: {json.loads(made)['n_scored']:,}; split {json.loads(made)['splits']}\n")
+        print(f"words: {json.loads(summary)['n_scored']:,}; split {json.loads(summary)['splits']}\n")
         halved(labels, halves)
         print("| eraser | before | after, in-sample | paper | after, fresh | majority |")
         print("|---|---|---|---|---|---|")

@@ -106,10 +106,10 @@ def main() -> None:
         figures = []
         for draw in range(DRAWS):
             found, done, known = assigned(str(given.embeddings), truth, n_seeds, draw)
-            held = np.nan if done.seeds is None else done.seeds.right
+            right_of_seeds = np.nan if done.seeds is None else done.seeds.right
             of_found, of_truth = (read_after(x, labels, y, known, draw, alone=False) for labels in (found, y))
             of_seeds = read_after(x, y, y, known, draw, alone=True) if known else np.nan
-            figures.append((right(found, y, known), held, of_found, of_seeds, of_truth))
+            figures.append((right(found, y, known), right_of_seeds, of_found, of_seeds, of_truth))
         cells = ("–" if np.isnan(mean) else f"{mean:.3f}" for mean in np.mean(figures, axis=0))
         print(f"| {n_seeds} | {' | '.join(cells)} |", flush=True)
 

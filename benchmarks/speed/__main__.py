@@ -2,7 +2,7 @@
 
     python -m benchmarks.speed [--scale S] [--repeats R] [--only SECTION …] [--check]
 
-Works of one comparison take turns (A B A B …); what is told is the median of the repeats, with half the range
+Works of one comparison take turns (A B A B …); what is reported is the median of the repeats, with half the range
 between their quartiles; works that differ much from turn to turn are repeated more often, within a budget.
 Where a host takes back what is free, memory is made to be at hand before works that touch much of it.
 Results go into benchmarks/results.json, which keeps one run for each scale, the largest into docs/benchmarks.md, and

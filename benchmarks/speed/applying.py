@@ -31,10 +31,10 @@ def rows(bench: Bench) -> Iterator[Row]:
 
 
 def _eraser(folder: Path, k: int) -> Path:
-    path, made = files.write_npy(folder / "fitted.npy", FIT_ROWS, D), folder / f"eraser{k}.npz"
+    path, artifact = files.write_npy(folder / "fitted.npy", FIT_ROWS, D), folder / f"eraser{k}.npz"
     labels = files.write_labels(folder / "fitted.csv", FIT_ROWS, k + 1)
-    salcli("fit", str(path), str(labels), "-o", str(made), "-k", str(k), "--quiet")
-    return made
+    salcli("fit", str(path), str(labels), "-o", str(artifact), "-k", str(k), "--quiet")
+    return artifact
 
 
 def _on_disk(bench: Bench, erasers: dict[int, Path], n: int) -> Iterator[Row]:
@@ -68,7 +68,7 @@ def _in_memory(bench: Bench, folder: Path, erasers: dict[int, Path]) -> Iterator
     n = bench.sized(MEMORY_BYTES, LEAST_BYTES) // (4 * D)
     path, target = files.write_npy(folder / "x.npy", n, D), folder / "out.npy"
     works: dict[str, Work] = {IN_MEMORY: partial(files.bare_copy, path, target, syncs=True)}
-    works |= {f"{k}": partial(apply, made, path, target) for k, made in erasers.items()}
+    works |= {f"{k}": partial(apply, artifact, path, target) for k, artifact in erasers.items()}
     seconds = bench.timed(works, touches=4.0 * n * D)
     for k, least in TARGETS.items():
         yield Row.rates(f"apply .npy → .npy, k = {k}", IN_MEMORY, seconds[f"{k}"], seconds[IN_MEMORY], 4.0 * n * D,

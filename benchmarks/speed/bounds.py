@@ -17,8 +17,9 @@ from benchmarks.speed.fitting import DIMENSIONS
 from benchmarks.speed.results import Row
 from benchmarks.speed.timing import Measure, Work, interleaved, python
 from salcli.data.digests import labels_digest, rows_digest
-from salcli.data.hashes import HASH_ALGORITHMS, HASHED_BYTES, hasher
+from salcli.data.hashes import HASH_ALGORITHMS, hasher
 from salcli.erasers.linear import LinearEraser
+from salcli.formats.hash_in_step import HASHED_BYTES
 from salcli.formats.label_table import read_labels
 from salcli.linalg.blas import add_products
 from salcli.linalg.class_sums import GroupedSums, Grouping, RowSums
@@ -97,16 +98,16 @@ def _on_all_threads(bench: Bench) -> Iterator[Row]:
 
 def _class_sums(x: NDArray[Any], n_classes: int) -> tuple[Callable[[int], None], range]:
     """Give the work on each block of rows, and where blocks begin: scipy's kernel alone, by groups as in `fit`."""
-    n_rows, per_group, held = 1 << 14, 1 << (48 * n_classes).bit_length() - 1, threading.local()
+    n_rows, per_group, of_thread = 1 << 14, 1 << (48 * n_classes).bit_length() - 1, threading.local()
     place = np.arange(n_rows, dtype=np.int32)
     place = place // per_group * n_classes + files.codes_of(n_rows, n_classes)
     starts, ones = np.arange(n_rows + 1, dtype=np.int32), np.ones(n_rows, np.float32)
 
     def summed(start: int) -> None:
-        if not hasattr(held, "sums"):
-            held.sums = np.zeros((int(place.max()) + 1, x.shape[1]), np.float32)
+        if not hasattr(of_thread, "sums"):
+            of_thread.sums = np.zeros((int(place.max()) + 1, x.shape[1]), np.float32)
         rows = x[start : start + n_rows]
-        add_products(held.sums, starts[: len(rows) + 1], place[: len(rows)], ones[: len(rows)], rows)
+        add_products(of_thread.sums, starts[: len(rows) + 1], place[: len(rows)], ones[: len(rows)], rows)
 
     return summed, range(0, len(x), n_rows)
 

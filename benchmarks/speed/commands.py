@@ -101,12 +101,12 @@ def _machines(bench: Bench) -> Iterator[Row]:
     works: dict[str, Work] = {"ours": ours, **{name: partial(peer, kind) for name, kind in kinds.items()}}
     seconds, answers = bench.timed(works), ours()
     for name in (USUAL, INTELEX):
-        told = MISSING
+        remark = MISSING
         if name in kinds:
-            told = f"{int(np.sum(peer(kinds[name]) != answers))} of {len(answers):,} answers differ"
+            remark = f"{int(np.sum(peer(kinds[name]) != answers))} of {len(answers):,} answers differ"
         yield Row.times(
             "RBF machine of evaluate: train, and answer", f"{name}, SVC", seconds["ours"], seconds.get(name),
-            section="kernels", size=f"{n_train:,} × {EVALUATED_D} float64", note=told,
+            section="kernels", size=f"{n_train:,} × {EVALUATED_D} float64", note=remark,
         )  # fmt: skip
 
 

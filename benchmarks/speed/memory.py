@@ -2,7 +2,7 @@
 
 With free page reporting, as virtual machines have it, a host takes memory that has been free for two seconds. Whoever
 touches it next waits until it is given again, and whether a work meets such memory is a matter of when others freed
-theirs. So memory is touched and held until the host has taken what else was free, then
+theirs. So memory is touched and kept until the host has taken what else was free, then
 freed: for two seconds works find it as on a machine of one's own.
 """
 
@@ -39,9 +39,9 @@ class AtHand:
         is_there = n_bytes <= self._n_bytes and time.perf_counter() + seconds < self._until
         if not self.is_needed or is_there:
             return
-        held = _touch(n_bytes)
+        taken = _touch(n_bytes)
         time.sleep(TAKEN_SECONDS + MARGIN)
-        del held
+        del taken
         self._n_bytes, self._until = n_bytes, time.perf_counter() + TAKEN_SECONDS - MARGIN
 
 

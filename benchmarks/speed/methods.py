@@ -100,7 +100,7 @@ def _labelled(folder: Path, n: int) -> tuple[Path, Path]:
     x = np.lib.format.open_memmap(path, "w+", np.float32, (n, D))
     shift, codes = 0.1 * rng.normal(size=D), files.codes_of(n, CLASSES)
     for start in range(0, n, 10_000):
-        of = codes[start : start + 10_000, None]
-        x[start : start + 10_000] = rng.normal(size=(len(of), D)) * np.where(of, 1, 1.1) + of * shift
+        second = codes[start : start + 10_000, None]
+        x[start : start + 10_000] = rng.normal(size=(len(second), D)) * np.where(second, 1, 1.1) + second * shift
     x.flush()
     return path, files.write_labels(folder / "methods.csv", n, CLASSES)

@@ -238,9 +238,9 @@ def _applied(bench: Bench) -> Iterator[Row]:
         path, labels, target = folder / "x.npy", folder / "labels.csv", folder / "out.npy"
         np.save(path, x)
         files.settle(path)
-        made = folder / "eraser.npz"
-        salcli("fit", str(path), str(files.write_labels(labels, n, n_classes)), "-o", str(made), "--quiet")
-        works = {"ours": partial(apply, made, path, target), "dense": partial(_dense_pass, path, target, dense)}
+        artifact = folder / "eraser.npz"
+        salcli("fit", str(path), str(files.write_labels(labels, n, n_classes)), "-o", str(artifact), "--quiet")
+        works = {"ours": partial(apply, artifact, path, target), "dense": partial(_dense_pass, path, target, dense)}
         seconds = bench.timed(works, touches=COPIES * x.nbytes)
         yield Row.times(f"apply .npy → .npy, k = {eraser.k}", "numpy.load, dense X @ P, numpy.save",
                         seconds["ours"], seconds["dense"], section="peers", size=size, target=WINS,

@@ -50,10 +50,10 @@ def _write_shards(folder: Path, n: int, number: int) -> Path:
 
 
 def _eraser(folder: Path) -> Path:
-    path, made = files.write_npy(folder / "fitted.npy", FIT_ROWS, D), folder / "eraser.npz"
+    path, artifact = files.write_npy(folder / "fitted.npy", FIT_ROWS, D), folder / "eraser.npz"
     labels = files.write_labels(folder / "fitted.csv", FIT_ROWS, 2)
-    salcli("fit", str(path), str(labels), "-o", str(made), "-k", "1", "--quiet")
-    return made
+    salcli("fit", str(path), str(labels), "-o", str(artifact), "-k", "1", "--quiet")
+    return artifact
 
 
 def _apply_to_folder(eraser: Path, source: Path, target: Path) -> None:

@@ -74,13 +74,13 @@ def _bound(row: Row, bounds: dict[str, Row], cores: int) -> str:
     if row.holds is not False:
         return ""
     steps = [bounds[name] for name in row.bounds if name in bounds]
-    told = []
+    sentences = []
     for is_on_all_threads, where in ((False, "one thread"), (True, "all threads")):
         some = [step for step in steps if step.is_on_all_threads == is_on_all_threads]
         if some:
             reached = (f"{step.name} {_amount(step.ours)}{_verdict(row, step, cores)}" for step in some)
-            told.append(f"steps alone, on {where}: {', '.join(reached)}")
-    return "; ".join(told)
+            sentences.append(f"steps alone, on {where}: {', '.join(reached)}")
+    return "; ".join(sentences)
 
 
 def _verdict(row: Row, step: Row, cores: int) -> str:

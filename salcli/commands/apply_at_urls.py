@@ -70,7 +70,7 @@ def write_at_urls(
 
 def _finished(folder: ShardFolder, shard: Shard, place: str) -> Shard:
     """Return a shard with the digest of what was written to `place`, which is uploaded if its target is a URL."""
-    written, target = file_digest(place), folder.target(shard.name)
+    written, target = shard.done.digest or file_digest(place), folder.target(shard.name)
     if isinstance(folder, UrlFolder):
         folder.require_own()
         upload(place, target)

@@ -18,7 +18,6 @@ from salcli.formats import atomic
 from salcli.formats.keys import KeyCensus
 from salcli.formats.registry import OpenFile
 from salcli.formats.shard_folder import ALGORITHM, FileState, ShardFolder, file_digest
-from salcli.formats.urls import is_url
 from salcli.options import ReadOptions
 from salcli.streaming.engine import Engine, OneThread, current_engine, running_on
 from salcli.streaming.progress import Advance, Progress
@@ -182,8 +181,7 @@ class _Run:
         """Write a shard on this thread, with rows erased on `engine`."""
         path, target = self.folder.sources[name], self.folder.target(name)
         state, file, keys = FileState.of(path), self.files[path], KeyCensus()
-        if not is_url(path):
-            file.file.hash_in_step(ALGORITHM)
+        file.file.hash_in_step(ALGORITHM)
         with place.taken(), running_on(engine), collected_warnings() as found:
             with closing(file.source(self.options)) as source:
                 done = self.erase(source, target, self.shown.shard(self.is_over), keys)

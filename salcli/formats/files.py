@@ -8,11 +8,11 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import IO, Any, Self
 
-from salcli.data.hashes import HashInStep
 from salcli.errors import FormatError
 from salcli.formats import sniff as signature
 from salcli.formats.compression import GREATEST_GROWTH, OPENERS, PIECE, Stream
 from salcli.formats.encodings import wide_encoding
+from salcli.formats.hash_in_step import HashInStep
 from salcli.formats.spool import spooled_pipe
 from salcli.formats.urls import Stored, is_url
 

@@ -8,8 +8,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from salcli.data.embeddings import Embeddings, Floats
-from salcli.data.hashes import HashInStep
 from salcli.formats.base import Writer
+from salcli.formats.hash_in_step import HashInStep
 
 
 class RowsWriter(Writer):

@@ -6,7 +6,7 @@ from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salcli.data.hashes import HashInStep
+from salcli.formats.hash_in_step import HashInStep
 
 
 class Pieces:
