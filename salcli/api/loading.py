@@ -1,6 +1,5 @@
 """`load`: an embedding file in memory; `load_eraser`: the eraser of an artifact."""
 
-from contextlib import closing
 from dataclasses import fields
 from typing import Any
 
@@ -12,7 +11,7 @@ from salcli.erasers.artifact import read_artifact
 from salcli.erasers.base import Eraser
 from salcli.errors import FormatError, ParameterError
 from salcli.formats.npz_archive import is_artifact
-from salcli.formats.registry import open_source
+from salcli.formats.registry import opened_source
 from salcli.options import ReadOptions, options_of
 from salcli.streaming.engine import ordered_map
 
@@ -59,7 +58,7 @@ def load(path: str, **options: Any) -> Embeddings:
         raise FormatError(
             f"{path}: is an eraser, and holds no embeddings: read it by `load_eraser`, or by from_artifact"
         )
-    with closing(open_source(path, ReadOptions(**options))) as source:
+    with opened_source(path, ReadOptions(**options)) as source:
         vectors, rows = np.empty((source.n, source.d), source.dtype), np.empty(source.n, np.int64)
         keys, at = list[str](), 0
         for batch in ordered_map(Chunk.read, source.chunks()):

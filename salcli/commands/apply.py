@@ -20,6 +20,7 @@ from salcli.errors import UsageError, warn
 from salcli.formats import atomic
 from salcli.formats.beside import Beside, resolve
 from salcli.formats.keys import KeyCensus
+from salcli.formats.local_urls import takes_paths
 from salcli.formats.registry import (
     TABLES,
     create,
@@ -60,6 +61,7 @@ class Applied:
     """Of them, those that an earlier run wrote."""
 
 
+@takes_paths
 @runs_on_cluster
 def apply(
     eraser: str, embeddings: str, output: str | None, options: ApplyOptions, progress: Progress | None = None
@@ -256,6 +258,7 @@ class _Plan:
             for other, rows in others.items():
                 writer.begin(other)
                 stream_through(rows, writer, steps[beside.erased[other]], progress)
+            source.require_unchanged()
         return replace(done, digest=writer.digest)
 
     def warn_of_lengths(self, embeddings: str, done: Streamed) -> None:

@@ -94,7 +94,8 @@ def erase_folder(
     """
 
     def each(function: Callable[[str], bool], names: Sequence[str]) -> list[bool]:
-        with progress.stage("check", len(names), "shards written before") as advance:
+        unit = f"{'shard' if len(names) == 1 else 'shards'} written before"
+        with progress.stage("check", len(names), unit) as advance:
             results = []
             for result in map_in_threads(function, names):
                 results.append(result)

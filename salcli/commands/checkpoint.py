@@ -17,8 +17,9 @@ from salcli.data.labels import GuardedLabels, Index
 from salcli.data.source import Shard
 from salcli.errors import FormatError, OutputError
 from salcli.formats.files import ByteFile, absolute
+from salcli.formats.label_files import label_files
 from salcli.formats.moments import read_header, read_sums, write_moments
-from salcli.formats.urls import Stored, check_store, exists, is_url, joined, make_folder, name_in
+from salcli.formats.urls import Stored, check_store, exists, is_url, joined, name_in
 from salcli.streaming.hashing import hash_shards, shard_digest
 from salcli.streaming.passes import LabelledSource
 
@@ -131,7 +132,6 @@ class Checkpoint:
 def _make(folder: str) -> None:
     if is_url(folder):
         check_store(folder)
-        make_folder(folder)
         return
     try:
         os.makedirs(folder, exist_ok=True)
@@ -156,7 +156,8 @@ def _labels_of(
     if table.keys is None and len(parts) == len(shards):
         parts = [parts[shards.index(shard)]]
     paths = [path for path, _ in parts]
-    sha256 = digest_of([digest(path) for path in paths], "sha256")
+    files = paths if table.parts else label_files(table.path)  # a folder may have one file
+    sha256 = digest_of([digest(file) for file in files], "sha256")
     return {"name": joint_name(paths), "n": sum(n for _, n in parts), "sha256": sha256}
 
 

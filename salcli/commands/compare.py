@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -34,7 +34,8 @@ from salcli.formats import atomic
 from salcli.formats.files import file_name, size_of
 from salcli.formats.gold_sets import column_of
 from salcli.formats.label_files import label_files
-from salcli.formats.registry import input_files, open_source
+from salcli.formats.local_urls import takes_paths
+from salcli.formats.registry import input_files, opened_source
 from salcli.options import WHITE_BOX, CompareOptions, EvaluateOptions, FitOptions, ReadOptions
 from salcli.render.files import write_reports
 from salcli.streaming.cluster.client import runs_on_cluster
@@ -60,6 +61,7 @@ class _Entry:
     against: Source | None = None
 
 
+@takes_paths
 @runs_on_cluster
 def compare(
     embeddings: str,
@@ -96,6 +98,7 @@ def compare(
     paths = (embeddings, labels, *options.erasers, *options.against)
     read = [*input_files(embeddings, evaluation.read), *label_files(labels)]
     read += [file for path in options.against for file in input_files(path, ReadOptions())]
+    atomic.check_distinct(evaluation.reports)
     for path in evaluation.reports:
         sets = (column_of(name)[0] for name in evaluation.similarity)
         beside = (evaluation.baseline, evaluation.read.keys_file, *sets, *evaluation.bias)
@@ -106,7 +109,7 @@ def compare(
     _require_alike(artifacts)
     keep_freed_memory()
     with ExitStack() as opened:
-        source = opened.enter_context(closing(open_source(embeddings, evaluation.read)))
+        source = opened.enter_context(opened_source(embeddings, evaluation.read))
         others = {path: opened.enter_context(opened_against(path, source, evaluation.read)) for path in options.against}
         for path, artifact in artifacts.items():
             artifact.require_width(path, source)

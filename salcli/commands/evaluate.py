@@ -1,7 +1,7 @@
 """`evaluate`: attackers before and after erasure, what was kept, gates, reports."""
 
 from collections.abc import Callable, Sequence
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 
 from salcli.commands.near_rows import with_bands
@@ -22,7 +22,8 @@ from salcli.formats import atomic
 from salcli.formats.files import file_name
 from salcli.formats.gold_sets import column_of
 from salcli.formats.label_files import label_files
-from salcli.formats.registry import input_files, open_source
+from salcli.formats.local_urls import takes_paths
+from salcli.formats.registry import input_files, opened_source
 from salcli.options import EvaluateOptions, ReadOptions
 from salcli.render.files import write_reports
 from salcli.streaming.cluster.client import runs_on_cluster
@@ -33,6 +34,7 @@ from salcli.streaming.passes import read_table
 from salcli.streaming.progress import Progress, Silent
 
 
+@takes_paths
 @runs_on_cluster
 def evaluate(
     embeddings: str,
@@ -73,6 +75,7 @@ def evaluate(
     read = (embeddings, labels, eraser, options.against, options.baseline, options.read.keys_file, *options.bias, *sets)
     files = input_files(embeddings, options.read) + ([] if labels is None else label_files(labels))
     files += [] if options.against is None else input_files(options.against, ReadOptions())
+    atomic.check_distinct(options.reports)
     for path in options.reports:
         atomic.check_output(path, (*read, *files))
     baseline = None if options.baseline is None else Baseline.read(options.baseline)
@@ -81,7 +84,7 @@ def evaluate(
     algorithm = HASH_ALGORITHMS[0] if fitted_file is None else fitted_file.algorithm
     keep_freed_memory()
     with (
-        closing(open_source(embeddings, options.read)) as source,
+        opened_source(embeddings, options.read) as source,
         opened_against(options.against, source, options.read) as against,
         nullcontext(_tables(source, labels, artifact, eraser, options, progress)) as (table, guarded),
         hashing(

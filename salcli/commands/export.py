@@ -16,6 +16,7 @@ from salcli.errors import UsageError
 from salcli.formats import atomic
 from salcli.formats.artifact import SCHEMA
 from salcli.formats.exports import ClassMaps, DenseMap, KernelMap, Map, find_target
+from salcli.formats.local_urls import takes_paths
 from salcli.options import ExportOptions
 
 Array = NDArray[np.float64]
@@ -52,6 +53,7 @@ class Exported:
         }
 
 
+@takes_paths
 def export(eraser: str, output: str, options: ExportOptions) -> Exported:
     """Write an eraser as what other programs map embeddings with: a dense matrix wherever it is one.
 

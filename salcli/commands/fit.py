@@ -1,6 +1,5 @@
 """`fit`: embeddings and labels → moments → eraser → artifact."""
 
-from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +14,8 @@ from salcli.erasers.base import Eraser, Fit, Method, find_method, task_of, warn_
 from salcli.errors import UsageError, located
 from salcli.formats import atomic
 from salcli.formats.label_files import label_files
-from salcli.formats.registry import input_files, open_source
+from salcli.formats.local_urls import takes_paths
+from salcli.formats.registry import input_files, opened_source
 from salcli.options import FitOptions
 from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import current_engine, one_blas_thread
@@ -26,6 +26,7 @@ from salcli.streaming.progress import Progress, Silent
 from salcli.streaming.sums import fold
 
 
+@takes_paths
 @runs_on_cluster
 def fit(
     embeddings: str,
@@ -70,7 +71,7 @@ def fit(
     progress = progress or Silent()
     table = read_table(labels, replace(options.labels, task=task_of(parameters)), progress)
     with (
-        closing(open_source(embeddings, options.read)) as source,
+        opened_source(embeddings, options.read) as source,
         hashing({} if algorithm == "none" else {source: algorithm}, labels) as hashes,
         one_blas_thread(),
     ):

@@ -21,6 +21,7 @@ from salcli.erasers.artifact import Artifact, write_artifact
 from salcli.erasers.base import SummedMethod, find_method, task_of, warn_of_doubts
 from salcli.errors import FormatError, LabelError, UsageError, located, warn
 from salcli.formats import atomic
+from salcli.formats.local_urls import takes_paths
 from salcli.formats.moments import blocks_of, read_header, read_keys, read_sums
 from salcli.formats.shards import natural_key
 from salcli.formats.urls import is_several, is_url, listed
@@ -62,6 +63,7 @@ class Moments:
         return found if labels is None else found.relabelled(labels)
 
 
+@takes_paths
 def fit_moments(
     patterns: Sequence[str], output: str, options: FitOptions, progress: Progress | None = None
 ) -> Artifact:
@@ -330,7 +332,9 @@ def _inputs(files: Sequence[Moments]) -> dict[str, Any]:
     else:
         embeddings["hash"] = None
     labels = [each.header["inputs"]["labels"] for each in files]
-    if files[0].header["rows"]["joined_by"] == "key":  # one file may have the labels of all shards
+    rows = [each.header["rows"] for each in files]
+    if any(own["joined_by"] == "key" or each["n"] > own["n_shard"] for own, each in zip(rows, labels, strict=True)):
+        # the same files have the labels of all shards
         labels = list({(each["name"], each["sha256"]): each for each in labels}.values())
     return {
         "embeddings": embeddings,

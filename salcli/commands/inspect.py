@@ -4,7 +4,6 @@ Modules that only some files need are imported where they are used, so that the 
 """
 
 import warnings
-from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +14,9 @@ from salcli.data.labels import GuardedLabels, as_index
 from salcli.data.source import Chunk, Source
 from salcli.errors import RangeError, SalcliWarning, UsageError, warn
 from salcli.formats.keys import KeyCensus, is_utf8
+from salcli.formats.local_urls import takes_paths
 from salcli.formats.npz_archive import is_artifact, is_moments
-from salcli.formats.registry import named, open_source
+from salcli.formats.registry import named, opened_source
 from salcli.options import InspectOptions, LabelOptions, ReadOptions
 from salcli.streaming.engine import ordered_map
 
@@ -28,6 +28,7 @@ SCHEMA = "salcli.inspect/1"
 PROJECTION_ROWS = 256  # of a matrix, in memory at once
 
 
+@takes_paths
 def inspect(path: str, options: InspectOptions) -> dict[str, Any]:
     """Return a description of the file at `path`, as the JSON of `salcli.inspect/1`.
 
@@ -143,7 +144,7 @@ def _inspect_source(path: str, options: InspectOptions) -> dict[str, Any]:
     similarity = None if options.similarity is None else _read_similarity(options.similarity)
     labels = None if options.labels is None else _read_labels(options.labels, options.label_options)
     exact = replace(options.read, text_dtype=np.dtype(np.float64))  # shown as in the file
-    with closing(open_source(path, exact)) as source:
+    with opened_source(path, exact) as source:
         about = None if labels is None else _describe_labels(source, labels, options.head)
         look = _Look(source, options.head, set() if similarity is None else _spellings(similarity))
         for batch in ordered_map(Chunk.read, source.chunks()):

@@ -1,6 +1,5 @@
 """`apply --kernel-matrix`: the inner products of all erased rows of a file."""
 
-from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from salcli.data.source import Source
 from salcli.erasers.artifact import Artifact
 from salcli.erasers.kernel import KernelEraser
 from salcli.formats.kernel_matrix import KernelMatrixWriter, create_kernel_matrix, require_place
-from salcli.formats.registry import open_source
+from salcli.formats.registry import opened_source
 from salcli.options import ApplyOptions
 from salcli.streaming import memory
 from salcli.streaming.engine import map_in_threads
@@ -80,11 +79,12 @@ def write_kernel(
     rows, and the dtype of K̂
     """
     change = artifact.eraser.by_inner_products()
-    with closing(open_source(embeddings, options.read)) as source:
+    with opened_source(embeddings, options.read) as source:
         artifact.require_width(eraser, source)
         dtype = options.output_dtype or np.dtype(np.float64 if source.dtype.itemsize > 4 else np.float32)
         require_place(target, source.n, dtype)
         about = {"method": artifact.header["method"], "strength": options.strength, "eraser_sha256": artifact.sha256}
         with create_kernel_matrix(target, source, dtype, {**about, **change.kernel.to_dict()}) as writer:
             write_kernel_matrix(source, change, writer, options.strength, progress)
+            source.require_unchanged()
     return source.n, dtype

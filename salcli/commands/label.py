@@ -4,7 +4,6 @@ Labels from the sizes of the classes are in `label_counts`.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,7 +21,8 @@ from salcli.formats import atomic
 from salcli.formats.gold_sets import column_of
 from salcli.formats.key_groups import KeyGroups, read_key_groups
 from salcli.formats.label_table import write_labels
-from salcli.formats.registry import input_files, open_source
+from salcli.formats.local_urls import takes_paths
+from salcli.formats.registry import input_files, opened_source
 from salcli.linalg.seeds import direction_scores, seed_direction
 from salcli.options import LabelCommandOptions
 from salcli.streaming.engine import ordered_map
@@ -65,6 +65,7 @@ class Labelled:
         return {"wrote": self.output, "labels": labels, "scores": edges, **splits, **groups, **bands}
 
 
+@takes_paths
 def label(
     embeddings: str, output: str, options: LabelCommandOptions, progress: Progress | None = None
 ) -> Labelled | Assigned:
@@ -96,7 +97,7 @@ def label(
 def _label_by_words(embeddings: str, output: str, options: LabelCommandOptions) -> Labelled:
     groups_file = None if options.groups is None else column_of(options.groups)[0]
     atomic.check_output(output, [*input_files(embeddings, options.read), options.read.keys_file, groups_file])
-    with closing(open_source(embeddings, options.read)) as source:
+    with opened_source(embeddings, options.read) as source:
         if not source.has_keys:
             raise AlignmentError(f"{source.path} has no keys, so no seed word can be found: give `keys_file=FILE`")
         groups = None if options.groups is None else _groups(source, options.groups, options)

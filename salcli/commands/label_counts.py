@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,7 +18,7 @@ from salcli.evaluation.attackers.scores import wilson
 from salcli.formats import atomic
 from salcli.formats.label_files import label_files
 from salcli.formats.label_table import write_labels
-from salcli.formats.registry import input_files, open_source
+from salcli.formats.registry import input_files, opened_source
 from salcli.linalg.assignment import Assignment, Codes, assign
 from salcli.linalg.unaligned import FREE, Alignment, align, scores_of
 from salcli.options import LabelCommandOptions, LabelOptions
@@ -129,7 +128,7 @@ def label_by_counts(embeddings: str, output: str, options: LabelCommandOptions, 
     labelled = [] if options.seed_labels is None else label_files(options.seed_labels)
     atomic.check_output(output, [*input_files(embeddings, options.read), *labelled, options.read.keys_file])
     names = tuple(name for name, _ in options.counts)
-    with closing(open_source(embeddings, options.read)) as source, one_blas_thread(), located(embeddings):
+    with opened_source(embeddings, options.read) as source, one_blas_thread(), located(embeddings):
         rows = _distinct_rows(source)
         counts = _whole_counts(source.path, len(rows.rows), options)
         known = _known(source, rows.rows, names, counts, options, progress)

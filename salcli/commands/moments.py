@@ -3,7 +3,6 @@
 import itertools
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,8 +19,9 @@ from salcli.errors import LabelError, UsageError, warn
 from salcli.formats import atomic
 from salcli.formats.files import size_of
 from salcli.formats.label_files import label_files
+from salcli.formats.local_urls import takes_paths
 from salcli.formats.moments import block_fields, write_moments
-from salcli.formats.registry import input_files, open_source
+from salcli.formats.registry import input_files, opened_source
 from salcli.formats.urls import is_url
 from salcli.options import MomentsOptions
 from salcli.streaming.cluster.client import runs_on_cluster
@@ -42,6 +42,7 @@ WHY_NOT = {
 }
 
 
+@takes_paths
 @runs_on_cluster
 def moments(
     embeddings: str, labels: str, output: str, options: MomentsOptions, progress: Progress | None = None
@@ -77,7 +78,7 @@ def moments(
     progress, algorithm = progress or Silent(), options.hash_algorithm
     table = read_table(labels, replace(options.labels, task=task_of(parameters), may_be_empty=True), progress)
     with (
-        closing(open_source(embeddings, options.read)) as source,
+        opened_source(embeddings, options.read) as source,
         hashing({} if algorithm == "none" else {source: algorithm}, labels) as hashes,
         one_blas_thread(),
     ):

@@ -9,6 +9,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -22,6 +23,7 @@ from salcli.linalg.decompositions import all_finite
 
 MAX_DIMENSIONS = 1 << 20  # a row is read whole, so this bounds memory
 PARTITION_ELEMENTS, PARTITION_ROWS = 1 << 23, 1 << 18  # labels and their positions take memory for each row
+CHECKED_AT_ONCE = 16  # files
 RESTORED_SHARDS = 8  # unpickled shards whose files one process keeps open
 
 
@@ -155,6 +157,14 @@ class Reader(ABC):
         algorithm : of the `digest` that follows
         """
         return False
+
+    def require_unchanged(self) -> None:  # noqa: B027 (readers of files use it)
+        """Check, after the last row was read, that the file is the one that was opened.
+
+        Raises
+        ------
+        FormatError : it has changed, so that rows of two files may have been read
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -426,6 +436,12 @@ class Source:
     def hash_as_read(self, algorithm: str) -> bool:
         """Return whether all files are hashed as they are read (see `Reader.hash_as_read`)."""
         return all(shard.reader.hash_as_read(algorithm) for shard in self.shards)
+
+    def require_unchanged(self) -> None:
+        """Check that no file has changed since it was opened (see `Reader.require_unchanged`)."""
+        with ThreadPoolExecutor(CHECKED_AT_ONCE) as pool:  # stores answer late
+            for _ in pool.map(lambda shard: shard.reader.innermost.require_unchanged(), self.shards):
+                pass
 
     def close(self) -> None:
         """Close all files."""

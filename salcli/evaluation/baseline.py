@@ -91,9 +91,11 @@ class Baseline:
         FormatError : the file cannot be read, or is no report that has leaks
         """
         try:
-            text = (read_whole(path) or b"") if is_url(path) else Path(path).read_bytes()
+            text = read_whole(path) if is_url(path) else Path(path).read_bytes()
         except OSError as error:
             raise FormatError(f"`baseline={path}`: {error.strerror}") from error
+        if text is None:
+            raise FormatError(f"`baseline={path}`: no such object")
         try:
             record = json.loads(text)
             return cls(path, _leaks([*record["probes"], *record.get("bands", ())]))

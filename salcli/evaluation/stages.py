@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ from salcli.erasers.base import Eraser
 from salcli.erasers.kernel import KernelEraser
 from salcli.erasers.precision import erased_dtype
 from salcli.errors import AlignmentError, UsageError
-from salcli.formats.registry import open_source
+from salcli.formats.registry import opened_source
 from salcli.options import ReadOptions
 from salcli.streaming.passes import gather_rows
 from salcli.streaming.progress import Progress, Silent
@@ -247,7 +247,7 @@ def opened_against(path: str | None, source: Source, read: ReadOptions) -> Itera
         yield None
         return
     plain = ReadOptions(batch_rows=read.batch_rows, allow_nonfinite=read.allow_nonfinite)
-    with closing(open_source(path, plain)) as other:
+    with opened_source(path, plain) as other:
         n, n_other = source.n_all, other.n_all
         if n != n_other:
             raise AlignmentError(

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from salcli.errors import OutputError, UsageError, first_line, warn
-from salcli.formats.urls import check_url, is_url, name_in, upload
+from salcli.formats.local_urls import base_of, plain
+from salcli.formats.urls import check_url, is_url, located, name_in, upload
 
 STDOUT = "-"
 MOST_LINKS = 40
@@ -104,8 +105,24 @@ def _check_file(path: str, inputs: Iterable[str | None], may_replace: str | None
     for source in inputs:
         if source is None or source in (STDOUT, may_replace):
             continue
-        if os.path.exists(source) and os.path.samefile(source, target):
+        base = base_of(source) if is_url(source) else source
+        if os.path.exists(base) and os.path.samefile(base, target):
             raise UsageError(f"{path}: is the input {source} itself: {remedy}")
+
+
+def check_distinct(paths: Iterable[str]) -> None:
+    """Check that no two outputs are one file or object, however they are spelt.
+
+    Raises
+    ------
+    UsageError : two are
+    """
+    seen = dict[object, str]()
+    for path in map(plain, paths):
+        place = located(path) if is_url(path) else os.path.realpath(path)
+        if not is_special(path) and place in seen:
+            raise UsageError(f"{path}: is the output {seen[place]} too: name another")
+        seen[place] = path
 
 
 def check_folder(path: str) -> None:
@@ -189,6 +206,7 @@ def replacing(path: str, *, compresses: bool = False) -> Iterator[str]:
     ------
     OutputError : it cannot be written
     """
+    path = plain(path)
     target, temporary = _places(path)
     packed = temporary.with_suffix(".gz.tmp")
     try:
@@ -238,14 +256,14 @@ def replacing_all(paths: Sequence[str]) -> Iterator[list[str]]:
     ------
     OutputError : one of them cannot be written
     """
-    places = {path: _places(path) for path in paths}
+    places = {path: _places(path) for path in map(plain, paths)}
     files = [path for path in places if not (is_url(path) or is_special(path))]
     modes, renamed = dict[str, int](), list[tuple[Path, Path]]()
     try:
         for path, (_, temporary) in places.items():
             with writing(path):
                 modes[path] = _reserve(temporary)
-        yield [str(places[path][1]) for path in paths]
+        yield [str(places[plain(path)][1]) for path in paths]
         for path in files:
             with writing(path):
                 _finish(path, *places[path], modes[path])

@@ -217,6 +217,10 @@ class FileReader(Reader):
         """Return whether the file is hashed as it is read (see `Reader.hash_as_read`)."""
         return self.container.hash_as_read(algorithm)
 
+    def require_unchanged(self) -> None:
+        """Check that the file is the one that was opened (see `ByteFile.require_unchanged`)."""
+        self.container.require_unchanged()
+
     def close(self) -> None:
         """Close the file."""
         self.file.close()

@@ -166,6 +166,8 @@ def _pieces(path: str, file: ByteFile, advance: Callable[[int], None] | None) ->
 
     def read() -> bytes:
         piece = stream.read(READ_BYTES)
+        if not piece:
+            file.require_unchanged()
         if advance is not None and file.is_plain:
             advance(len(piece))
         return piece

@@ -38,6 +38,7 @@ class ByteFile:
         self._derived: list[ByteFile] = []  # that are closed with it
         self._place: str | None = None
         self._in_step: HashInStep | None = None
+        self._seen = None if handle is None or came_by_pipe else _state(os.fstat(handle.fileno()))
 
     def __getstate__(self) -> dict[str, Any]:
         if self._came_by_pipe:
@@ -242,6 +243,20 @@ class ByteFile:
         """Return False: the file is hashed in a pass of its own (see `Reader.hash_as_read`)."""
         return False
 
+    def require_unchanged(self) -> None:
+        """Check, after the last byte was read, that the file is the one that was opened.
+
+        Raises
+        ------
+        FormatError : it has changed, or another one is in its place
+        """
+        try:
+            is_same = self._seen is None or _state(os.stat(self.place)) == self._seen
+        except OSError:
+            is_same = False
+        if not is_same:
+            raise changed(self.name)
+
     def closed_with(self, other: "ByteFile") -> Self:
         """Return this file, which is closed when `other` is."""
         other._derived.append(self)
@@ -306,6 +321,10 @@ class UnpackedFile(ByteFile):
         """Return the hash of the compressed file (see `ByteFile.digest`)."""
         return self.packed.digest(algorithm, is_wanted)
 
+    def require_unchanged(self) -> None:
+        """Check that the compressed file is the one that was opened (see `ByteFile.require_unchanged`)."""
+        self.packed.require_unchanged()
+
     def hash_as_read(self, algorithm: str) -> bool:
         """Return whether the compressed file is hashed as it is read (see `Reader.hash_as_read`)."""
         return self.packed.hash_as_read(algorithm)
@@ -360,6 +379,15 @@ class _KeptStream(Stream):
 
     def close(self) -> None:
         """Leave the files open."""
+
+
+def _state(found: os.stat_result) -> tuple[int, int]:
+    return found.st_size, found.st_mtime_ns
+
+
+def changed(name: str) -> FormatError:
+    """Return the error of a file, or object, that is not what it was when it was opened."""
+    return FormatError(f"{name}: changed while it was read")
 
 
 def _opened(name: str, place: str | None = None) -> IO[bytes]:

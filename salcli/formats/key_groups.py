@@ -2,14 +2,13 @@
 
 import itertools
 import os
-from contextlib import closing
 from dataclasses import dataclass, replace
 
 from salcli.data.source import Source
 from salcli.errors import FormatError, LabelError, ParameterError
 from salcli.formats.gold_sets import column_of
 from salcli.formats.label_table import read_labels
-from salcli.formats.registry import named, open_source
+from salcli.formats.registry import named, opened_source
 from salcli.formats.urls import is_url
 from salcli.options import LabelOptions, ReadOptions
 
@@ -63,7 +62,7 @@ def _beside(name: str, source: Source, read: ReadOptions) -> KeyGroups:
             f"no such file, and {source.path} holds no list of groups: expected a CSV of keys and groups, FILE[:COLUMN]"
         )
         raise ParameterError("groups", name, why)
-    with closing(open_source(source.path, replace(read, keys_dataset=name, keys_file=None, keyed=None))) as other:
+    with opened_source(source.path, replace(read, keys_dataset=name, keys_file=None, keyed=None)) as other:
         pairs = zip(*(itertools.chain.from_iterable(s.key_batches()) for s in (source, other)), strict=True)
         found: dict[str, str] = {}
         for key, group in pairs:

@@ -150,6 +150,7 @@ def _of_table(path: str, options: LabelOptions, rows: _Rows, advance: Callable[[
         table.require_flat(options)
         columns = find_columns(path, table.names, options, table.key_names)
         _read_rows(path, table.batches(columns.used, advance), columns, "row", rows)
+        file.require_unchanged()
         return columns
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from salcli.formats.base import FileReader, Format, Output, Writer, lazy
 from salcli.formats.beside import Beside, require_same_format, warn_of_rest
 from salcli.formats.files import ByteFile
 from salcli.formats.key_file import KeyedReader
-from salcli.formats.urls import is_url
+from salcli.formats.urls import is_url, name_in
 from salcli.options import ReadOptions
 
 FORMATS = [
@@ -242,6 +242,19 @@ def open_source(path: str, options: ReadOptions | None = None) -> Source:
         return Source(readers, allow_nonfinite=options.allow_nonfinite, path=name)
 
 
+@contextmanager
+def opened_source(path: str, options: ReadOptions | None = None) -> Iterator[Source]:
+    """Open embeddings (see `open_source`) for the time of the block.
+
+    Raises
+    ------
+    FormatError : as `open_source`; and after the block, if a file has changed meanwhile
+    """
+    with closing(open_source(path, options)) as source:
+        yield source
+        source.require_unchanged()
+
+
 def input_files(path: str, options: ReadOptions) -> list[str]:
     """Return the paths of the embedding files that `path` names: itself, or those of a folder or glob, in order.
 
@@ -353,12 +366,12 @@ def _readers(file: ByteFile, forced: Format | None, options: ReadOptions) -> lis
 def _kind(file: ByteFile, forced: Format | None, options: ReadOptions) -> Format:
     found = recognised(file.head())
     if not found.has_magic:
-        suffix = Path(file.name.lower().removesuffix(COMPRESSED_SUFFIX)).suffix
+        suffix = Path(name_in(file.name).lower().removesuffix(COMPRESSED_SUFFIX)).suffix
         found = next((one for one in _with_suffix(suffix) if one.is_by_suffix), found)
     kind = forced or found
     if kind is not found and (kind.has_magic or found.has_magic):
         raise FormatError(f"{file.name}: not {kind}: its content is {found}")
-    promised = [one for one in _with_suffix(Path(file.name).suffix) if one.has_magic]
+    promised = [one for one in _with_suffix(Path(name_in(file.name)).suffix) if one.has_magic]
     if found is FORMATS[-1] and promised:
         raise FormatError(f"{file.name}: not {promised[0]}, whatever its name says")
     if not kind.holds_several_arrays and (options.dataset or options.keys_dataset):
@@ -407,7 +420,7 @@ TABLES = tuple(each.name for each in FORMATS if each.is_table)
 
 def may_be_table(path: str) -> bool:
     """Return whether the suffix of `path` is that of a table (Parquet, Arrow)."""
-    return any(each.is_table for each in _with_suffix(Path(path).suffix.lower()))
+    return any(each.is_table for each in _with_suffix(Path(name_in(path)).suffix.lower()))
 
 
 def output_format(target: str, source: Source, forced: str | None) -> str:

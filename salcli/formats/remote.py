@@ -7,7 +7,7 @@ from typing import IO, Any
 
 from salcli.errors import FormatError
 from salcli.formats.compression import GREATEST_GROWTH, OPENERS, PIECE, Stream
-from salcli.formats.files import ByteFile
+from salcli.formats.files import ByteFile, changed
 from salcli.formats.hash_as_read import HashAsRead
 from salcli.formats.sniff import HEAD_BYTES
 from salcli.formats.urls import Stored, read_range
@@ -71,6 +71,11 @@ class RemoteFile(ByteFile):
         if self._hash is None or self._hash.algorithm != algorithm:
             return super().digest(algorithm, is_wanted)
         return self._hash.finish(is_wanted)
+
+    def require_unchanged(self) -> None:
+        """Check that the store has the same object (see `ByteFile.require_unchanged`)."""
+        if Stored.of(self.name, is_current=True) != self._stored:
+            raise changed(self.name)
 
     def fill(self, view: memoryview, offset: int) -> int:
         """Read from a place into memory (see `ByteFile.fill`)."""

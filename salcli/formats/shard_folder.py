@@ -16,7 +16,7 @@ import salcli
 from salcli.data.hashes import HASH_ALGORITHMS
 from salcli.errors import FormatError, OutputError, UsageError
 from salcli.formats import atomic
-from salcli.formats.files import ByteFile
+from salcli.formats.files import ByteFile, changed
 from salcli.formats.shards import RECORD, matches, read_record, suffix_of
 from salcli.formats.urls import Stored, is_url, joined, name_in
 
@@ -71,7 +71,7 @@ class FileState:
         FormatError : it has not
         """
         if FileState.of(path, is_current=True) != self:
-            raise FormatError(f"{path}: changed while it was read")
+            raise changed(path)
 
 
 def file_digest(path: str) -> str:
@@ -190,7 +190,10 @@ class ShardFolder:
 
     @contextlib.contextmanager
     def _recorded(self, each: Each, *, is_new: bool) -> Iterator[None]:
-        """Keep what an earlier run wrote, and write the record before and after the block, and where it fails."""
+        """Keep what an earlier run wrote, and write the record before and after the block, and where it fails.
+
+        The record goes away only with a new folder in which no shard is.
+        """
         self._written = read_record(self.path)
         self._keep(self._written, each)
         try:
@@ -203,8 +206,8 @@ class ShardFolder:
             with contextlib.suppress(OSError, OutputError):  # of the first error only
                 if self._entries:
                     self._write(is_complete=False)
-                elif is_new:
-                    self._remove_record()
+                elif is_new and not self._may_have_shards():
+                    os.unlink(self.target(RECORD))
             raise
 
     def add(self, name: str, n: int, source: FileState, digest: str, written: str) -> None:
@@ -274,8 +277,9 @@ class ShardFolder:
         self._written = record
         self._next_write = time.monotonic() + REST * (time.monotonic() - start)
 
-    def _remove_record(self) -> None:
-        os.unlink(self.target(RECORD))
+    def _may_have_shards(self) -> bool:
+        """Return whether a shard may be in its place, though none is recorded: the record then says what is missing."""
+        return any(os.path.lexists(self.target(name)) for name in self.sources)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:

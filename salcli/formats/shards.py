@@ -56,7 +56,7 @@ def natural_order(names: Iterable[str]) -> list[str]:
 
 def suffix_of(name: str) -> str:
     """Return the suffix of a file's name in lower case, that of a compressed file's content."""
-    lower = name.lower()
+    lower = urls.name_in(name).lower()
     packed = next((end for end in PACKED if lower.endswith(end)), "")
     return Path(lower.removesuffix(packed)).suffix
 
@@ -65,6 +65,8 @@ def matches(path: str) -> list[str]:
     """Return the visible files of a folder, or those that a glob matches, in natural order."""
     if urls.is_url(path):
         found = urls.listed(path)
+        if wrong := next((one for one in found if one.count("::") > path.count("::")), None):
+            raise FormatError(f"{wrong}: has `::` in its name, which joins URLs: rename it")
     else:
         pattern = os.path.join(glob.escape(path), "*") if os.path.isdir(path) else path
         found = [one for one in glob.glob(pattern, recursive=True) if os.path.isfile(one)]
@@ -94,20 +96,21 @@ def shard_files(path: str, ranks: Sequence[Kinds], what: str) -> list[str]:
         if not files:
             raise FormatError(f"{path}: no file matches")
         return files
+    suffix = next(each for kinds in ranks for each in kinds)
     for kinds in ranks:
         chosen = [one for one in files if suffix_of(one) in kinds and not _is_eraser(one)]
         first_of = {kinds[suffix_of(one)]: urls.name_in(one) for one in reversed(chosen)}
         if len(first_of) > 1:
-            shown, such = " and ".join(natural_order(first_of.values())), urls.joined(path, "*.npy")
+            shown, such = " and ".join(natural_order(first_of.values())), urls.joined(path, f"*{suffix}")
             raise FormatError(f"{path}: {what} of several formats ({shown}): choose by a glob, such as '{such}'")
         if chosen:
             return chosen
-    such = urls.joined(path, "*/*.npy")
+    such = urls.joined(path, f"*/*{suffix}")
     raise FormatError(f"{path}: is a folder without {what} (a glob such as '{such}' reaches deeper ones)")
 
 
 def _is_eraser(path: str) -> bool:
-    return path.lower().endswith(".npz") and is_artifact(path)
+    return urls.name_in(path).lower().endswith(".npz") and is_artifact(path)
 
 
 def read_record(folder: str) -> dict[str, Any] | None:

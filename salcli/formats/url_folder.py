@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from salcli.errors import OutputError
 from salcli.formats.shard_folder import Each, ShardFolder
-from salcli.formats.shards import RECORD, read_record
-from salcli.formats.urls import check_store, is_url, listed, located, make_folder, name_in, remove
+from salcli.formats.shards import read_record
+from salcli.formats.urls import is_url, listed, located, name_in
 
 
 class UrlFolder(ShardFolder):
@@ -30,7 +30,6 @@ class UrlFolder(ShardFolder):
         ------
         OutputError : a run that began later writes it, or the store refuses
         """
-        make_folder(self.path)
         with self._recorded(each, is_new=read_record(self.path) is None):
             yield self
 
@@ -46,7 +45,6 @@ class UrlFolder(ShardFolder):
             raise OutputError(f"{self.path}: another salcli apply, which began later, is writing this folder")
 
     def _check_apart(self, embeddings: str) -> None:
-        check_store(self.path)
         system, own = located(self.path)
         for url in (each for each in (*self.sources.values(), embeddings) if is_url(each)):
             other, path = located(url)
@@ -69,10 +67,9 @@ class UrlFolder(ShardFolder):
     def _has_begun(self) -> bool:
         return self._written is not None and self._written.get("run") == self._run
 
-    def _remove_record(self) -> None:
-        if self._has_begun:
-            self.require_own()
-            remove(self.target(RECORD))
+    def _may_have_shards(self) -> bool:
+        """Return True: an upload that failed here, or that a worker began, may still end well."""
+        return True
 
 
 def _is_in(path: str, folder: str) -> bool:

@@ -9,12 +9,17 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from salcli.errors import FormatError, OutputError, SalcliError, UsageError, first_line
+from salcli.formats.local_urls import base_of
 
-URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+URL = re.compile(r"(?:[a-z][a-z0-9+.-]*::)*[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+LINK = re.compile(r"(?:(?<=::)|^)[a-z][a-z0-9+.-]+(?=://|::)", re.IGNORECASE)
+CHAIN = re.compile(r"((?:[a-z0-9+.-]+::)*[a-z0-9+.-]+://.*?)((?:::.*)?)", re.IGNORECASE | re.DOTALL)
 PAGES = re.compile(r"https?://", re.IGNORECASE)
 HUB = re.compile(r"hf://(?:(dataset|space)s/)?([^/]+/[^/@]+)(?:@([^/]*))?/(.+)", re.IGNORECASE)
 VERSIONS = ("ETag", "etag", "md5Hash", "blob_id", "LastModified", "last_modified", "mtime", "updated", "created")
 """Fields of an object's description that change when its content does; the first that a store has is used."""
+BUCKETS = frozenset({"s3", "gs", "gcs", "az", "abfs", "oss"})
+"""Stores whose paths begin with the name of a bucket."""
 TAIL_BYTES = 1 << 16  # of an object that are read at once where only its end is needed
 
 
@@ -35,7 +40,7 @@ def located(url: str) -> tuple[Any, str]:
     except ImportError:
         raise UsageError(f"{url}: URLs are read through fsspec: pip install 'salcli[remote]'") from None
     try:
-        system, path = url_to_fs(url)
+        system, path = url_to_fs(LINK.sub(lambda scheme: scheme[0].lower(), url))
     except (ImportError, ValueError) as error:
         raise UsageError(f"{url}: {first_line(error)}") from None
     except Exception as error:
@@ -55,8 +60,11 @@ def reading(url: str) -> Iterator[None]:
         yield
     except SalcliError:
         raise
-    except FileNotFoundError:
-        raise FormatError(f"{url}: cannot be read: no such object") from None
+    except FileNotFoundError as error:
+        cause = error.__cause__  # of a server that cannot be reached, or refuses
+        is_unknown = not isinstance(cause, OSError) and getattr(cause, "status", 404) == 404
+        why = "no such object" if is_unknown else first_line(cause or error)
+        raise FormatError(f"{url}: cannot be read: {why}") from None
     except Exception as error:
         raise FormatError(f"{url}: cannot be read: {first_line(error)}") from error
 
@@ -151,8 +159,12 @@ def is_several(url: str) -> bool:
 
 
 def is_folder(url: str) -> bool:
-    """Return whether a URL of which `is_several` is true is a folder."""
-    return not _has_magic(url) or url.endswith("/")
+    """Return whether a URL of which `is_several` is true is a folder, which may be called as a glob is."""
+    if not _has_magic(url) or url.endswith("/"):
+        return True
+    system, path = located(url)
+    with reading(url):
+        return bool(system.isdir(path))
 
 
 def listed(url: str) -> list[str]:
@@ -164,15 +176,18 @@ def listed(url: str) -> list[str]:
     FormatError : it cannot be listed
     """
     plain, chain = _unchained(url)
-    base = plain if is_folder(url) else plain[: _first_magic(plain)].rpartition("/")[0] + "/"
+    is_one = is_folder(url)
+    base = plain if is_one else plain[: _first_magic(plain)].rpartition("/")[0] + "/"
     system, path = located(url)
     root = located(base + chain)[1].rstrip("/")
     with reading(url):
         system.invalidate_cache(root)  # of this process: others may have written
         try:
-            found = system.ls(path, detail=True) if is_folder(url) else [*system.glob(path, detail=True).values()]
+            found = system.ls(path, detail=True) if is_one else [*system.glob(path, detail=True).values()]
         except FileNotFoundError:  # stores have no empty folders
             found = []
+    if not found and (bucket := _missing_bucket(url)):
+        raise FormatError(f"{url}: cannot be listed: there is no bucket {bucket}")
     names = [each["name"] for each in found if each["type"] == "file" and each["name"].strip("/") != root.strip("/")]
     return [
         joined(base, name[len(root) :].lstrip("/")) + chain
@@ -180,35 +195,6 @@ def listed(url: str) -> list[str]:
         else system.unstrip_protocol(name) + chain  # spelt in another way than the user's
         for name in names
     ]
-
-
-def make_folder(url: str) -> None:
-    """Create the folder at a `file://` URL; stores of objects have none.
-
-    Raises
-    ------
-    OutputError : it cannot be created
-    """
-    system, path = located(url)
-    if getattr(system, "local_file", False):
-        try:
-            system.makedirs(path, exist_ok=True)
-        except OSError as error:
-            raise OutputError(f"{url}: cannot create this folder: {error.strerror}") from error
-
-
-def remove(url: str) -> None:
-    """Remove the object at `url`.
-
-    Raises
-    ------
-    OutputError : it cannot be removed
-    """
-    system, path = located(url)
-    try:
-        system.rm_file(path)
-    except Exception as error:
-        raise OutputError(f"{url}: cannot be removed: {first_line(error)}") from error
 
 
 def joined(folder: str, name: str) -> str:
@@ -229,13 +215,20 @@ def folder_of(path: str) -> str:
 
 def name_in(path: str) -> str:
     """Return the name of a file without its folder, of a path or a URL."""
-    return posixpath.basename(_unchained(path)[0] if is_url(path) else path)
+    if not is_url(path):
+        return posixpath.basename(path)
+    plain = _unchained(path)[0]
+    return posixpath.basename(re.split("[?#]", plain)[0] if PAGES.match(plain) else plain)
 
 
 def _unchained(url: str) -> tuple[str, str]:
-    """Return the first URL of a chain (`zip://x.npy::s3://bucket/a.zip`), and the rest of it."""
-    plain, colons, rest = url.partition("::")
-    return plain, colons + rest
+    """Return the first URL of a chain, with the caches before it, and the rest.
+
+    >>> _unchained("simplecache::zip://x.npy::s3://bucket/a.zip")
+    ('simplecache::zip://x.npy', '::s3://bucket/a.zip')
+    """
+    found = CHAIN.fullmatch(url)
+    return (found[1], found[2]) if found else (url, "")
 
 
 def _has_magic(url: str) -> bool:
@@ -262,11 +255,35 @@ def check_store(url: str) -> None:
 
     Raises
     ------
-    UsageError : there is no such store, or it is the Hugging Face Hub, where files are committed
+    UsageError : there is no such store, or it is the Hugging Face Hub, where files are committed; or a chain of URLs
+    OutputError : there is no such bucket
     """
+    if "::" in url:
+        raise UsageError(f"{url}: a chain of URLs is read and not written: name the output by one URL, or a path")
     if url.lower().startswith("hf://"):
         raise UsageError(f"{url}: is not written: write to a path HERE, then upload that once: {_upload_command(url)}")
-    located(url)
+    if bucket := _missing_bucket(url):
+        raise OutputError(f"{url}: cannot be written: there is no bucket {bucket}")
+
+
+def _bucket(url: str) -> str | None:
+    """Return the bucket of an object, where its store has buckets."""
+    system, path = located(url)
+    protocols = [system.protocol] if isinstance(system.protocol, str) else system.protocol
+    return str(path).partition("/")[0] if BUCKETS.intersection(protocols) else None
+
+
+def _missing_bucket(url: str) -> str | None:
+    """Return the bucket of an object if its store says that there is none of this name."""
+    bucket = _bucket(url)
+    try:
+        if bucket:
+            located(url)[0].info(bucket)
+    except FileNotFoundError:
+        return bucket
+    except Exception:  # noqa: BLE001 (objects may be read where buckets are not shown)
+        return None
+    return None
 
 
 def _upload_command(url: str) -> str:
@@ -292,13 +309,14 @@ def check_url(url: str, inputs: tuple[str | None, ...]) -> None:
     Raises
     ------
     UsageError : there is no such store, or none that is written to, or it is one of the inputs
-    OutputError : it is a folder
+    OutputError : it is a folder or a bucket, or there is no such bucket
     """
     check_store(url)
-    if url.endswith("/"):
+    if url.endswith("/") or _bucket(url) == located(url)[1]:
         raise OutputError(f"{url}: is a folder, expected the name of an object")
-    place = located(url)
-    if any(is_url(each) and located(str(each)) == place for each in inputs):
+    place, urls = located(url), [str(each) for each in inputs if is_url(each)]
+    bases = [base_of(each) for each in urls]
+    if any(located(each) == place for each in (*urls, *filter(is_url, bases))):
         raise UsageError(f"{url}: is the input itself: name another output")
 
 

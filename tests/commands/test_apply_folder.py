@@ -7,9 +7,12 @@ import pytest
 
 from salcli.commands.apply import Applied, apply
 from salcli.commands.apply_folder import goes_to_folder, output_names
+from salcli.commands.evaluate import evaluate
 from salcli.commands.fit import fit
-from salcli.errors import UsageError
-from salcli.options import ApplyOptions, FitOptions
+from salcli.errors import FormatError, SalcliError, UsageError
+from salcli.formats.shard_folder import ShardFolder
+from salcli.formats.shards import read_record
+from salcli.options import ApplyOptions, EvaluateOptions, FitOptions
 
 from ..cli.helpers import planted, save_npy, write_csv
 
@@ -64,3 +67,40 @@ def test_what_was_written_and_kept_is_returned(tmp_path: Path) -> None:
         rows = np.concatenate([np.load(f"{out}/{i}.npy") for i in range(4)])
         assert abs(np.mean(rows[np.array(classes) == "c0"], axis=0) - np.mean(rows, axis=0)).max() < 1e-5
         Path(out, "2.npy").unlink()
+
+
+@pytest.mark.parametrize("place", ["local", "url"])
+@pytest.mark.parametrize("cause", ["damaged", "interrupted"])
+def test_a_folder_that_has_shards_and_is_not_whole_is_refused_and_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, cause: str
+) -> None:
+    x, classes = planted(40, 3)
+    (tmp_path / "x").mkdir()
+    for i, rows in enumerate(np.split(x, 4)):
+        save_npy(tmp_path / "x" / f"{i}.npy", rows)
+    labels, eraser, out = (str(tmp_path / name) for name in ("y.csv", "e.npz", "out"))
+    write_csv(Path(labels), ["g"], [[c] for c in classes])
+    fit(str(tmp_path / "x"), labels, eraser, FitOptions())
+    if place == "url":
+        out = "memory://unfinished/out"
+        pytest.importorskip("fsspec").filesystem("memory").store.clear()
+
+    def interrupted(self: ShardFolder, name: str, *_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises((SalcliError, KeyboardInterrupt)):
+        if cause == "interrupted":
+            patch.setattr(ShardFolder, "add", interrupted)
+        else:
+            save_npy(tmp_path / "x" / "1.npy", x[10:20] * np.inf)
+        apply(eraser, str(tmp_path / "x"), out, ApplyOptions())
+    record = read_record(out)
+    assert record is not None
+    assert not record["complete"]
+    with pytest.raises(FormatError, match="is incomplete"):
+        evaluate(str(tmp_path / "x"), labels, None, EvaluateOptions(against=out))
+    save_npy(tmp_path / "x" / "1.npy", x[10:20])
+    assert apply(eraser, str(tmp_path / "x"), out, ApplyOptions()).n == 40
+    record = read_record(out)
+    assert record is not None
+    assert record["complete"]

@@ -184,6 +184,24 @@ def test_a_checkpoint_is_a_folder_of_moments(kept: Kept) -> None:
         assert json.loads(str(file["header"]))["schema"] == "salcli.moments/1"
 
 
+@pytest.mark.parametrize("name", ["labels", "labels/all.csv"])
+def test_rows_may_have_their_labels_in_one_file_of_all_shards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    kept = Kept(tmp_path, monkeypatch, FitOptions(), keyed=False)
+    lines = [path.read_text().splitlines(keepends=True) for _, path in kept.data.shards]
+    rows = [row for _, *own in lines for row in own]
+    (tmp_path / "labels").mkdir()
+    (tmp_path / "labels" / "all.csv").write_text(lines[0][0] + "".join(rows))
+    kept.data.labels = tmp_path / name
+    kept.run()
+    assert kept.run() == 0
+    fit_moments([str(kept.folder / "*.npz")], str(tmp_path / "e"), FitOptions())
+    assert (tmp_path / "e").read_bytes() == kept.last
+    with np.load(tmp_path / "e") as file:
+        assert json.loads(str(file["header"]))["inputs"]["labels"]["n"] == len(rows)
+
+
 def test_what_cannot_be_kept_is_refused(kept: Kept, tmp_path: Path) -> None:
     shutil.rmtree(kept.folder, ignore_errors=True)
     for options in (FitOptions(method="ksal"), FitOptions(parameters=SALParameters(unit=True))):
