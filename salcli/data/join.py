@@ -37,7 +37,8 @@ class Join:
         """
         if len(labels) != n_rows:
             raise AlignmentError(
-                f"{labels.path} joins by row (no key column): {len(labels):,} labels, but {path} has {n_rows:,} rows"
+                f"{labels.path} joins by row ({labels.why_by_row}): {len(labels):,} labels, "
+                f"but {path} has {n_rows:,} rows"
             )
         return cls(range(n_rows), n_rows)
 

@@ -164,6 +164,8 @@ class GuardedLabels:
     """Names of groups of rows, `m` values, each of which lies in one part of a split (see `salcli.data.groups`)."""
     parts: tuple[tuple[str, int], ...] = ()
     """Of all labels of several files: each file and its number of labels, in order."""
+    why_by_row: str = "no key column"
+    """Why they join by position where they do, for messages."""
 
     def __len__(self) -> int:
         return len(self.attributes[0].values)

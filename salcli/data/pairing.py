@@ -42,7 +42,7 @@ def require_paired(labels: GuardedLabels, source: Source) -> None:
     for (file, n), path, shard in zip(labels.parts, paths, source.shards, strict=True):
         if n != shard.reader.n:
             raise AlignmentError(
-                f"{file} joins by row (no key column): {n:,} labels, but {path} has {shard.reader.n:,} rows"
+                f"{file} joins by row ({labels.why_by_row}): {n:,} labels, but {path} has {shard.reader.n:,} rows"
             )
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from salcli.data.embeddings import Embeddings, Floats, Rows
 from salcli.data.hashes import digest_of, hasher
-from salcli.errors import FormatError, warn
+from salcli.errors import FormatError, NoRowsError, warn
 from salcli.linalg.decompositions import all_finite
 
 MAX_DIMENSIONS = 1 << 20  # a row is read whole, so this bounds memory
@@ -488,10 +488,11 @@ def require_shape(path: str, n: int, d: int) -> None:
 
     Raises
     ------
-    FormatError : the matrix is empty, or d is above `MAX_DIMENSIONS`
+    FormatError : the matrix is empty (without rows: `NoRowsError`), or d is above `MAX_DIMENSIONS`
     """
     if n == 0 or d == 0:
-        raise FormatError(f"{path}: no rows to read: the matrix is empty, {n:,} rows of {d} dimensions")
+        kind = NoRowsError if n == 0 else FormatError
+        raise kind(f"{path}: no rows to read: the matrix is empty, {n:,} rows of {d} dimensions")
     if d > MAX_DIMENSIONS:
         raise FormatError(
             f"{path}: {n:,} rows of {d} dimensions: at most {MAX_DIMENSIONS} dimensions are read; is it transposed?"

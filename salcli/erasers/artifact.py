@@ -135,6 +135,7 @@ class Artifact:
                     ("attributes", chosen.attributes),
                     ("numeric", chosen.numeric),
                     ("key", chosen.key),
+                    ("by_row", chosen.by_row or None),
                     ("split_column", chosen.split_column),
                     ("groups", chosen.groups),
                     ("task", chosen.task),

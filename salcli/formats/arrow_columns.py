@@ -246,6 +246,8 @@ def _fault(where: str, row: int, found: str, d: int) -> FormatError:
 def texts(column: pa.Array, missing: Callable[[int], str]) -> Sequence[str]:
     """Return the cells of a column as text: numbers in decimals, True and False, undecodable bytes as surrogates.
 
+    UUIDs are in their usual form, as their 16 bytes are no text.
+
     Parameters
     ----------
     column : of text, numbers, truth values or what Arrow can write as text
@@ -266,4 +268,8 @@ def texts(column: pa.Array, missing: Callable[[int], str]) -> Sequence[str]:
 
 
 def _is_plain(kind: pa.DataType) -> bool:
-    return is_text(kind) or any(test(kind) for test in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean))
+    return (
+        getattr(kind, "extension_name", "") == "arrow.uuid"
+        or is_text(kind)
+        or any(test(kind) for test in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean))
+    )

@@ -194,9 +194,10 @@ class TableReader(FileReader):
         if not self.groups:
             return 0
         lists = self._cursor(0, 1, [self.vector], 1).take(1).column(self.vector)
-        if lists.null_count:
-            raise FormatError(f"{self._where}: row 0: the vector is null, expected numbers; rows count from 0")
-        return len(lists[0])
+        if not (d := 0 if lists.null_count else len(lists[0])):
+            found = "null" if lists.null_count else "empty"
+            raise FormatError(f"{self._where}: row 0: the vector is {found}, expected numbers; rows count from 0")
+        return d
 
     def _cursor(self, first: int, stop: int, columns: Sequence[str], rows: int) -> Cursor:
         """Return a cursor at the groups from `first` to `stop` (exclusive), decoded so many `rows` at a time."""

@@ -85,9 +85,10 @@ def warn_of_rest(target: str, source: Source, beside: Beside, *, is_same_format:
             f"{listed(left)}"
         )
     if of_rows := [name for name in left if companions[name][:1] == (source.n_all,)]:
+        ways = "`drop` or `only`" if reader.has_columns else "`erase_also`, `drop` or `only`"
         warn(
             f"{target}: arrays of the same rows are copied unchanged, with the attribute if they encode it: "
-            f"{listed(of_rows)} (`erase_also`, `drop` or `only`)"
+            f"{listed(of_rows)} ({ways})"
         )
 
 

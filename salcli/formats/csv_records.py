@@ -135,7 +135,14 @@ def csv_batches(
             width = n_columns or _count(_first_line(first), delimiter) + 1
             columns = _cut(block, delimiter, width, encoded) if is_large else None
             if columns is None:
-                rest = _by_module(path, itertools.chain([block], blocks), delimiter, number, n_columns)
+                rest = _by_module(
+                    path,
+                    itertools.chain([block], blocks),
+                    delimiter,
+                    number,
+                    n_columns,
+                    stray="LF" if ends_in_cr else "CR",
+                )
                 rest = ((line, _with_swapped_ends(fields)) for line, fields in rest) if ends_in_cr else rest
                 yield from _batched(path, rest, n_columns)
                 return
@@ -269,9 +276,9 @@ def _blocks(path: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _by_module(
-    path: str, blocks: Iterator[bytes], delimiter: str, n_before: int, n_columns: int
+    path: str, blocks: Iterator[bytes], delimiter: str, n_before: int, n_columns: int, *, stray: str
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line, fields) of each record after the first `n_before` lines."""
+    """Yield (line, fields) of each record after the first `n_before` lines; `stray` is the line end that none has."""
     csv.field_size_limit(MAX_FIELD)
     texts = (block.decode("utf-8", "surrogateescape") for block in blocks)
     read_lines: list[str] = []  # of the record that is being read
@@ -294,7 +301,10 @@ def _by_module(
         except csv.Error as error:
             line = max(start, reader.line_num)
             what = _faulty_quote("".join(read_lines), delimiter, n_before + start, n_before + line)
-            raise FormatError(f"{path}: {what or f'line {n_before + line}: broken CSV: {error}'}") from error
+            fault = str(error)
+            if "new-line character" in fault:
+                fault = f"a lone {stray} within a cell, expected quotes around the cell, or one kind of line end"
+            raise FormatError(f"{path}: {what or f'line {n_before + line}: broken CSV: {fault}'}") from error
         n_columns = n_columns or len(record)
         if not record and n_columns > 1:
             blank = blank or start

@@ -50,9 +50,11 @@ def _require_distinct(path: str, requested: Sequence[str]) -> None:
         raise UsageError(f"{path}: column {again[0]!r} is requested twice (`attributes`, `numeric`)")
 
 
-def _require_names(path: str, names: Sequence[str], options: LabelOptions, index: int | None) -> None:
+def _require_names(
+    path: str, names: Sequence[str], options: LabelOptions, index: int | None, *, is_table: bool
+) -> None:
     is_named = set(names) <= {*options.attributes, *options.numeric}
-    if len(names) == 1 and looks_like_vectors(names[0]) and not is_named:
+    if len(names) == 1 and looks_like_vectors(names[0]) and not is_named and not is_table:
         raise FormatError(
             f"{path}: line 1: {names[0][:40]!r} begins a file of vectors, expected the column names of a CSV: "
             "are two files in the wrong order? (If it is a name: `attributes`)"
@@ -60,17 +62,29 @@ def _require_names(path: str, names: Sequence[str], options: LabelOptions, index
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice or "" in names[0 if index is None else 1 :]:
         fault = f"column {twice[0][:40]!r} occurs twice" if twice and twice[0] else "a column has no name"
-        raise FormatError(f"{path}: line 1: {fault} in the header ({_listed(names)})")
+        where, what = ("", "table") if is_table else ("line 1: ", "header")
+        raise FormatError(f"{path}: {where}{fault} in the {what} ({_listed(names)})")
 
 
-def find_columns(path: str, header: Sequence[str], options: LabelOptions, key_names: Sequence[str] = ()) -> Columns:
-    """Return which columns are which; of several that are named as the keys of a table, `key_names`, one goes first."""
+def find_columns(
+    path: str, header: Sequence[str], options: LabelOptions, key_names: Sequence[str] | None = None
+) -> Columns:
+    """Return which columns are which; of several that are named as the keys of a table, `key_names`, one goes first.
+
+    Parameters
+    ----------
+    path : of the file, for messages
+    header : names of the columns
+    options : which columns mean what
+    key_names : of a table; None: the file is a CSV
+    """
+    is_table, key_names = key_names is not None, key_names or ()
     _require_distinct(path, (*options.attributes, *options.numeric))
     names = tuple(name.strip() for name in header)
     requested = (*options.attributes, *options.numeric, options.split_column, options.task, options.groups)
     has_index = len(names) > 1 and PANDAS_INDEX.fullmatch(names[0]) is not None and names[0] not in requested
     index = 0 if has_index else None
-    _require_names(path, names, options, index)
+    _require_names(path, names, options, index, is_table=is_table)
 
     def at(name: str, option: str) -> int:
         if name not in names:
@@ -97,7 +111,7 @@ def find_columns(path: str, header: Sequence[str], options: LabelOptions, key_na
         raise ParameterError("groups", options.groups, "that column is the key or the split")
     if not classes and not numeric:
         taken = {key, *task, *groups, split, index, *(names.index(name) for name in key_names if name in names)}
-        classes = (_only_column(path, names, taken),)
+        classes = (_only_column(path, names, taken, is_table=is_table),)
     joins_by_index = has_index and not options.by_row and key in (None, 0)
     index = 0 if joins_by_index else None
     return Columns(names, key, split, (*classes, *task, *groups), numeric, bool(task), bool(groups), index)
@@ -130,7 +144,7 @@ def _no_column(path: str, names: Sequence[str], name: str, option: str, options:
     return message + did_you_mean(name, names)
 
 
-def _only_column(path: str, names: Sequence[str], taken: set[int | None]) -> int:
+def _only_column(path: str, names: Sequence[str], taken: set[int | None], *, is_table: bool) -> int:
     """Return the only column that is not taken, and not called as keys are."""
     free = [
         i
@@ -139,10 +153,9 @@ def _only_column(path: str, names: Sequence[str], taken: set[int | None]) -> int
     ]
     if len(free) != 1:
         which = f"one of {_listed([names[i] for i in free])}?" if free else "none is left."
-        raise LabelError(
-            f"{path}: which column is the guarded attribute? {which} Line 1 is taken as the header, it has "
-            f"{_listed(names)}: choose with `attributes`"
-        )
+        header = "Its columns of labels are" if is_table else "Line 1 is taken as the header, it has"
+        shown = f"{header} {_listed(names)}" if names else "It has no columns of labels"
+        raise LabelError(f"{path}: which column is the guarded attribute? {which} {shown}: choose with `attributes`")
     return free[0]
 
 

@@ -118,6 +118,7 @@ def read_labels(
         None if rows.index is None else rows.index.numbers(),
         groups,
         rows.lines.parts,
+        options.why_by_row,
     )
     return without_repeats(labels, rows.lines)
 
@@ -146,6 +147,7 @@ def _of_table(path: str, options: LabelOptions, rows: _Rows, advance: Callable[[
         from salcli.formats.table_labels import LabelFile
 
         table = LabelFile(file)
+        table.require_flat(options)
         columns = find_columns(path, table.names, options, table.key_names)
         _read_rows(path, table.batches(columns.used, advance), columns, "row", rows)
         file.require_unchanged()
@@ -242,7 +244,8 @@ def _class_attribute(
     undecoded = next((cell for cell in column.cells if any("\udc80" <= c <= "\udcff" for c in cell)), None)
     if undecoded is not None:
         text = ascii(undecoded[:40])
-        raise FormatError(f"{path}: {place_of(undecoded)}: label {text} is not UTF-8: save the CSV as UTF-8")
+        expected = ", expected text" if rows.lines.unit == "row" else ": save the CSV as UTF-8"
+        raise FormatError(f"{path}: {place_of(undecoded)}: label {text} is not UTF-8{expected}")
     classes = tuple(sorted({bare for bare in trimmed.values() if bare}))
     if not classes and not may_be_empty:
         raise LabelError(f"{path}: column {name!r} is empty on all {len(column.codes):,} rows")

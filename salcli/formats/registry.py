@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from salcli.data.source import Reader, Source, require_alike
-from salcli.errors import FormatError, ParameterError, UsageError, warn
+from salcli.errors import FormatError, NoRowsError, ParameterError, UsageError, warn
 from salcli.formats import atomic, shards, sniff
 from salcli.formats.base import FileReader, Format, Output, Writer, lazy
 from salcli.formats.beside import Beside, require_same_format, warn_of_rest
@@ -280,8 +280,12 @@ def open_files(path: str, options: ReadOptions) -> list[OpenFile]:
     shards.require_recorded(path, names)
     shards.allow_open_files(len(names))
     files, opened = list[ByteFile](), list[OpenFile]()
+
+    def open_one(name: str) -> OpenFile:
+        return _open_file(name, forced, options, is_shard=len(names) > 1)
+
     with _closed_on_error(files), _opening(names) as each:
-        for name, one in zip(names, each(lambda name: _open_file(name, forced, options), names), strict=True):
+        for name, one in zip(names, each(open_one, names), strict=True):
             files.append(one.file)
             opened.append(one)
             found, first = (named(one.readers[0].format) for one in (opened[-1], opened[0]))
@@ -297,10 +301,15 @@ def open_files(path: str, options: ReadOptions) -> list[OpenFile]:
     return opened
 
 
-def _open_file(name: str, forced: Format | None, options: ReadOptions) -> OpenFile:
+def _open_file(name: str, forced: Format | None, options: ReadOptions, *, is_shard: bool) -> OpenFile:
     file = ByteFile.open(name, allows_pickle=options.allow_pickle)
     with _closed_on_error([file]):
-        return OpenFile(file, _readers(file, forced, options))
+        try:
+            return OpenFile(file, _readers(file, forced, options))
+        except NoRowsError as error:
+            if is_shard:
+                raise FormatError(f"{error}; every shard must have rows: move the file out of the folder") from error
+            raise
 
 
 @contextmanager

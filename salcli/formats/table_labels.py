@@ -7,15 +7,17 @@ from typing import Any
 import pyarrow as pa
 
 from salcli.errors import LabelError
-from salcli.formats.arrow_columns import KEY_NAMES, damage, holds_keys, texts
+from salcli.formats.arrow_columns import KEY_NAMES, damage, holds_keys, stored, texts
 from salcli.formats.arrow_ipc import ArrowFile
 from salcli.formats.csv_records import Batch
 from salcli.formats.files import ByteFile
 from salcli.formats.parquet import parquet_file
 from salcli.formats.sniff import is_arrow
 from salcli.formats.table_metadata import class_names
+from salcli.options import LabelOptions
 
 ROWS = 1 << 14  # read at once
+ROLES = ("key", "split_column", "task", "groups")  # options that name one column each
 
 
 class LabelFile:
@@ -31,13 +33,29 @@ class LabelFile:
         self._path, self._file = file.name, file.plain()
         with damage(self._path):
             self._schema, self.n, self._read = _opened(self._file)
-        self.names = [each.name for each in self._schema if not pa.types.is_nested(each.type)]
-        """Of the columns that are no lists, in order."""
+        self.names = [each.name for each in self._schema if not _is_nested(each.type)]
+        """Of the columns that are neither lists nor structs, in order."""
         self.key_names = [
             name for name in KEY_NAMES if name in self.names and holds_keys(self._schema.field(name).type)
         ]
         """Of those that are named as keys, the first of which is taken."""
         self._class_names = class_names(self._schema)
+
+    def require_flat(self, options: LabelOptions) -> None:
+        """Check that no column that `options` name is a list or a struct.
+
+        Raises
+        ------
+        LabelError : one is
+        """
+        named = {name: field for field in ("attributes", "numeric") for name in getattr(options, field)}
+        named |= {name: field for field in ROLES if (name := getattr(options, field)) is not None}
+        for each in self._schema:
+            if each.name in named and each.name not in self.names:
+                raise LabelError(
+                    f"{self._path}: column {each.name!r} ({options.named_by(named[each.name])}) is "
+                    f"{str(each.type)[:80]}, expected text, numbers or booleans"
+                )
 
     def batches(self, wanted: Collection[int], advance: Callable[[int], None] | None = None) -> Iterator[Batch]:
         """Yield the rows, numbered from 0; columns that are not wanted are empty.
@@ -83,6 +101,11 @@ class LabelFile:
                     f"{self._path}: row {first + i}: {number} in column {name!r}, whose classes are 0…{len(names) - 1}"
                 )
         return ["" if number is None or number < 0 else names[number] for number in numbers]
+
+
+def _is_nested(kind: pa.DataType) -> bool:
+    values = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_nested(stored(values)))
 
 
 Columns = Callable[[list[str]], Iterator[pa.RecordBatch]]

@@ -37,7 +37,7 @@ class TableWriter(Writer):
         Raises
         ------
         UsageError : another column is to be erased too, or numbers that tables do not have
-        FormatError : the input is damaged
+        FormatError : the input is damaged, or several of its columns have one name
         """
         if output.beside.erased:
             raise UsageError(
@@ -58,6 +58,7 @@ class TableWriter(Writer):
             self.vector = like.vector
             left = {each for each in like.companions() if not output.beside.is_copied(each)} | set(like.scale_columns)
             self.schema = without_columns(like.schema, left)
+            _require_distinct(like.path, self.schema.names)
             if (output.d, output.dtype) != (like.d, like.dtype) or like.scale is not None:
                 self.schema = changed_schema(self.schema, like.vector, output.d, output.dtype)
             self._rest = _Rest(like, [name for name in self.schema.names if name != like.vector])
@@ -127,6 +128,15 @@ class TableWriter(Writer):
         self._parts, self._n_waiting = [], 0
         with suppress(pa.ArrowException, ValueError, OSError):
             self.file.close()
+
+
+def _require_distinct(path: str, names: list[str]) -> None:
+    """Raise a `FormatError` if columns have one name: pyarrow selects by it, and the metadata describes by it."""
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise FormatError(
+            f"{path}: {names.count(twice)} columns are called {twice[:40]!r}, expected one of each name in what is "
+            "copied (`drop` or `only` leaves them out)"
+        )
 
 
 class _Rest:

@@ -292,9 +292,9 @@ def _upload_command(url: str) -> str:
         return f"hf buckets cp HERE {url}"
     found = HUB.fullmatch(url)
     kind, repository, revision, name = found.groups() if found else (None, "USER/REPO", None, "NAME")
-    options = {"--repo-type": kind, "--revision": revision}
+    options = {"repo-type": kind, "revision": revision}  # of huggingface_hub
     return " ".join(
-        ["hf upload", repository, "HERE", name, *(f"{flag} {value}" for flag, value in options.items() if value)]
+        ["hf upload", repository, "HERE", name, *(f"--{option} {value}" for option, value in options.items() if value)]
     )
 
 

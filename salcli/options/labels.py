@@ -58,6 +58,14 @@ class LabelOptions(Record):
             else f"{self.implied_by} was fitted with it"
         )
 
+    @property
+    def why_by_row(self) -> str:
+        """Why rows join by position where they do, for messages: an option, the eraser, or for want of a key."""
+        if not self.by_row:
+            return "no key column"
+        is_implied = self.implied_by is not None and "by_row" not in self.set_by_user
+        return f"as {self.implied_by} was fitted; `key` names a column" if is_implied else "`by_row`"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.by_row and self.key is not None:

@@ -98,7 +98,7 @@ def test_class_numbers_are_shown_by_their_names() -> None:
         ({"id": ["a", None], "y": ["a", "b"]}, None, {}, "row 1: an empty key"),
         ({"id": ["a", "a"], "y": ["u", "v"]}, None, {}, "key 'a' is 'u' on row 0 and 'v' on row 1"),
         ({"a": ["a"], "b": ["b"]}, None, {}, "which column is the guarded attribute? one of a, b?"),
-        ({"y": [[1.0]]}, None, {"attributes": ("y",)}, "no column 'y'"),
+        ({"y": [[1.0]]}, None, {"attributes": ("y",)}, "column 'y' (`attributes`) is list<"),
         ({"y": pa.array([], pa.string())}, None, {}, "no rows below the header"),
         ({"y": [None, None]}, None, {}, "column 'y' is empty on all 2 rows"),
         ({"y": [b"\xff", b"a"]}, None, {}, "row 0: label '\\udcff' is not UTF-8"),
