@@ -40,6 +40,7 @@ ONLY_IN = {
     "pyarrow": {"formats"},
     "orjson": {"formats"},
     "blake3": {"data"},
+    "xxhash": {"data"},
     "sklearn": {"evaluation", "api"},
     "threadpoolctl": {"streaming"},
     "distributed": {"streaming"},
@@ -51,7 +52,7 @@ ONLY_IN = {
 OF_TABLES = {"arrow_columns", "arrow_files", "arrow_table", "arrow_ipc", "parquet", "parquet_writer"}
 OF_TABLES |= {"row_spool", "table_labels", "table_metadata", "table_writer"}
 """Modules that are imported when a table is read or written, and not before."""
-LAZY = {"blake3", "scipy", "sklearn", "pyarrow", "gensim", "orjson", "threadpoolctl", "matplotlib", "onnx"}
+LAZY = {"blake3", "xxhash", "scipy", "sklearn", "pyarrow", "gensim", "orjson", "threadpoolctl", "matplotlib", "onnx"}
 LAZY |= {"distributed", "dask", "cloudpickle"}
 
 

@@ -145,7 +145,7 @@ class Reader(ABC):
 
         Parameters
         ----------
-        algorithm : one of `HASH_ALGORITHMS`
+        algorithm : of `hasher`
         is_wanted : called between reads; hashing stops early when it returns False
         """
 

@@ -55,7 +55,7 @@ class Writer:
 
         Parameters
         ----------
-        algorithm : one of `HASH_ALGORITHMS`
+        algorithm : of `hasher`
         """
 
     def close(self) -> None:

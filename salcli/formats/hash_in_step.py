@@ -25,7 +25,7 @@ class HashInStep:
 
         Parameters
         ----------
-        algorithm : one of `HASH_ALGORITHMS`
+        algorithm : of `hasher`
         fill : reads from a place in the file into memory, and returns how many bytes there were, 0 only at the end
         header_bytes : the file may begin with so many that nobody adds, at most
         """
