@@ -40,7 +40,7 @@ from salcli.options import WHITE_BOX, CompareOptions, EvaluateOptions, FitOption
 from salcli.render.files import write_reports
 from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import one_blas_thread
-from salcli.streaming.hashing import hashing
+from salcli.streaming.hashing import hashing, opened_labels
 from salcli.streaming.memory import keep_freed_memory
 from salcli.streaming.passes import read_table
 from salcli.streaming.progress import Progress, Silent
@@ -119,9 +119,10 @@ def compare(
         if options.methods:
             _require_alike(artifacts)
             evaluation = replace(evaluation, fit_split=None, holdout=0.0)  # the erasers have it now
+        tables = opened.enter_context(opened_labels(labels))
         table = _table(labels, source, artifacts, evaluation, progress)
         files = {each: _algorithm(artifacts) for each in (source, *others.values()) if each is not None}
-        hashes = opened.enter_context(hashing(files, labels))
+        hashes = opened.enter_context(hashing(files, tables))
         opened.enter_context(one_blas_thread())
 
         def inputs() -> dict[str, InputFile]:

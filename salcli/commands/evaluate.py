@@ -28,7 +28,7 @@ from salcli.options import EvaluateOptions, ReadOptions
 from salcli.render.files import write_reports
 from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import one_blas_thread
-from salcli.streaming.hashing import hashing
+from salcli.streaming.hashing import hashing, opened_labels
 from salcli.streaming.memory import keep_freed_memory
 from salcli.streaming.passes import read_table
 from salcli.streaming.progress import Progress, Silent
@@ -86,10 +86,9 @@ def evaluate(
     with (
         opened_source(embeddings, options.read) as source,
         opened_against(options.against, source, options.read) as against,
+        opened_labels(labels) as tables,
         nullcontext(_tables(source, labels, artifact, eraser, options, progress)) as (table, guarded),
-        hashing(
-            {each: algorithm for each in (source, against) if each is not None}, *([] if labels is None else [labels])
-        ) as hashes,
+        hashing({each: algorithm for each in (source, against) if each is not None}, tables) as hashes,
         one_blas_thread(),
     ):
 

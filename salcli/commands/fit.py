@@ -1,5 +1,6 @@
 """`fit`: embeddings and labels → moments → eraser → artifact."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from salcli.formats.registry import input_files, opened_source
 from salcli.options import FitOptions
 from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import current_engine, one_blas_thread
-from salcli.streaming.hashing import hashing
+from salcli.streaming.hashing import hashing, opened_labels
 from salcli.streaming.memory import keep_freed_memory
 from salcli.streaming.passes import LabelledSource, join_labels, read_table
 from salcli.streaming.progress import Progress, Silent
@@ -69,10 +70,12 @@ def fit(
     keep_freed_memory()
     algorithm = options.hash_algorithm
     progress = progress or Silent()
-    table = read_table(labels, replace(options.labels, task=task_of(parameters)), progress)
+    columns = replace(options.labels, task=task_of(parameters))
     with (
+        opened_labels(labels) as tables,
+        nullcontext(read_table(labels, columns, progress)) as table,
         opened_source(embeddings, options.read) as source,
-        hashing({} if algorithm == "none" else {source: algorithm}, labels) as hashes,
+        hashing({} if algorithm == "none" else {source: algorithm}, tables) as hashes,
         one_blas_thread(),
     ):
         table = settle_index(table, source)

@@ -3,6 +3,7 @@
 import itertools
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from salcli.formats.urls import is_url
 from salcli.options import MomentsOptions
 from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import current_engine, one_blas_thread
-from salcli.streaming.hashing import hashing
+from salcli.streaming.hashing import hashing, opened_labels
 from salcli.streaming.memory import keep_freed_memory
 from salcli.streaming.passes import LabelledSource, join_labels, read_table
 from salcli.streaming.progress import Progress, Silent
@@ -76,10 +77,12 @@ def moments(
     atomic.check_output(output, [*files, options.read.keys_file])
     keep_freed_memory()
     progress, algorithm = progress or Silent(), options.hash_algorithm
-    table = read_table(labels, replace(options.labels, task=task_of(parameters), may_be_empty=True), progress)
+    columns = replace(options.labels, task=task_of(parameters), may_be_empty=True)
     with (
+        opened_labels(labels) as tables,
+        nullcontext(read_table(labels, columns, progress)) as table,
         opened_source(embeddings, options.read) as source,
-        hashing({} if algorithm == "none" else {source: algorithm}, labels) as hashes,
+        hashing({} if algorithm == "none" else {source: algorithm}, tables) as hashes,
         one_blas_thread(),
     ):
         if len(source.shards) > 1:

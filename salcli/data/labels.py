@@ -48,7 +48,8 @@ def _counted(values: NDArray[Any], n_classes: int) -> Index:
     for start in range(0, len(values), AT_ONCE):
         some = values[start : start + AT_ONCE]
         if n_classes <= COMPARED:
-            counts[1:] += [np.count_nonzero(some == code) for code in range(n_classes)]
+            for code in range(n_classes):
+                counts[1 + code] += np.count_nonzero(some == code)
         else:
             counts += np.bincount(some.astype(np.int64) + 1, minlength=len(counts))
     return counts[1:]

@@ -15,7 +15,6 @@ from salcli.data.source import Shard, Source
 from salcli.errors import LabelError
 from salcli.formats.files import ByteFile
 from salcli.formats.label_files import label_files
-from salcli.formats.urls import is_url
 from salcli.streaming.engine import Engine, current_engine
 
 
@@ -37,8 +36,42 @@ class _Last:
         return self.hashed()
 
 
+@dataclass(frozen=True)
+class LabelFiles:
+    """The open files of LABELS, which are read and hashed one after the other."""
+
+    files: list[ByteFile]
+
+    def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
+        """Return the hash of the file, or of several that of the list of their hashes (see `ByteFile.digest`)."""
+        return digest_of([file.digest(algorithm, is_wanted) for file in self.files], algorithm)
+
+
 @contextmanager
-def hashing(embeddings: dict[Source, str], *labels: str) -> Iterator[list[Hashing]]:
+def opened_labels(path: str | None) -> Iterator[LabelFiles | None]:
+    """Open the files of labels for the time of the block, in which they are read and hashed; None: there are none.
+
+    Raises
+    ------
+    LabelError : one is no regular file
+    FormatError : one cannot be read; and after the block, if one has changed meanwhile
+    """
+    if path is None:
+        yield None
+        return
+    files = label_files(path)
+    for file in files:
+        if os.path.exists(file) and not os.path.isfile(file):
+            raise LabelError(f"{file}: is no regular file: labels are read more than once, so they cannot be a pipe")
+    with ExitStack() as stack:
+        opened = LabelFiles([stack.enter_context(closing(ByteFile.open(file, may_be_wide=True))) for file in files])
+        yield opened
+        for each in opened.files:
+            each.require_unchanged()
+
+
+@contextmanager
+def hashing(embeddings: dict[Source, str], labels: LabelFiles | None = None) -> Iterator[list[Hashing]]:
     """Hash files on one thread during the block (more threads are no faster), or each shard where the engine runs.
 
     Embeddings at URLs are hashed as they are read, so that they are not transferred twice.
@@ -46,51 +79,34 @@ def hashing(embeddings: dict[Source, str], *labels: str) -> Iterator[list[Hashin
     Parameters
     ----------
     embeddings : open sources, and by which algorithm each is hashed
-    labels : paths of files of labels, which are hashed by SHA-256; of several files, the list of their hashes is
+    labels : open files of labels, which are hashed by SHA-256
 
     Yields
     ------
     the hash of each, in that order
-
-    Raises
-    ------
-    LabelError : a file of labels is none
     """
-    paths = {path: label_files(path) for path in labels}
-    for path in (file for files in paths.values() for file in files):
-        if not (os.path.isfile(path) or is_url(path)):
-            raise LabelError(f"{path}: is no regular file: labels are read more than once, so they cannot be a pipe")
     is_over, engine = threading.Event(), current_engine()
 
     def is_wanted() -> bool:
         return not is_over.is_set()
 
-    with ExitStack() as opened, ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool:
         hashed = list[Hashing]()
         for each, algorithm in embeddings.items():
             work = partial(_hashed, each, algorithm, is_wanted, engine)
             is_read_once = engine.shares_memory and each.hash_as_read(algorithm)
             hashed.append(_Last(work) if is_read_once else pool.submit(work))
         try:
-            for files in paths.values():
-                tables = [opened.enter_context(closing(ByteFile.open(file, may_be_wide=True))) for file in files]
-                hashed.append(pool.submit(_hashed, _Files(tables), "sha256", is_wanted, engine))
+            if labels is not None:
+                hashed.append(pool.submit(_hashed, labels, "sha256", is_wanted, engine))
             yield hashed
         finally:
             is_over.set()  # raise at once, not when a large file has been hashed
             pool.shutdown(cancel_futures=True)
 
 
-@dataclass(frozen=True)
-class _Files:
-    files: list[ByteFile]
-
-    def digest(self, algorithm: str, is_wanted: Callable[[], bool] | None = None) -> str:
-        return digest_of([file.digest(algorithm, is_wanted) for file in self.files], algorithm)
-
-
-def _hashed(file: Source | _Files, algorithm: str, is_wanted: Callable[[], bool], engine: Engine) -> FileHash:
-    if engine.shares_memory or isinstance(file, _Files):
+def _hashed(file: Source | LabelFiles, algorithm: str, is_wanted: Callable[[], bool], engine: Engine) -> FileHash:
+    if engine.shares_memory or isinstance(file, LabelFiles):
         return FileHash(algorithm, file.digest(algorithm, is_wanted))
     for _ in itertools.takewhile(lambda _: is_wanted(), _hashes(file.shards, algorithm, engine)):
         pass

@@ -137,3 +137,21 @@ def test_labels_that_change_while_they_are_read_are_an_error(
     change_after(2 if name == "y.csv" else 1, monkeypatch, lambda: memory.pipe_file(f"/l/{name}", path.read_bytes()))
     with pytest.raises(FormatError, match=f"{name}: changed while it was read"):
         read_labels(f"memory://l/{name}")
+
+
+@pytest.mark.filterwarnings("ignore::salcli.errors.SalcliWarning")
+@pytest.mark.parametrize("command", ["fit", "fit --hash none", "fit --checkpoint", "moments", "evaluate", "compare"])
+@pytest.mark.parametrize("is_renamed", [True, False])
+def test_labels_that_change_after_they_were_read_are_an_error(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, *, is_renamed: bool
+) -> None:
+    def change() -> None:
+        text = Path("y.csv").read_text().replace("test", "train")
+        Path("z.csv" if is_renamed else "y.csv").write_text(text)
+        if is_renamed:
+            os.replace("z.csv", "y.csv")
+
+    change_after(1, monkeypatch, change)
+    with pytest.raises(FormatError, match="y.csv: changed while it was read"):
+        COMMANDS[command]("x/x.npy")
+    assert not [*folder.glob("o.*"), *folder.glob("r.json")]
