@@ -7,7 +7,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from salcli.commands.apply_at_urls import write_at_urls
 from salcli.commands.apply_on_threads import Within, write_on_threads
 from salcli.commands.apply_on_workers import Erase, Shard, write_on_workers
 from salcli.commands.erased_rows import Streamed
@@ -18,7 +17,7 @@ from salcli.formats.keys import KeyCensus
 from salcli.formats.registry import COMPRESSED_SUFFIX, READ_ONLY_SUFFIXES, OpenFile, open_source
 from salcli.formats.shard_folder import ShardFolder
 from salcli.formats.shards import is_folder, is_several, suffix_of
-from salcli.formats.urls import is_url, name_in
+from salcli.formats.urls import name_in
 from salcli.options import ReadOptions
 from salcli.streaming.engine import current_engine, map_in_threads
 from salcli.streaming.progress import Advance, Progress
@@ -111,9 +110,7 @@ def erase_folder(
                     if name not in missing:
                         run.count_keys(name)
                         advance(folder.rows(name))
-                is_at_urls = any(map(is_url, (folder.path, *folder.sources.values())))
-                write = run.at_urls if is_at_urls else run.here
-                write = write if current_engine().shares_memory else run.on_workers
+                write = run.here if current_engine().shares_memory else run.on_workers
                 done = sum(write(missing, advance), done)
     if run.census.repeated():
         with closing(open_source(embeddings, replace(options, allow_nonfinite=False))) as whole:
@@ -140,13 +137,6 @@ class _Run:
         for shard, keys in write_on_threads(self.erase, self.folder, names, self.files, self.options, shown):
             self._settle(shard)
             self.census.extend(keys)
-            yield shard.done
-
-    def at_urls(self, names: Sequence[str], advance: Advance) -> Iterator[Streamed]:
-        """Write shards in this process, of which inputs or outputs are objects of a store."""
-        shown, options = Within(self.progress, advance), self.options
-        for shard in write_at_urls(self.erase, self.folder, names, self.files, options, shown.shard, self.census):
-            self._settle(shard)
             yield shard.done
 
     def on_workers(self, names: Sequence[str], advance: Advance) -> Iterator[Streamed]:

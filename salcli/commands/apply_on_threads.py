@@ -2,19 +2,19 @@
 
 A thread hashes rows while they are in its core's cache, and writers of different files do not wait for each other, nor
 for the disk that another one is synced to. Shards that would leave threads idle are written by all of them, one by one.
+Objects of a store are hashed as they are read, and uploaded in the place of a rename, so nothing is transferred twice.
 """
 
 import itertools
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
-from salcli.commands.apply_on_workers import Erase, Shard
+from salcli.commands.apply_on_workers import Erase, Shard, hashed_before_upload
 from salcli.errors import collected_warnings
-from salcli.formats import atomic
 from salcli.formats.keys import KeyCensus
 from salcli.formats.registry import OpenFile
 from salcli.formats.shard_folder import ALGORITHM, FileState, ShardFolder, file_digest
@@ -22,7 +22,7 @@ from salcli.options import ReadOptions
 from salcli.streaming.engine import Engine, OneThread, current_engine, running_on
 from salcli.streaming.progress import Advance, Progress
 
-SYNCED = 1  # shards that wait for the disk while others are written
+SYNCED = 1  # shards that wait for the disk, or for their upload, while others are written
 
 
 def write_on_threads(
@@ -49,7 +49,7 @@ def write_on_threads(
     Raises
     ------
     FormatError : an input is damaged, or changes meanwhile
-    OutputError : an output cannot be written
+    OutputError : an output cannot be written, or another run has begun to write the folder
     """
     run = _Run(erase, folder, files, options, shown)
     together = current_engine()
@@ -136,7 +136,7 @@ class _Over(Exception):  # noqa: N818 (no error: an earlier one is raised)
 
 
 class _Place:
-    """Where a shard is renamed to: not before the one that precedes it is in its place."""
+    """Where a shard appears: not before the one that precedes it is in its place."""
 
     def __init__(self, before: "_Place | None") -> None:
         self._before, self._is_settled, self._is_taken = before, threading.Event(), before is None
@@ -152,11 +152,16 @@ class _Place:
                 raise _Over
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Write the shard in the block."""
+    def taken(self, target: str, require_own: Callable[[], object]) -> Iterator[list[str]]:
+        """Write the shard to `target` in the block; `require_own` is called before it appears."""
+
+        def wait() -> None:
+            self.wait()
+            require_own()
+
         try:
-            with atomic.renaming_after(self.wait):
-                yield
+            with hashed_before_upload(target, wait) as uploaded:
+                yield uploaded
             self._is_taken = True
         finally:
             self._is_settled.set()
@@ -181,11 +186,16 @@ class _Run:
         """Write a shard on this thread, with rows erased on `engine`."""
         path, target = self.folder.sources[name], self.folder.target(name)
         state, file, keys = FileState.of(path), self.files[path], KeyCensus()
-        file.file.hash_in_step(ALGORITHM)
-        with place.taken(), running_on(engine), collected_warnings() as found:
+        if not file.file.hash_as_read(ALGORITHM):
+            file.file.hash_in_step(ALGORITHM)
+        with (
+            place.taken(target, self.folder.require_own) as uploaded,
+            running_on(engine),
+            collected_warnings() as found,
+        ):
             with closing(file.source(self.options)) as source:
                 done = self.erase(source, target, self.shown.shard(self.is_over), keys)
                 digest = file.file.digest(ALGORITHM)
             state.require(path)
-        written = done.digest or file_digest(target)
+        written = done.digest or "".join(uploaded) or file_digest(target)
         return Shard(name, done, state, digest, written, tuple(found)), keys

@@ -6,7 +6,6 @@ twice, never touches a shard that is finished. In a store of objects, which has 
 
 import os
 import shutil
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from salcli.errors import collected_warnings
 from salcli.formats import atomic
 from salcli.formats.keys import KeyCensus
 from salcli.formats.shard_folder import ALGORITHM, FileState, ShardFolder, file_digest
-from salcli.formats.urls import is_url, joined, name_in, upload
+from salcli.formats.urls import is_url, joined
 from salcli.options import ReadOptions
 from salcli.streaming.cluster.tasks import SeenFile
 from salcli.streaming.engine import ordered_map
@@ -105,27 +104,34 @@ class _Write:
         assert item.seen is not None
         item.seen.check()
         item.readers[0].hash_as_read(ALGORITHM)
-        with collected_warnings() as found, local_place(item.target) as place:
+        with collected_warnings() as found, hashed_before_upload(item.target) as uploaded:
             allow = self.options.allow_nonfinite
             with closing(Source(item.readers, allow_nonfinite=allow, path=item.path)) as source:
-                done = self.erase(source, place, Silent(), KeyCensus())
+                done = self.erase(source, item.target, Silent(), KeyCensus())
                 digest = item.readers[0].digest(ALGORITHM)  # of the whole file
             item.seen.check()
-            written = done.digest or file_digest(place)
-        messages = tuple(message.replace(place, item.target) for message in found)
-        return Shard(item.name, done, item.state, digest, written, messages)
+        written = done.digest or "".join(uploaded) or file_digest(item.target)
+        return Shard(item.name, done, item.state, digest, written, tuple(found))
 
 
 @contextmanager
-def local_place(target: str) -> Iterator[str]:
-    """Yield the path to write `target` to: itself, or of a URL that of a file which is uploaded after the block."""
-    if not is_url(target):
-        yield target
-        return
-    with tempfile.TemporaryDirectory(prefix="salcli-") as folder:
-        place = os.path.join(folder, name_in(target))
-        yield place
-        upload(place, target)
+def hashed_before_upload(target: str, wait: Callable[[], object] = lambda: None) -> Iterator[list[str]]:
+    """Yield the hash of the shard that is written to `target` in the block, once it is known; of local files none is.
+
+    Parameters
+    ----------
+    target : of the shard: what is uploaded to a URL is hashed before, as reading it again takes long
+    wait : called before the shard appears
+    """
+    found = list[str]()
+
+    def before(temporary: str) -> None:
+        wait()
+        if is_url(target):
+            found.append(file_digest(temporary))
+
+    with atomic.appearing_after(before):
+        yield found
 
 
 @contextmanager

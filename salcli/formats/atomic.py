@@ -218,31 +218,33 @@ def replacing(path: str, *, compresses: bool = False) -> Iterator[str]:
                 _reserve(packed)
                 _compress(temporary, packed)
                 os.replace(packed, temporary)
-            if is_url(path) or is_special(path):
-                _pour(temporary, path)
-            else:
+            is_file = not (is_url(path) or is_special(path))
+            if is_file:
                 _finish(path, target, temporary, mode)
-                _before_renaming.get()()
+            _before_it_appears.get()(str(temporary))
+            if is_file:
                 os.replace(temporary, target)
                 _sync_folder(target.parent)
+            else:
+                _pour(temporary, path)
     finally:
         _remove(temporary, packed)
 
 
-_before_renaming: ContextVar[Callable[[], None]] = ContextVar("before_renaming", default=lambda: None)
+_before_it_appears: ContextVar[Callable[[str], None]] = ContextVar("before_it_appears", default=lambda _: None)
 
 
 @contextlib.contextmanager
-def renaming_after(wait: Callable[[], None]) -> Iterator[None]:
-    """Call `wait` before a file that is written in the block, on this thread, is renamed: it is on the disk by then.
+def appearing_after(wait: Callable[[str], None]) -> Iterator[None]:
+    """Call `wait` before a file that is written in the block, on this thread, is renamed or uploaded.
 
-    Whatever `wait` raises, the file does not appear.
+    The temporary file, whose path `wait` gets, is whole then. Whatever `wait` raises, the file does not appear.
     """
-    token = _before_renaming.set(wait)
+    token = _before_it_appears.set(wait)
     try:
         yield
     finally:
-        _before_renaming.reset(token)
+        _before_it_appears.reset(token)
 
 
 @contextlib.contextmanager

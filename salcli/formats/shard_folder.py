@@ -210,6 +210,9 @@ class ShardFolder:
                     os.unlink(self.target(RECORD))
             raise
 
+    def require_own(self) -> None:
+        """Check that no other run has begun to write the folder: here a lock sees to that."""
+
     def add(self, name: str, n: int, source: FileState, digest: str, written: str) -> None:
         """Record a shard that is written, and write the record unless it was written a moment ago.
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from salcli.commands import apply_at_urls
 from salcli.commands.apply import apply
 from salcli.commands.fit import fit
 from salcli.errors import FormatError, OutputError, SalcliWarning, UsageError
+from salcli.formats import atomic
 from salcli.formats.registry import open_source
 from salcli.formats.shards import RECORD
 from salcli.options import ApplyOptions, FitOptions
@@ -135,7 +135,7 @@ def test_an_object_that_was_only_written_again_is_the_same(files: Files) -> None
 
 
 def test_a_run_that_stops_leaves_whole_shards_and_goes_on(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    upload = apply_at_urls.upload
+    upload = atomic.upload
 
     def stopping(source: str, url: str) -> None:
         if url.endswith("1.npy"):
@@ -143,7 +143,7 @@ def test_a_run_that_stops_leaves_whole_shards_and_goes_on(files: Files, monkeypa
         upload(source, url)
 
     with monkeypatch.context() as patch:
-        patch.setattr(apply_at_urls, "upload", stopping)
+        patch.setattr(atomic, "upload", stopping)
         with pytest.raises(OutputError, match=r"out/1\.npy: could not be uploaded"):
             files.apply()
     assert files.out() == {"0.npy": files.expected()["0.npy"]}
@@ -155,7 +155,7 @@ def test_a_run_that_stops_leaves_whole_shards_and_goes_on(files: Files, monkeypa
 
 
 def test_of_two_runs_at_once_the_later_goes_on(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    upload, runs = apply_at_urls.upload, list[Any]()
+    upload, runs = atomic.upload, list[Any]()
 
     def interrupted(source: str, url: str) -> None:
         upload(source, url)
@@ -163,7 +163,7 @@ def test_of_two_runs_at_once_the_later_goes_on(files: Files, monkeypatch: pytest
             runs.append(None)
             runs.append(files.apply())
 
-    monkeypatch.setattr(apply_at_urls, "upload", interrupted)
+    monkeypatch.setattr(atomic, "upload", interrupted)
     with pytest.raises(OutputError, match="another salcli apply, which began later, is writing this folder"):
         files.apply()
     assert runs[1].n == 100
