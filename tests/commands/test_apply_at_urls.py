@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xxhash import xxh3_128
 
 from salcli.commands.apply import apply
 from salcli.commands.fit import fit
@@ -92,6 +93,16 @@ def test_shards_are_the_same_wherever_they_are(files: Files, x: str, out: str) -
         assert (shard["source"]["hash"], shard["output"]["hash"]) == (other["source"]["hash"], other["output"]["hash"])
     with open_source(target) as source:
         assert source.n == 100
+
+
+@pytest.mark.parametrize("suffix", ["npy", "h5"])
+def test_what_is_uploaded_is_not_read_again(files: Files, suffix: str) -> None:
+    files.apply(output_format=suffix)
+    assert len([path for path in files.put if path.endswith(suffix)]) == 3
+    assert not [path for path in files.read if path.startswith("/d/out/") and RECORD not in path]
+    for shard in files.record()["shards"]:
+        data = files.store.cat_file(f"/d/out/{shard['name']}")
+        assert shard["output"]["hash"]["digest"] == xxh3_128(data).hexdigest()
 
 
 def test_a_second_run_reads_and_writes_no_shard(files: Files) -> None:
