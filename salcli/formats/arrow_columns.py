@@ -44,7 +44,13 @@ def stored(kind: pa.DataType) -> pa.DataType:
 def is_list(kind: pa.DataType) -> bool:
     """Return whether the Arrow type `kind` is a list, of any length."""
     kind = stored(kind)
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+    kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return is_view(kind) or any(test(kind) for test in kinds)
+
+
+def is_view(kind: pa.DataType) -> bool:
+    """Return whether the Arrow type `kind` is a list view, whose lists may lie anywhere among the numbers."""
+    return bool(pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind))
 
 
 def number_dtype(kind: pa.DataType, *, is_int8: bool = False) -> np.dtype[Any] | None:
@@ -163,6 +169,8 @@ def vectors(column: pa.Array, d: int, first: int, where: str) -> Floats:
     if lists.null_count:
         raise _fault(where, first + _first_null(lists), "the vector is null", d)
     n = len(lists)
+    if is_view(lists.type):
+        lists = _in_order(lists, d, first, where)
     start = lists.offset * d if pa.types.is_fixed_size_list(lists.type) else _first_number(lists, d, first, where)
     # `values` begins with rows before the slice. `flatten` does not, but imports pyarrow's functions, for 0.1 seconds.
     flat = lists.values
@@ -183,6 +191,27 @@ def _first_number(lists: pa.Array, d: int, first: int, where: str) -> int:
         row = int(np.argmax(is_other))
         raise _fault(where, first + row, f"a vector of {places[row + 1] - places[row]:,} numbers", d)
     return int(places[0])
+
+
+def _in_order(views: pa.Array, d: int, first: int, where: str) -> pa.Array:
+    """Return list views of any order as lists that follow one another (pyarrow's own cast forgets the last offset).
+
+    Numbers are copied only where they lie in another order (see `vectors` for the arguments).
+    """
+    sizes, starts = _numbers(views.sizes), _numbers(views.offsets).astype(np.int64)
+    if (sizes != d).any():
+        row = int(np.argmax(sizes != d))
+        raise _fault(where, first + row, f"a vector of {sizes[row]:,} numbers", d)
+    flat, n = views.values, len(views)
+    if (starts != starts[0] + np.arange(n) * d).any():
+        parts = [flat.slice(start, d) for start in starts.tolist()] if flat.null_count else []
+        for i, part in enumerate(parts):
+            if part.null_count:
+                raise _fault(where, first + i, f"number {_first_null(part)} of the vector is null", d)
+        values = _numbers(flat)[starts[:, None] + np.arange(d)].reshape(-1)
+        starts, flat = np.arange(n) * d, pa.Array.from_buffers(flat.type, n * d, [None, pa.py_buffer(values)])
+    offsets = np.append(starts, starts[-1] + d)
+    return pa.LargeListArray.from_arrays(pa.Array.from_buffers(pa.int64(), n + 1, [None, pa.py_buffer(offsets)]), flat)
 
 
 @functools.lru_cache(maxsize=4)

@@ -25,7 +25,9 @@ def vector_type(like: pa.DataType, d: int, dtype: np.dtype[Any]) -> pa.DataType:
         return pa.fixed_shape_tensor(inner.type, (d,), dim_names=like.dim_names, permutation=like.permutation)
     if pa.types.is_fixed_size_list(like):
         return pa.list_(inner, d)
-    return pa.large_list(inner) if pa.types.is_large_list(like) else pa.list_(inner)
+    kinds = {pa.types.is_large_list: pa.large_list, pa.types.is_list_view: pa.list_view}
+    kinds |= {pa.types.is_large_list_view: pa.large_list_view}
+    return next((kind for test, kind in kinds.items() if test(like)), pa.list_)(inner)
 
 
 def changed_schema(schema: pa.Schema, column: str, d: int, dtype: np.dtype[Any]) -> pa.Schema:

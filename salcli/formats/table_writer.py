@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from salcli.data.embeddings import Embeddings
 from salcli.errors import FormatError, UsageError
-from salcli.formats.arrow_columns import damage, stored
+from salcli.formats.arrow_columns import damage, is_view, stored
 from salcli.formats.arrow_table import TableReader
 from salcli.formats.base import Output, Writer
 from salcli.formats.keys import encoded, is_utf8
@@ -184,6 +184,15 @@ def _lists(x: np.ndarray, kind: pa.DataType) -> pa.Array:
     flat = _array(lists.value_type, x.reshape(-1))
     if pa.types.is_fixed_size_list(lists):
         column = pa.FixedSizeListArray.from_arrays(flat, type=lists)
+    elif is_view(lists):
+        is_large = pa.types.is_large_list_view(lists)
+        build, kind_of_places = (pa.LargeListViewArray, pa.int64()) if is_large else (pa.ListViewArray, pa.int32())
+        places = (np.arange(n) * d, np.full(n, d))
+        column = build.from_arrays(
+            *(_array(kind_of_places, each.astype(kind_of_places.to_pandas_dtype())) for each in places),
+            flat,
+            type=lists,
+        )
     elif pa.types.is_large_list(lists):
         column = pa.LargeListArray.from_arrays(_array(pa.int64(), np.arange(n + 1) * d), flat, type=lists)
     else:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-KINDS = ("list", "large_list", "fixed", "tensor")
+KINDS = ("list", "large_list", "fixed", "tensor", "view", "large_view", "scattered_view")
 
 
 def lists(x: NDArray[Any], kind: str = "list") -> pa.Array:
@@ -17,6 +17,11 @@ def lists(x: NDArray[Any], kind: str = "list") -> pa.Array:
         return pa.ListArray.from_arrays(pa.array(np.arange(n + 1) * d, pa.int32()), flat)
     if kind == "large_list":
         return pa.LargeListArray.from_arrays(pa.array(np.arange(n + 1) * d), flat)
+    if kind.endswith("view"):
+        order = np.arange(n)[:: -1 if kind == "scattered_view" else 1]
+        flat = pa.array(x[order].reshape(-1))
+        build, places = (pa.LargeListViewArray, pa.int64()) if kind == "large_view" else (pa.ListViewArray, pa.int32())
+        return build.from_arrays(pa.array(order * d, places), pa.array(np.full(n, d), places), flat)
     column = pa.FixedSizeListArray.from_arrays(flat, d)
     return column if kind == "fixed" else pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(flat.type, (d,)), column)
 

@@ -72,11 +72,16 @@ def test_values_and_keys_are_those_of_pyarrow(
 def test_a_missing_or_ragged_vector_is_refused_with_its_row(is_file: bool, fault: str) -> None:
     rows: list[Any] = [[1.0, 2.0]] * 20
     rows[13], says = BAD[fault]
-    table = pa.table({"emb": pa.array(rows, pa.list_(pa.float32()))}).slice(2)
-    with file_of(written(table, is_file=is_file, rows=5), "x.arrow") as path:
-        with pytest.raises(FormatError) as caught, closing(open_source(str(path))) as source:
-            rows_of(source)
-        assert str(caught.value) == f"{path}: column emb: row 11: {says}; rows count from 0"
+    column, places = pa.array(rows, pa.list_(pa.float32())), pa.array(range(20))
+    back, turned = pa.array(rows[::-1], pa.list_view(pa.float32())), pa.array(range(19, -1, -1))
+    offsets, sizes, is_null = (part.take(turned) for part in (back.offsets, back.sizes, back.is_null()))
+    scattered = pa.ListViewArray.from_arrays(offsets, sizes, back.values, mask=is_null)
+    for each in (column, pa.array(rows, pa.large_list_view(pa.float32())), scattered):
+        table = pa.table({"emb": each, "place": places}).slice(2)
+        with file_of(written(table, is_file=is_file, rows=5), "x.arrow") as path:
+            with pytest.raises(FormatError) as caught, closing(open_source(str(path))) as source:
+                rows_of(source)
+            assert str(caught.value) == f"{path}: column emb: row 11: {says}; rows count from 0"
 
 
 @settings(max_examples=25)
@@ -128,14 +133,14 @@ def test_a_large_compressed_stream_is_refused(monkeypatch: pytest.MonkeyPatch) -
                     open_source(str(path))
 
 
-GOOD = {is_file: written(table_of(X[:4]), is_file=is_file, rows=2) for is_file in (True, False)}
+GOOD = [written(table_of(X[:4]), is_file=is_file, rows=2) for is_file in (True, False)]
+GOOD += [written(pa.table({"emb": lists(X[:4], kind)}), rows=2) for kind in ("large_view", "scattered_view")]
 
 
 @pytest.mark.slow
 @settings(max_examples=300)
-@given(st.booleans(), st.floats(0, 1, exclude_max=True), st.integers(0, 255), st.booleans())
-def test_a_damaged_file_is_refused_in_one_line_or_read(is_file: bool, where: float, byte: int, is_cut: bool) -> None:
-    good = GOOD[is_file]
+@given(st.sampled_from(GOOD), st.floats(0, 1, exclude_max=True), st.integers(0, 255), st.booleans())
+def test_a_damaged_file_is_refused_in_one_line_or_read(good: bytes, where: float, byte: int, is_cut: bool) -> None:
     at = int(where * len(good))
     data = good[:at] if is_cut else good[:at] + bytes([byte]) + good[at + 1 :]
     with file_of(data, "x.arrow") as path:
