@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +156,26 @@ def test_labels_that_change_after_they_were_read_are_an_error(
     with pytest.raises(FormatError, match="y.csv: changed while it was read"):
         COMMANDS[command]("x/x.npy")
     assert not [*folder.glob("o.*"), *folder.glob("r.json")]
+
+
+@pytest.mark.parametrize("place", ["y", "memory://m/y/"])
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_one_of_several_files_of_labels_that_changes_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, place: str, suffix: str
+) -> None:
+    Path("y").mkdir()
+    save_npy(Path("x/0.npy"), X)
+    for name in ("0", "x"):
+        write_csv(Path(f"y/{name}.csv"), ["g"], [[each] for each in CLASSES])
+        if suffix == ".parquet":
+            Path(f"y/{name}.csv").unlink()
+            pq.write_table(pa.table({"g": CLASSES}), f"y/{name}.parquet")
+    memory, first = fsspec.filesystem("memory"), f"y/0{suffix}"
+    for path in Path("y").iterdir():
+        memory.put_file(str(path), f"/m/{path}")
+    data = Path(f"y/x{suffix}").read_bytes() + b" "
+    change = partial(memory.pipe_file, f"/m/{first}") if "://" in place else Path(first).write_bytes
+    change_after(1, monkeypatch, lambda: change(data))
+    with pytest.raises(FormatError, match=f"{first}: changed while it was read"):
+        fit("x", place, "o.npz", FitOptions(read=READ))
+    assert not Path("o.npz").exists()
