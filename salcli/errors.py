@@ -49,10 +49,6 @@ class FormatError(SalcliError):
     """A file is not what it should be: path, line or row, found and expected."""
 
 
-class NoRowsError(FormatError):
-    """A file has no rows."""
-
-
 class AlignmentError(SalcliError):
     """Labels and rows do not match: counts and the first three misses."""
 

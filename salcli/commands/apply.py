@@ -16,7 +16,7 @@ from salcli.data.source import Source
 from salcli.erasers.artifact import Artifact, read_artifact
 from salcli.erasers.base import Eraser
 from salcli.erasers.precision import erased_dtype
-from salcli.errors import UsageError, warn
+from salcli.errors import ParameterError, UsageError, warn
 from salcli.formats import atomic
 from salcli.formats.beside import Beside, resolve
 from salcli.formats.keys import KeyCensus
@@ -26,6 +26,7 @@ from salcli.formats.registry import (
     create,
     input_files,
     may_be_table,
+    named,
     open_beside,
     open_files,
     open_source,
@@ -138,9 +139,12 @@ def _apply_to_folder(
 ) -> Applied:
     files = {file.path: file for file in open_files(embeddings, read)}
     try:
-        first = next(iter(files.values())).source(read)
+        first = next(file for file in files.values() if file.n).source(read)
         artifact.require_width(eraser, first)
         name = first.format if options.output_format is None else output_format(folder, first, options.output_format)
+        empty = next((file.path for file in files.values() if not file.n), None)
+        if empty is not None and named(name).needs_rows:
+            raise ParameterError("output_format", name, f"{empty} has no rows, and {name} has no files without any")
         names = output_names([*files], first.format, name)
         with one_blas_thread():
             plan = _Plan.of(change, artifact, first, name, read, options, ALGORITHM)

@@ -102,7 +102,7 @@ def erase_folder(
         return results
 
     run, done = _Run(files, folder, erase, options, progress), Streamed(0)
-    total = sum(reader.n for file in files.values() for reader in file.readers)
+    total = sum(file.n for file in files.values())
     with folder.opened(each):
         if missing := folder.missing:
             with progress.stage("apply", total) as advance:

@@ -180,7 +180,7 @@ class _Run:
 
     def rows(self, name: str) -> int:
         """Return the rows of the input of a shard."""
-        return sum(reader.n for reader in self.files[self.folder.sources[name]].readers)
+        return self.files[self.folder.sources[name]].n
 
     def write(self, name: str, engine: Engine, place: _Place) -> tuple[Shard, KeyCensus]:
         """Write a shard on this thread, with rows erased on `engine`."""

@@ -201,12 +201,13 @@ def _require_alike(files: Sequence[Moments]) -> None:
     ------
     FormatError : it names what differs, and two files
     """
-    first = _design(files[0])
-    for other in files[1:]:
+    model = next((each for each in files if each.header["d"]), files[0])
+    first = _design(model)
+    for other in files:
         for what, found in _design(other).items():
-            if found != first[what]:
+            if found != first[what] and not (what == "dimensions" and found == 0):
                 raise FormatError(
-                    f"{other.path}: {what} {found}, but {first[what]} in {files[0].path}: moments of different designs "
+                    f"{other.path}: {what} {found}, but {first[what]} in {model.path}: moments of different designs "
                     "do not add up"
                 )
 
@@ -230,7 +231,7 @@ def _require_suited(moments: Moments, method: SummedMethod, parameters: Any) -> 
 
 
 def _require_once(files: Sequence[Moments]) -> None:
-    """Check that no shard is there twice, by the hash of its file.
+    """Check that no shard with rows is there twice, by the hash of its file; others may be equal, byte for byte.
 
     Raises
     ------
@@ -238,7 +239,7 @@ def _require_once(files: Sequence[Moments]) -> None:
     """
     seen = dict[str, Moments]()
     for each in files:
-        if each.shard["hash"] is not None:
+        if each.shard["hash"] is not None and each.shard["n"]:
             other = seen.setdefault(each.shard["hash"]["digest"], each)
             if other is not each:
                 raise FormatError(f"{each.path} and {other.path}: moments of one shard, {each.shard['name']}, twice")
@@ -287,7 +288,12 @@ def _added(files: Sequence[Moments], kind: type[Statistics], total: Sequence[Blo
                 raise FormatError(f"{each.path} and {other.path}: the same sums twice: moments of one shard?")
             yield sums
 
-    return tree_sum(parts(), kind.zero(files[0].header["d"], sum(block.width for block in total)), done)
+    return tree_sum(parts(), kind.zero(_width(files), sum(block.width for block in total)), done)
+
+
+def _width(files: Sequence[Moments]) -> int:
+    """Return the dimensions of the rows: a shard without rows may not know them, and says 0."""
+    return max(int(each.header["d"]) for each in files)
 
 
 def _attributes(files: Sequence[Moments], guarded: Sequence[Block]) -> list[dict[str, Any]]:
@@ -321,7 +327,8 @@ def _inputs(files: Sequence[Moments]) -> dict[str, Any]:
     hashes = [shard["hash"] for shard in shards if shard["hash"] is not None]
     embeddings = {
         "name": joint_name([shard["name"] for shard in shards]),
-        **{name: shards[0][name] for name in ("format", "d", "dtype")},
+        **{name: shards[0][name] for name in ("format", "dtype")},
+        "d": _width(files),
         "n": sum(shard["n"] for shard in shards),
     }
     if hashes:

@@ -48,7 +48,7 @@ WHY_NOT = {
 def moments(
     embeddings: str, labels: str, output: str, options: MomentsOptions, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Add up the labelled rows of one shard, and save the sums.
+    """Add up the labelled rows of one shard, and save the sums; those of a shard without rows are zero.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def moments(
     with (
         opened_labels(labels) as tables,
         nullcontext(read_table(labels, columns, progress)) as table,
-        opened_source(embeddings, options.read) as source,
+        opened_source(embeddings, options.read, may_be_empty=True) as source,
         hashing({} if algorithm == "none" else {source: algorithm}, tables) as hashes,
         one_blas_thread(),
     ):
@@ -112,7 +112,8 @@ def moments(
         )
     _warn_of_few(rows.labels)
     if not len(fitted):
-        warn(f"{embeddings}: no labelled row is to be fitted, so these moments are zero")
+        why = "no labelled row is to be fitted" if source.n_all else "has no rows"
+        warn(f"{embeddings}: {why}, so these moments are zero")
     write_moments(output, header, sums.to_bytes(), keys)
     return header
 

@@ -226,6 +226,8 @@ def settle_index(labels: GuardedLabels, source: Source) -> GuardedLabels:
     """
     if labels.index is None or labels.keys is not None:
         return labels
+    if not len(labels):
+        return replace(labels, index=None)
     m, numbers, n_rows, path = len(labels), labels.index, source.n_all, source.path
     from_one = bool(np.array_equal(numbers, np.arange(1, m + 1)))
     if m > n_rows or (m == n_rows and (from_one or np.array_equal(numbers, np.arange(m)))):

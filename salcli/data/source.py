@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from salcli.data.embeddings import Embeddings, Floats, Rows
 from salcli.data.hashes import digest_of, hasher
-from salcli.errors import FormatError, NoRowsError, warn
+from salcli.errors import FormatError, warn
 from salcli.linalg.decompositions import all_finite
 
 MAX_DIMENSIONS = 1 << 20  # a row is read whole, so this bounds memory
 PARTITION_ELEMENTS, PARTITION_ROWS = 1 << 23, 1 << 18  # labels and their positions take memory for each row
 CHECKED_AT_ONCE = 16  # files
 RESTORED_SHARDS = 8  # unpickled shards whose files one process keeps open
+_EMPTY = "{}: no rows to read: the matrix is empty, {:,} rows of {} dimensions"
 
 
 def partition_rows(d: int, elements: int | None = None) -> int:
@@ -68,9 +69,9 @@ class Reader(ABC):
     format: str
     """The name of its `Format`."""
     n: int
-    """Rows."""
+    """Rows; 0 of shards without any."""
     d: int
-    """Dimensions."""
+    """Dimensions; 0 if a file without rows does not say them."""
     dtype: np.dtype[Any]
     """Type of the numbers in the file (text: the type it is parsed to)."""
     has_keys: bool = False
@@ -89,6 +90,14 @@ class Reader(ABC):
     def innermost(self) -> "Reader":
         """The reader of the file itself, where this one wraps another."""
         return self
+
+    def adopt(self, other: "Reader") -> None:  # noqa: B027 (most files say all without rows)
+        """Take over from another shard what a file without rows does not say, such as its width.
+
+        Parameters
+        ----------
+        other : a shard with rows
+        """
 
     @abstractmethod
     def ranges(self) -> Iterator[tuple[int, int]]:
@@ -180,6 +189,7 @@ class ArrayReader(Reader):
     def __init__(self, x: NDArray[Any], path: str = "x", keys: tuple[str, ...] | None = None) -> None:
         """Wrap rows `x` `[n, d]` of a float dtype, perhaps with n `keys`; `path` names them in messages."""
         require_shape(path, *x.shape)
+        require_rows(path, *x.shape)
         self.path, self._x, self._keys, self.has_keys = path, x, keys, keys is not None
         self.n, self.d = x.shape
         self.dtype, self.partition = x.dtype, partition_rows(self.d)
@@ -359,10 +369,10 @@ class Source:
         ------
         FormatError : the readers differ in width, dtype or in whether they have keys, or no row is finite
         """
-        first, starts = readers[0], np.cumsum([0, *(reader.n for reader in readers)]).tolist()
-        for reader in readers[1:]:
+        first, starts = model_of(readers), np.cumsum([0, *(reader.n for reader in readers)]).tolist()
+        for reader in readers:
             require_alike(first, reader)
-        self.path, self.format, self.d, self.dtype = path or first.path, first.format, first.d, first.dtype
+        self.path, self.format, self.d, self.dtype = path or readers[0].path, first.format, first.d, first.dtype
         self.has_keys, self.partition = first.has_keys, first.partition
         self.n_all: int = starts[-1]
         """Rows, those that are dropped included."""
@@ -388,7 +398,7 @@ class Source:
     @property
     def fills_buffers(self) -> bool:
         """Whether batches are read straight into one buffer, whatever the size of a chunk."""
-        return all(shard.reader.fills_buffers for shard in self.shards)
+        return all(shard.reader.fills_buffers for shard in self.shards if shard.reader.n)
 
     def of_shard(self, shard: Shard) -> "Source":
         """Return the source with the rows of one of its shards alone, which keep their numbers."""
@@ -455,6 +465,11 @@ class Source:
         self.close()
 
 
+def model_of(readers: Sequence[Reader]) -> Reader:
+    """Return the first reader that has rows, which the others must be like; the first one where none has."""
+    return next((reader for reader in readers if reader.n), readers[0])
+
+
 def require_alike(first: Reader, other: Reader) -> None:
     """Check that a shard has the width, the dtype and keys, or none, as the first has them.
 
@@ -478,8 +493,8 @@ def _nonfinite_rows(shard: Shard) -> Rows:
     return np.concatenate(rows)
 
 
-def require_shape(path: str, n: int, d: int) -> None:
-    """Check that a matrix has rows and columns, and rows that are short enough to be read whole.
+def require_rows(path: str, n: int, d: int) -> None:
+    """Check that a matrix has rows; shards of others need none.
 
     Parameters
     ----------
@@ -488,11 +503,26 @@ def require_shape(path: str, n: int, d: int) -> None:
 
     Raises
     ------
-    FormatError : the matrix is empty (without rows: `NoRowsError`), or d is above `MAX_DIMENSIONS`
+    FormatError : it has none
     """
-    if n == 0 or d == 0:
-        kind = NoRowsError if n == 0 else FormatError
-        raise kind(f"{path}: no rows to read: the matrix is empty, {n:,} rows of {d} dimensions")
+    if n == 0:
+        raise FormatError(_EMPTY.format(path, n, d))
+
+
+def require_shape(path: str, n: int, d: int) -> None:
+    """Check that the rows of a matrix, if it has any, have columns, and are short enough to be read whole.
+
+    Parameters
+    ----------
+    path : of the file, for messages
+    n, d : rows and dimensions
+
+    Raises
+    ------
+    FormatError : they have no columns, or d is above `MAX_DIMENSIONS`
+    """
+    if n and d == 0:
+        raise FormatError(_EMPTY.format(path, n, d))
     if d > MAX_DIMENSIONS:
         raise FormatError(
             f"{path}: {n:,} rows of {d} dimensions: at most {MAX_DIMENSIONS} dimensions are read; is it transposed?"

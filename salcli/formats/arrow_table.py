@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from salcli.data.embeddings import Embeddings, Floats, empty_aligned
-from salcli.data.source import partition_rows, require_shape, row_ranges
+from salcli.data.source import Reader, partition_rows, require_shape, row_ranges
 from salcli.errors import FormatError
 from salcli.formats.arrow_columns import (
     damage,
@@ -127,17 +127,27 @@ class TableReader(FileReader):
         self.groups: list[range] = []
         self._firsts: list[int] = []
         self._set_groups(self.survey())
-        self.d = self._width(kind)
-        require_shape(self._where, self.n, self.d)
+        self._options = options
+        self._set_width(self._width(kind))
         self.check()
-        self.partition = partition_rows(self.d, options.partition_elements or PARTITION_ELEMENTS)
-        if self.is_sequential:
+
+    def _set_width(self, d: int) -> None:
+        """Set the width of rows, and how many are read at once."""
+        require_shape(self._where, self.n, d)
+        self.d, options = d, self._options
+        self.partition = partition_rows(d, options.partition_elements or PARTITION_ELEMENTS)
+        if self.is_sequential and self.groups:
             self.partition = _partition(self.groups, self.partition)
-        row_bytes = self.d * self.dtype.itemsize
+        row_bytes = d * self.dtype.itemsize
         self.decoded_rows = power_of_two(min(DECODED_ROWS, DECODED_BYTES // max(1, row_bytes)))
         rows = options.rows_per_chunk(row_bytes, self.partition, fills_buffers=True)
         is_free = options.batch_rows is None and self.decoded_rows < rows < self.partition
         self._rows = rows // self.decoded_rows * self.decoded_rows if is_free else rows
+
+    def adopt(self, other: Reader) -> None:
+        """Take over the width of lists of any length (see `Reader.adopt`)."""
+        if not self.d:
+            self._set_width(other.d)
 
     def __getstate__(self) -> dict[str, Any]:
         left_out = ("_lock", "_locks", "_waiting", "_schema")
@@ -323,7 +333,7 @@ class TableReader(FileReader):
 
     def key_batches(self) -> Iterator[tuple[str, ...]]:
         """Yield all keys in file order, without decoding vectors."""
-        if self.key is None:
+        if self.key is None or not self.groups:
             return
         cursor = self._cursor(0, len(self.groups), [self.key], DECODED_ROWS)
         while cursor.row < cursor.stop:

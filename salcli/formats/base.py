@@ -133,6 +133,8 @@ class Format:
     """Whether its matrix may hold int8, with `dequantize`."""
     is_text: bool = False
     """Whether it may be written to stdout."""
+    needs_rows: bool = False
+    """Whether a file without rows would be empty, and could not be read."""
 
     def __str__(self) -> str:
         return self.title or self.name

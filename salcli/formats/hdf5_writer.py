@@ -213,7 +213,7 @@ def _storage(source: h5py.Dataset | None, d: int) -> dict[str, Any]:
         return {}
     rows, columns = source.chunks
     return {
-        "chunks": (min(rows, source.shape[0]), min(columns, d)),
+        "chunks": (min(rows, source.shape[0]) or rows, min(columns, d)),
         "maxshape": (source.maxshape[0], source.maxshape[1] if d == source.shape[1] else d),
         "compression": source.compression,
         "compression_opts": source.compression_opts,

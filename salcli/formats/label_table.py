@@ -40,6 +40,8 @@ class _Rows:
     numbers: "list[array[float]]" = field(default_factory=list)
     first: tuple[str, tuple[str, ...]] = ("", ())
     """The first file, and its columns."""
+    may_be_empty: bool = False
+    """Whether a file may have no rows, as one of several."""
 
     def begin(self, path: str, columns: Columns, unit: str) -> None:
         """Start with the first file (see `Lines` for the unit)."""
@@ -90,15 +92,20 @@ def read_labels(
     options = options or LabelOptions()
     files = label_files(path)
     path, rows, columns = (path if files == [path] else plain_name(path)), _Rows(), None
+    rows.may_be_empty = options.may_be_empty or len(files) > 1
     for file in files:
         if len(files) > 1:
             rows.lines.begin(file)
         found = _of_table(file, options, rows, advance) or _of_csv(file, options, rows, advance)
         columns = columns or found
     assert columns is not None
+    if not len(rows.lines) and not options.may_be_empty:
+        raise FormatError(f"{path}: no rows below the headers of its {len(files)} files")
     _settle_index(rows, columns)
     of_columns = list(zip((columns.names[c] for c in columns.classes), rows.classes, strict=True))
-    groups = _group_attribute(path, *of_columns.pop()) if columns.has_groups else None
+    groups = None
+    if columns.has_groups:
+        groups = _group_attribute(path, *of_columns.pop(), may_be_empty=not len(rows.lines))
     of_classes = [
         _class_attribute(path, name, rows, codes, may_be_empty=options.may_be_empty) for name, codes in of_columns
     ]
@@ -157,7 +164,7 @@ def _of_table(path: str, options: LabelOptions, rows: _Rows, advance: Callable[[
 def _read_rows(path: str, batches: Iterable[Batch], columns: Columns, unit: str, rows: _Rows) -> None:
     """Add the rows of a file to `rows`, those of the files before it."""
     first = len(rows.lines)
-    if first:
+    if rows.first[0]:
         rows.require_alike(path, columns)
     else:
         rows.begin(path, columns, unit)
@@ -176,7 +183,7 @@ def _read_rows(path: str, batches: Iterable[Batch], columns: Columns, unit: str,
             numbers.extend(
                 _number(path, unit, line, name, cell) for line, cell in zip(lines, cells[column], strict=True)
             )
-    if len(rows.lines) == first:
+    if len(rows.lines) == first and not rows.may_be_empty:
         raise FormatError(f"{path}: no rows below the header")
     with suppress(ValueError):
         raise FormatError(f"{path}: {unit} {rows.lines[rows.keys.index('', first)]}: an empty key")
@@ -252,16 +259,16 @@ def _class_attribute(
     _warn_of_twins(path, name, classes)
     class_codes = {bare: code for code, bare in enumerate(classes)}
     values = column.recoded([class_codes.get(bare, -1) for bare in trimmed.values()])
-    if values.min() < 0:
+    if len(values) and values.min() < 0:
         _warn_of_empty(path, name, values < 0, rows)
     return Attribute(name, values, classes)
 
 
-def _group_attribute(path: str, name: str, column: ClassColumn) -> Attribute:
+def _group_attribute(path: str, name: str, column: ClassColumn, *, may_be_empty: bool) -> Attribute:
     """Return a column of groups; empty cells are none."""
     trimmed = {cell: cell.strip() for cell in column.cells}
     names = tuple(sorted({bare for bare in trimmed.values() if bare}))
-    if not names:
+    if not names and not may_be_empty:
         raise LabelError(f"{path}: column {name!r} (`groups`) is empty on all {len(column.codes):,} rows")
     codes = {bare: code for code, bare in enumerate(names)}
     return Attribute(name, column.recoded([codes.get(bare, -1) for bare in trimmed.values()]), names)

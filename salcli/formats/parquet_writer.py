@@ -79,8 +79,8 @@ def _settings(schema: pa.Schema, vector: str, like: ParquetReader | None) -> dic
     like : reader of the input, if that is Parquet
     """
     if like is None or not like.metadata.num_row_groups:
-        path = f"{vector}.list.element"
-        return {"use_dictionary": schema.names[:-1] or False, "column_encoding": {path: "BYTE_STREAM_SPLIT"}}
+        path, others = f"{vector}.list.element", [name for name in schema.names if name != vector]
+        return {"use_dictionary": others or False, "column_encoding": {path: "BYTE_STREAM_SPLIT"}}
     group = like.metadata.row_group(0)
     columns = {name: _columns(like, group, name) for name in schema.names}
     is_compliant = all("element" in c.path_in_schema.split(".")[-1] for c in columns[vector])

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from salcli.data.source import Reader, Source, require_alike
-from salcli.errors import FormatError, NoRowsError, ParameterError, UsageError, warn
+from salcli.data.source import Reader, Source, model_of, require_alike, require_rows
+from salcli.errors import FormatError, ParameterError, UsageError, warn
 from salcli.formats import atomic, shards, sniff
 from salcli.formats.base import FileReader, Format, Output, Writer, lazy
 from salcli.formats.beside import Beside, require_same_format, warn_of_rest
@@ -150,6 +150,7 @@ FORMATS = [
         title="an fvecs file",
         is_by_suffix=True,
         holds_keys=False,
+        needs_rows=True,
     ),
     Format(
         "glove",
@@ -159,6 +160,7 @@ FORMATS = [
         lazy("word2vec_text", "write_glove"),
         title="text",
         is_text=True,
+        needs_rows=True,
     ),
 ]
 """All formats, in the order in which a file's content is compared with them; the last one takes what is left."""
@@ -217,25 +219,31 @@ class OpenFile:
         """Its path, `<stdin>` for `-`."""
         return self.file.name
 
+    @property
+    def n(self) -> int:
+        """Its rows."""
+        return sum(reader.n for reader in self.readers)
+
     def source(self, options: ReadOptions) -> Source:
         """Return the file as a source of its own; `options` are those that it was opened with."""
         return Source(self.readers, allow_nonfinite=options.allow_nonfinite, path=self.path)
 
 
-def open_source(path: str, options: ReadOptions | None = None) -> Source:
+def open_source(path: str, options: ReadOptions | None = None, *, may_be_empty: bool = False) -> Source:
     """Open an embedding file, or several as one, checking what can be checked before rows are read.
 
     Parameters
     ----------
     path : a file, a folder or a glob of files of one format (see `shards.shard_files`), or `-` for text on stdin
     options : how to read it; default: by its content
+    may_be_empty : whether it may have no rows, as a shard of others
 
     Raises
     ------
-    FormatError : it is not an embedding file; the message names what it is. Or several differ
+    FormatError : it is not an embedding file; the message names what it is. Or several differ, or none has rows
     """
     options = options or ReadOptions()
-    opened = open_files(path, options)
+    opened = open_files(path, options, may_be_empty=may_be_empty)
     readers = [reader for one in opened for reader in one.readers]
     name = shards.plain_name(path) if shards.is_several(path) else opened[0].path
     with _closed_on_error([one.file for one in opened]):
@@ -243,14 +251,14 @@ def open_source(path: str, options: ReadOptions | None = None) -> Source:
 
 
 @contextmanager
-def opened_source(path: str, options: ReadOptions | None = None) -> Iterator[Source]:
+def opened_source(path: str, options: ReadOptions | None = None, *, may_be_empty: bool = False) -> Iterator[Source]:
     """Open embeddings (see `open_source`) for the time of the block.
 
     Raises
     ------
     FormatError : as `open_source`; and after the block, if a file has changed meanwhile
     """
-    with closing(open_source(path, options)) as source:
+    with closing(open_source(path, options, may_be_empty=may_be_empty)) as source:
         yield source
         source.require_unchanged()
 
@@ -273,8 +281,11 @@ def input_files(path: str, options: ReadOptions) -> list[str]:
     return shards.shard_files(path, _ranks(forced), "embedding files")
 
 
-def open_files(path: str, options: ReadOptions) -> list[OpenFile]:
-    """Open the files that `path` names, and check that they are alike (see `open_source`)."""
+def open_files(path: str, options: ReadOptions, *, may_be_empty: bool = False) -> list[OpenFile]:
+    """Open the files that `path` names, and check that they are alike (see `open_source`).
+
+    What files without rows do not say of themselves they take over from the first that has rows.
+    """
     forced = None if options.format is None else _requested_format(options.format, "format")
     names = input_files(path, options)
     shards.require_recorded(path, names)
@@ -282,7 +293,7 @@ def open_files(path: str, options: ReadOptions) -> list[OpenFile]:
     files, opened = list[ByteFile](), list[OpenFile]()
 
     def open_one(name: str) -> OpenFile:
-        return _open_file(name, forced, options, is_shard=len(names) > 1)
+        return _open_file(name, forced, options)
 
     with _closed_on_error(files), _opening(names) as each:
         for name, one in zip(names, each(open_one, names), strict=True):
@@ -292,24 +303,26 @@ def open_files(path: str, options: ReadOptions) -> list[OpenFile]:
             if found != first:
                 raise FormatError(f"{name}: {found}, but {opened[0].path} is {first}: shards must be alike")
         readers = [reader for one in opened for reader in one.readers]
+        model = model_of(readers)
+        if not may_be_empty and len(readers) > 1 and not model.n:
+            raise FormatError(f"{path}: no rows to read: all {len(readers)} shards are empty")
+        if not may_be_empty:
+            require_rows(model.path, model.n, model.d)
         if options.keys_file is not None:
             if len(readers) > 1:
                 raise ParameterError("keys_file", options.keys_file, f"{path} is {len(readers)} files")
             return [OpenFile(files[0], [KeyedReader(readers[0], options.keys_file)])]
-        for reader in readers[1:]:
-            require_alike(readers[0], reader)
+        for reader in readers:
+            if not reader.n:
+                reader.adopt(model)
+            require_alike(model, reader)
     return opened
 
 
-def _open_file(name: str, forced: Format | None, options: ReadOptions, *, is_shard: bool) -> OpenFile:
+def _open_file(name: str, forced: Format | None, options: ReadOptions) -> OpenFile:
     file = ByteFile.open(name, allows_pickle=options.allow_pickle)
     with _closed_on_error([file]):
-        try:
-            return OpenFile(file, _readers(file, forced, options))
-        except NoRowsError as error:
-            if is_shard:
-                raise FormatError(f"{error}; every shard must have rows: move the file out of the folder") from error
-            raise
+        return OpenFile(file, _readers(file, forced, options))
 
 
 @contextmanager
@@ -364,10 +377,13 @@ def _readers(file: ByteFile, forced: Format | None, options: ReadOptions) -> lis
 
 
 def _kind(file: ByteFile, forced: Format | None, options: ReadOptions) -> Format:
-    found = recognised(file.head())
+    head = file.head()
+    found = recognised(head)
     if not found.has_magic:
         suffix = Path(name_in(file.name).lower().removesuffix(COMPRESSED_SUFFIX)).suffix
-        found = next((one for one in _with_suffix(suffix) if one.is_by_suffix), found)
+        is_open = sniff.is_word2vec_without_rows(head)
+        named_so = (one for one in _with_suffix(suffix) if one.is_by_suffix or (is_open and one.sniff(head)))
+        found = next(named_so, found)
     kind = forced or found
     if kind is not found and (kind.has_magic or found.has_magic):
         raise FormatError(f"{file.name}: not {kind}: its content is {found}")

@@ -132,8 +132,14 @@ def is_word2vec_text(head: bytes) -> bool:
 
 
 def is_word2vec_binary(head: bytes) -> bool:
-    """Return whether content that begins with `head` (64 KiB) has a word2vec header and a binary record."""
-    return _has_header(head, is_binary=True)
+    """Return whether content that begins with `head` (64 KiB) has a word2vec header and a binary record, or none."""
+    return _has_header(head, is_binary=True) or is_word2vec_without_rows(head)
+
+
+def is_word2vec_without_rows(head: bytes) -> bool:
+    """Return whether content that begins with `head` is a word2vec header of no rows alone, as text or binary."""
+    header = word2vec_header(head)
+    return header is not None and not header.n and len(head) == header.n_bytes
 
 
 def _has_header(head: bytes, *, is_binary: bool) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from salcli.data.embeddings import Embeddings, Floats
-from salcli.data.source import partition_rows, require_shape
+from salcli.data.source import Reader, partition_rows, require_shape
 from salcli.errors import FormatError, RangeError, warn
 from salcli.formats import sniff as signature
 from salcli.formats import text_rows
@@ -72,6 +72,7 @@ class TextReader(SpanReader):
         )  # no blank word
         self._keyed = options.keyed if options.keyed is not None or may_be_bare else True
         self.has_keys = self._keyed is not False
+        self._may_lack_keys = options.keyed is None
         for span in self.spans():
             self.n += span.n_rows
         if header and self.n != header.n:
@@ -82,6 +83,12 @@ class TextReader(SpanReader):
                 "with spaces between them" + (": is this a CSV?" if b"," in first_row or b";" in first_row else "")
             )
         require_shape(self.path, self.n, self.d)
+
+    def adopt(self, other: Reader) -> None:
+        """Take over whether rows have words (see `Reader.adopt`), unless options say so."""
+        self.d = self.d or other.d
+        if self._may_lack_keys:
+            self.has_keys = other.has_keys
 
     def survey(self) -> Iterator[Span]:
         """Yield spans of complete lines, and find the line ends, the kind of first field and the width of rows."""

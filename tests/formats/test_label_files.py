@@ -139,7 +139,7 @@ def with_a_bad_number(files: list[Path]) -> str:
 
 def without_rows(files: list[Path]) -> str:
     files[1].write_text("g,n\n")
-    return "y/meta_10.csv: no rows below the header"
+    return "y/meta_10.csv joins by row (no key column): 0 labels, but x/e_10.npy has 19 rows"
 
 
 FAULTS = (without_a_file, without_a_row, with_other_columns, with_a_split, with_a_bad_number, without_rows)

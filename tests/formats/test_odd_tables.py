@@ -131,22 +131,6 @@ def test_rows_that_join_by_row_say_why(run: Run) -> None:
     assert done == f"error: k.csv joins by row (no key column): {counts}\n"
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "npy"])
-def test_a_shard_without_rows_is_named_with_what_to_do(run: Run, suffix: str) -> None:
-    Path("sh").mkdir()
-    for i, part in enumerate((X[: N // 2], X[:0], X[N // 2 :])):
-        if suffix == "npy":
-            np.save(f"sh/a_{i}.npy", part)
-        else:
-            write(f"sh/a_{i}.parquet", pa.table({"emb": lists(part)}))
-    done = run("fit", "sh", "y.csv", "-o", "o.npz", code=3)
-    assert done.startswith(f"error: sh/a_1.{suffix}: ")
-    assert done.endswith("; every shard must have rows: move the file out of the folder\n")
-    assert "every shard" not in run("inspect", f"sh/a_1.{suffix}", code=3)
-    Path(f"sh/a_1.{suffix}").unlink()
-    run("fit", "sh", "y.csv", "-o", "o.npz", "--quiet")
-
-
 @pytest.mark.parametrize(
     ("column", "classes"),
     [

@@ -106,7 +106,11 @@ DIFFERENT: dict[str, tuple[Change, str]] = {
     "width": (lambda: np.save("x/e_10.npy", X[:5, :3]), "x/e_10.npy: dimensions 3, but x/e_9.npy has 4"),
     "dtype": (lambda: np.save("x/e_101.npy", X.astype(float)), "x/e_101.npy: dtype float64, but x/e_9.npy has float32"),
     "damage": (lambda: Path("x/e_100.npy").write_bytes(b"\x93NUMPY"), "x/e_100.npy: "),
-    "rows": (lambda: np.save("x/e_10.npy", X[:0]), "x/e_10.npy: no rows"),
+    "width without rows": (
+        lambda: np.save("x/e_9.npy", X[:0, :3]),
+        "x/e_9.npy: dimensions 3, but x/e_10.npy has 4: shards must be alike",
+    ),
+    "dtype without rows": (lambda: np.save("x/e_10.npy", X[:0].astype(float)), "x/e_10.npy: dtype float64, but"),
     "number": (lambda: np.save("x/e_10.npy", X[:5] * [[1], [1], [1], [np.nan], [1]]), "x/e_10.npy: dtype float64"),
     "nan": (
         lambda: np.save("x/e_10.npy", X[:5] * np.float32([[1], [1], [1], [np.nan], [1]])),
