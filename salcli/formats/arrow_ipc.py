@@ -105,7 +105,10 @@ class ArrowReader(TableReader):
     def begin(self) -> None:
         """Open the file."""
         self._opened: ArrowFile | None = None
-        self.schema = self.opened.schema
+
+    def read_schema(self) -> pa.Schema:
+        """Return the columns of the file."""
+        return self.opened.schema
 
     @property
     def opened(self) -> ArrowFile:

@@ -88,7 +88,6 @@ class TableReader(FileReader):
 
     has_columns = True
     decoded_rows: int
-    schema: pa.Schema
 
     @property
     def is_sequential(self) -> bool:
@@ -151,7 +150,8 @@ class TableReader(FileReader):
             self._set_width(other.d)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key not in ("_lock", "_locks", "_waiting")}
+        left_out = ("_lock", "_locks", "_waiting", "_schema")
+        return {key: value for key, value in self.__dict__.items() if key not in left_out}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -160,10 +160,22 @@ class TableReader(FileReader):
     def _forget(self) -> None:
         self._lock, self._locks = threading.Lock(), dict[int, threading.Lock]()
         self._waiting: OrderedDict[int, Cursor] = OrderedDict()
+        self._schema: pa.Schema | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns, as the file has them. It is not pickled: a schema of maps would be written as other bytes."""
+        if self._schema is None:
+            self._schema = self.read_schema()
+        return self._schema
 
     @abstractmethod
     def begin(self) -> None:
-        """Open the file, and set the schema."""
+        """Open the file."""
+
+    @abstractmethod
+    def read_schema(self) -> pa.Schema:
+        """Return the columns of the file."""
 
     @abstractmethod
     def survey(self) -> list[int]:

@@ -35,9 +35,13 @@ class ParquetReader(TableReader):
         self._idle: list[pq.ParquetFile] = []
         """Files that no thread reads from."""
         with damage(self.path):
-            file = self.opened()
-        self.schema = file.schema_arrow
+            self._schema = self.read_schema()
+
+    def read_schema(self) -> pa.Schema:
+        """Return the columns of the file."""
+        file = self.opened()
         self._idle.append(file)
+        return file.schema_arrow
 
     def opened(self) -> pq.ParquetFile:
         """Return the file in pyarrow, for one thread."""

@@ -5,13 +5,18 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import feather
+from pyarrow import parquet as pq
 
 from salcli.commands.apply import apply
 from salcli.commands.apply_on_workers import PARTS
@@ -69,6 +74,41 @@ def test_files_record_and_warnings_are_those_of_a_local_run(folder: Path, schedu
     with pytest.warns(SalcliWarning):
         assert applied(folder, cluster=ClusterOptions(scheduler)).n_kept == N_SHARDS - 1
     assert content(folder / "found") == content(folder / "expected")
+
+
+def write_table(path: Path, vectors: pa.Array, n: int) -> None:
+    """Write a table with columns of kinds that change where a schema is pickled."""
+    kinds = {
+        "when": (pa.timestamp("us", "Europe/Berlin"), 1),
+        "price": (pa.decimal128(9, 2), Decimal("1.5")),
+        "counts": (pa.map_(pa.string(), pa.int32()), [("a", 1)]),
+        "nested": (pa.struct([("a", pa.list_(pa.int8()))]), {"a": [1]}),
+    }
+    columns = {name: pa.array([value] * n, kind) for name, (kind, value) in kinds.items()}
+    kind = pa.array(["u", "v"] * (n // 2)).dictionary_encode()
+    table = pa.table({"v": vectors, **columns, "kind": kind}).replace_schema_metadata({"a": "b"})
+    pq.write_table(table, path, compression="zstd") if path.suffix == ".parquet" else feather.write_feather(table, path)
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "h5", "safetensors", "fbin", "fvecs", "parquet", "arrow"])
+def test_shards_of_every_format_are_those_of_a_local_run(folder: Path, scheduler: str, suffix: str) -> None:
+    x, eraser = folder / suffix, str(folder / "e.npz")
+    if suffix in ("parquet", "arrow"):
+        x.mkdir()
+        for i in range(N_SHARDS):
+            rows = np.random.default_rng(i).normal(size=(N, D))
+            write_table(x / f"{i}.{suffix}", pa.array([*rows], pa.list_(pa.float32())), N)
+    else:
+        with pytest.warns(SalcliWarning):
+            apply(eraser, str(folder / "x"), str(x), ApplyOptions(output_format=suffix, strength=0.5))
+    found = []
+    for name, where in (("here", None), ("there", ClusterOptions(scheduler))):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SalcliWarning)  # of keys that occur twice
+            apply(eraser, str(x), str(folder / name), ApplyOptions(cluster=where))
+        found.append(content(folder / name))
+    assert found[0] == found[1]
+    assert len(found[0]) == N_SHARDS + 1
 
 
 class Interrupting(Cluster):
