@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from salcli.errors import FormatError
+from salcli.errors import FormatError, warn
 from salcli.formats.arrow_columns import damage
 from salcli.formats.arrow_table import TableReader
 from salcli.formats.base import Output
@@ -19,6 +19,7 @@ from salcli.formats.table_writer import TableWriter
 
 MOST_UNPACKED = 1 << 30  # bytes of record batches that are compressed, which are unpacked whole
 GROUP_BYTES = 16 << 20
+STREAM_END = b"\xff\xff\xff\xff\0\0\0\0"
 
 
 class ArrowFile:
@@ -45,6 +46,8 @@ class ArrowFile:
             """Bytes of all batches, unpacked."""
             for batch in self._all():
                 self._add(batch)
+        if not self.is_file and self._data.slice(max(0, n_bytes - len(STREAM_END))).to_pybytes() != STREAM_END:
+            warn(f"{self._path}: an Arrow stream without its end marker: if it was cut off, rows are missing")
 
     def _all(self) -> Iterator[pa.RecordBatch]:
         if self.is_file:

@@ -95,6 +95,8 @@ def _settings(schema: pa.Schema, vector: str, like: ParquetReader | None) -> dic
             elif name != vector and {"PLAIN_DICTIONARY", "RLE_DICTIONARY"} & {*column.encodings}:
                 packed.append(path)
     all_columns = [column for found in columns.values() for column in found]
+    # The claim is made for each row group alone, and several become one.
+    is_still_sorted = schema.names == like.schema.names and like.metadata.num_row_groups == 1
     return {
         "version": like.metadata.format_version if like.metadata.format_version in VERSIONS else VERSIONS[-1],
         "compression": codecs,
@@ -102,7 +104,7 @@ def _settings(schema: pa.Schema, vector: str, like: ParquetReader | None) -> dic
         "column_encoding": encodings or None,
         "write_statistics": any(column.is_stats_set for column in all_columns),
         "write_page_index": any(column.has_offset_index for column in all_columns),
-        "sorting_columns": list(group.sorting_columns) if schema.names == like.schema.names else None,
+        "sorting_columns": list(group.sorting_columns) if is_still_sorted else None,
         "use_compliant_nested_type": is_compliant,
         "use_deprecated_int96_timestamps": any(column.physical_type == "INT96" for column in all_columns),
         "store_schema": b"ARROW:schema" in (like.metadata.metadata or {}),

@@ -17,10 +17,9 @@ from salcli.data.hashes import CHECKSUM
 from salcli.errors import FormatError, OutputError, UsageError
 from salcli.formats import atomic
 from salcli.formats.files import ByteFile, changed
-from salcli.formats.shards import RECORD, matches, read_record, suffix_of
+from salcli.formats.shards import RECORD, SCHEMA, matches, read_record, suffix_of
 from salcli.formats.urls import Stored, is_url, joined, name_in
 
-SCHEMA = "salcli.shards/1"
 LOCK = ".salcli.lock"
 ALGORITHM = CHECKSUM  # who could forge a shard could write the record too, and BLAKE3 takes a third of the whole time
 REST = 20  # times as long as writing the record took, before it is written again
@@ -196,6 +195,8 @@ class ShardFolder:
         """
         self._written = read_record(self.path)
         self._keep(self._written, each)
+        for path in filter(os.path.islink, map(self.target, self.missing)):
+            raise OutputError(f"{path}: is a link to another file, which apply would replace: remove the link")
         try:
             if self.missing:
                 self._write(is_complete=False)

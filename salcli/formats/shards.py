@@ -19,6 +19,7 @@ from salcli.formats.npz_archive import is_artifact
 
 RECORD = "_salcli.json"
 """Beside the shards that `apply` wrote: how, and whether all are there."""
+SCHEMA = "salcli.shards/1"
 PACKED = (".gz", ".bz2", ".xz")
 HANDLES = 256  # of a process beside its shards
 LISTED = 3  # names in a message
@@ -62,14 +63,18 @@ def suffix_of(name: str) -> str:
 
 
 def matches(path: str) -> list[str]:
-    """Return the visible files of a folder, or those that a glob matches, in natural order."""
+    """Return the visible files of a folder, or those that a glob matches, in natural order.
+
+    Links to files that are not there are among them, and cannot be opened: a missing shard is an error.
+    """
     if urls.is_url(path):
         found = urls.listed(path)
         if wrong := next((one for one in found if one.count("::") > path.count("::")), None):
             raise FormatError(f"{wrong}: has `::` in its name, which joins URLs: rename it")
     else:
         pattern = os.path.join(glob.escape(path), "*") if os.path.isdir(path) else path
-        found = [one for one in glob.glob(pattern, recursive=True) if os.path.isfile(one)]
+        every = glob.glob(pattern, recursive=True)
+        found = [one for one in every if os.path.isfile(one) or not os.path.exists(one)]
     return natural_order(one for one in found if urls.name_in(one)[:1] not in "._")
 
 
@@ -127,6 +132,8 @@ def read_record(folder: str) -> dict[str, Any] | None:
             return None
         found = json.loads(text)
         names = [shard["name"] for shard in found["shards"]]
+        if (schema := found["schema"]) != SCHEMA:
+            raise FormatError(f"{path}: its schema is {str(schema)[:40]!r}, this salcli reads {SCHEMA!r}")
         if isinstance(found["complete"], bool) and all(isinstance(name, str) for name in names):
             return dict(found)
     except FileNotFoundError:

@@ -24,6 +24,7 @@ REFUSED = (
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive: extract the vectors first"),
     (b"Rar!", "a RAR archive: extract the vectors first"),
     (b"PK\x05\x06", "an empty zip archive"),
+    (b"PARE", "a Parquet file whose footer is encrypted: decrypt it first"),
     (b"%PDF", "a PDF document, not vectors"),
     (b"SQLite format 3", "an SQLite database, not vectors"),
     *((mark, "UTF-16 text: save it as UTF-8") for mark in UTF16_MARKS),

@@ -95,6 +95,9 @@ class LabelFile:
     def _named(self, numbers: list[int | None], name: str, first: int) -> list[str]:
         """Return the names of classes; -1 is no label, as in `datasets`."""
         names = self._class_names[name]
+        if len({*names}) < len(names):
+            again = next(each for i, each in enumerate(names) if each in names[:i])
+            raise LabelError(f"{self._path}: column {name!r}: two of its classes have one name, {again!r}")
         for i, number in enumerate(numbers):
             if number is not None and not -1 <= number < len(names):
                 raise LabelError(

@@ -70,6 +70,30 @@ def test_each_shard_is_erased_into_a_file_of_its_name(suffix: str) -> None:
         assert accuracy["before"] > 0.9 > 0.8 > accuracy["after"]
 
 
+@pytest.mark.parametrize("place", ["x/e_10.npy", "e.npz", "missing"])
+def test_a_link_in_the_place_of_a_shard_is_not_written_through(place: str) -> None:
+    write_shards(".npy")
+    applied("e.npz", "x", "-o", "out")
+    inputs = {path: path.read_bytes() for path in (*Path("x").iterdir(), Path("e.npz"))}
+    Path("out/e_9.npy").unlink()
+    Path("out/e_9.npy").symlink_to(Path(place).absolute())
+    done = run("apply", "e.npz", "x", "-o", "out")
+    assert done.exit_code == 4
+    assert "out/e_9.npy: is a link to another file" in done.stderr
+    assert {path: path.read_bytes() for path in inputs} == inputs
+    assert not Path("missing").exists()
+
+
+def test_a_record_of_another_schema_is_refused() -> None:
+    write_shards(".npy")
+    applied("e.npz", "x", "-o", "out")
+    record = Path("out", RECORD)
+    record.write_text(record.read_text().replace("salcli.shards/1", "salcli.shards/9"))
+    for done in (run("apply", "e.npz", "x", "-o", "out"), run("inspect", "out")):
+        assert done.exit_code == 3
+        assert "its schema is 'salcli.shards/9', this salcli reads 'salcli.shards/1'" in done.stderr
+
+
 def test_the_record_says_how_the_folder_was_written() -> None:
     from xxhash import xxh3_128
 

@@ -151,3 +151,16 @@ def test_a_damaged_file_is_refused_in_one_line_or_read(good: bytes, where: float
         except FormatError as error:
             text = str(error)
         assert text is None or (text.startswith(str(path)) and "\n" not in text)
+
+
+def test_a_stream_that_was_cut_between_two_batches_is_told(tmp_path: Path) -> None:
+    path, table = tmp_path / "x.arrow", pa.table({"v": lists(X)})
+    data, first = written(table, is_file=False), table.slice(0, 20).combine_chunks().to_batches()[0]
+    path.write_bytes(table.schema.serialize().to_pybytes() + first.serialize().to_pybytes())
+    with pytest.warns(SalcliWarning, match="an Arrow stream without its end marker"):
+        with closing(open_source(str(path))) as source:
+            assert source.n == 20
+    path.write_bytes(data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        open_source(str(path)).close()

@@ -215,3 +215,14 @@ def test_the_metadata_of_pandas_follows_a_change_of_type(tmp_path: Path) -> None
     after = rewritten(tmp_path / "x.parquet", tmp_path / "y.parquet", dtype="f8")
     assert json.loads(after.schema.metadata[b"pandas"])["columns"][0]["pandas_type"] == "list[double]"
     assert_allclose(matrix(after.column("emb")), X * 2)
+
+
+@pytest.mark.parametrize("rows", [20, 40])
+def test_row_groups_that_become_one_are_not_called_sorted(tmp_path: Path, rows: int) -> None:
+    table = pa.table({"emb": lists(X), "i": [i % rows for i in range(40)]})
+    source = tmp_path / "x.parquet"
+    pq.write_table(table, source, row_group_size=rows, sorting_columns=[pq.SortingColumn(1)])
+    rewritten(source, tmp_path / "o.parquet")
+    written = pq.read_metadata(tmp_path / "o.parquet")
+    assert written.num_row_groups == 1
+    assert bool(written.row_group(0).sorting_columns) == (rows == 40)

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from salcli.cli.app import app
 from salcli.errors import FormatError
 from salcli.formats.registry import open_source
-from salcli.formats.shards import RECORD, natural_order
+from salcli.formats.shards import RECORD, SCHEMA, natural_order
 from salcli.options import ReadOptions
 
 from ..cli.helpers import dense_directions, load_eraser, one_hot, planted, read_embeddings, write_csv, write_embeddings
@@ -192,7 +192,8 @@ def test_rows_that_are_dropped_are_counted_through_all_shards() -> None:
 
 
 def record(is_complete: bool, *names: str) -> None:
-    Path("x", RECORD).write_text(json.dumps({"complete": is_complete, "shards": [{"name": name} for name in names]}))
+    found = {"schema": SCHEMA, "complete": is_complete, "shards": [{"name": name} for name in names]}
+    Path("x", RECORD).write_text(json.dumps(found))
 
 
 def test_a_folder_that_is_not_whole_is_refused() -> None:
@@ -230,3 +231,15 @@ def test_a_shard_is_no_output(given: str) -> None:
     assert "x/l.csv: is the input" in refused(2, "fit", given, "x/l.csv", "--attribute", "label", "-o", "x/l.csv")
     report = ("evaluate", given, "y.csv", "--against", "x", "--probes", "linear", "--report", "x/e_9.npy")
     assert "x/e_9.npy: is the input" in refused(2, *report, "--report-format", "json")
+
+
+@pytest.mark.parametrize("given", ["x", "x/*.npy"])
+@pytest.mark.parametrize("target", ["nowhere.npy", "e_10.npy"])
+def test_a_link_to_a_shard_that_is_not_there_is_an_error(given: str, target: str) -> None:
+    write_shards(".npy")
+    Path("x/e_10.npy").unlink()
+    Path("x/e_10.npy").symlink_to(target)
+    done = run("inspect", given)
+    assert done.exit_code == 3
+    assert done.stderr.startswith("error: x/e_10.npy: ")
+    assert done.stderr.count("\n") == 1

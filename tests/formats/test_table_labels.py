@@ -134,3 +134,13 @@ def test_only_the_columns_that_are_needed_are_read(tmp_path: Path) -> None:
     assert read_labels(str(tmp_path / "y.parquet"), LabelOptions(attributes=("y",))).attributes[0].classes == ("a", "b")
     with pytest.raises(FormatError, match="rows from 0: damaged"):
         read_labels(str(tmp_path / "y.parquet"), LabelOptions(attributes=("text",)))
+
+
+def test_two_classes_of_one_name_are_not_one_class() -> None:
+    table = pa.table(
+        {"y": [0, 1, 2], "z": [0, 1, 1]}, metadata=about(y={"names": ["a", "a", "b"], "_type": "ClassLabel"})
+    )
+    with file_of(written(table), "y.parquet") as path:
+        with pytest.raises(LabelError, match="column 'y': two of its classes have one name, 'a'"):
+            read_labels(str(path), LabelOptions(attributes=("y",)))
+        assert read_labels(str(path), LabelOptions(attributes=("z",))).attributes[0].classes == ("0", "1")
