@@ -1,6 +1,7 @@
 """The rows of a file through a change, chunk by chunk, into a writer."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,12 +136,12 @@ def stream_through(
 
     is_placed = writer.takes_places and not source.has_keys and not source.n_dropped
     if current_engine().shares_memory:
-        pieces = ordered_map(placed if is_placed else encoded, source.chunks())
+        pieces = (piece for piece in ordered_map(placed if is_placed else encoded, source.chunks()))
     else:
         found = ordered_map(_Changed(change), _grouped(source.chunks()))
         pieces = ((writer.encode(batch), batch.keys, part) for some in found for batch, part in some)
     try:
-        with progress.stage("apply", source.n) as advance:
+        with closing(pieces), progress.stage("apply", source.n) as advance:  # an engine may keep a turn until its end
             for piece, keys, part in pieces:
                 if piece is not None:
                     writer.write(piece)

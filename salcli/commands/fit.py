@@ -1,5 +1,7 @@
 """`fit`: embeddings and labels → moments → eraser → artifact."""
 
+import os
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -17,6 +19,8 @@ from salcli.formats import atomic
 from salcli.formats.label_files import label_files
 from salcli.formats.local_urls import takes_paths
 from salcli.formats.registry import input_files, opened_source
+from salcli.formats.shards import is_several
+from salcli.formats.urls import is_url
 from salcli.options import FitOptions
 from salcli.streaming.cluster.client import runs_on_cluster
 from salcli.streaming.engine import current_engine, one_blas_thread
@@ -66,6 +70,8 @@ def fit(
     if options.checkpoint is not None:
         summed_method(find_method(options.method), parameters)
     files = [*input_files(embeddings, options.read), *label_files(labels)]
+    if options.checkpoint is not None and is_several(embeddings):
+        _require_apart(options.checkpoint, files)
     atomic.check_output(output, [*files, options.read.keys_file])
     keep_freed_memory()
     algorithm = options.hash_algorithm
@@ -86,6 +92,13 @@ def fit(
     artifact = Artifact(result.eraser, result.singular_values, header)
     write_artifact(output, artifact)
     return artifact
+
+
+def _require_apart(checkpoint: str, files: Sequence[str]) -> None:
+    """Check that moments are not written among the shards, where they would be taken for shards."""
+    for file in files:
+        if not is_url(file) and os.path.realpath(os.path.dirname(file)) == os.path.realpath(checkpoint):
+            raise UsageError(f"`checkpoint={checkpoint}`: is the folder of {file}: name one for the moments alone")
 
 
 def fit_rows(

@@ -132,7 +132,9 @@ class ParquetReader(TableReader):
 def parquet_file(file: ByteFile, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
     """Return a `file` in pyarrow, which reads a little of each column at a time; `metadata`: its footer, if known."""
     size = BUFFER_BYTES if file.is_local else REMOTE_BUFFER_BYTES
-    return pq.ParquetFile(opened(file), metadata=metadata, pre_buffer=False, buffer_size=size)
+    return pq.ParquetFile(
+        opened(file), metadata=metadata, pre_buffer=False, buffer_size=size, page_checksum_verification=True
+    )
 
 
 def n_leaves(kind: pa.DataType) -> int:

@@ -166,7 +166,7 @@ def require_complete(folder: str) -> None:
 
 
 def require_recorded(folder: str, files: Sequence[str]) -> None:
-    """Check that the shards of a folder that `apply` wrote are its own; those of others pass.
+    """Check that the shards of a folder that `apply` wrote are its own, of the sizes it recorded; those of others pass.
 
     Parameters
     ----------
@@ -175,14 +175,24 @@ def require_recorded(folder: str, files: Sequence[str]) -> None:
 
     Raises
     ------
-    FormatError : there is another file among them
+    FormatError : there is another file among them, or one has another size
     """
     record = read_record(folder) if is_folder(folder) else None
     if record is None:
         return
-    names = {shard["name"] for shard in record["shards"]}
-    if other := next((one for one in files if urls.name_in(one) not in names), None):
-        raise FormatError(f"{other}: is no shard that {RECORD} beside it records: choose by a glob, or remove the file")
+    outputs = {shard["name"]: shard.get("output") for shard in record["shards"]}
+    for one in files:
+        if (name := urls.name_in(one)) not in outputs:
+            raise FormatError(
+                f"{one}: is no shard that {RECORD} beside it records: choose by a glob, or remove the file"
+            )
+        known = outputs[name]
+        size = known.get("size") if isinstance(known, dict) else None
+        if isinstance(size, int) and not urls.is_url(one) and (found := os.path.getsize(one)) != size:
+            raise FormatError(
+                f"{one}: has {found:,} bytes, and had {size:,} when it was written: the same salcli apply as before "
+                "writes it again"
+            )
 
 
 def allow_open_files(n: int) -> None:

@@ -84,6 +84,15 @@ def test_a_link_in_the_place_of_a_shard_is_not_written_through(place: str) -> No
     assert not Path("missing").exists()
 
 
+def test_a_shard_that_was_shortened_is_no_shard_of_the_folder() -> None:
+    write_shards(".npy")
+    applied("e.npz", "x", "-o", "out")
+    np.save("out/e_10.npy", np.load("out/e_10.npy")[:-1])
+    assert "out/e_10.npy: has " in refused(3, "inspect", "out")
+    assert applied("e.npz", "x", "-o", "out")["kept"] == 3
+    assert run("inspect", "out").exit_code == 0
+
+
 def test_a_record_of_another_schema_is_refused() -> None:
     write_shards(".npy")
     applied("e.npz", "x", "-o", "out")
@@ -403,3 +412,11 @@ def test_a_run_that_is_killed_at_any_moment_leaves_no_half_shard_and_is_complete
         assert contents(str(out)) == whole
         assert leftovers(out) == []
     assert {0, 4} < n_kept
+
+
+def test_a_checkpoint_among_the_shards_is_refused() -> None:
+    write_shards(".npy")
+    before = contents("x")
+    said = refused(2, "fit", "x", "y.csv", "--by-row", "-o", "e2.npz", "--checkpoint", "x")
+    assert "--checkpoint x: is the folder of x/e_9.npy" in said
+    assert contents("x") == before

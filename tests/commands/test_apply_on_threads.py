@@ -3,6 +3,8 @@
 import errno
 import json
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -117,3 +119,23 @@ def test_an_input_that_changes_is_the_error_of_its_own_shard(
             apply(eraser, x, str(out), ApplyOptions())
     assert [name for name, entry in recorded(out).items() if "output" in entry] == ["0.npy", "1.npy"]
     assert not (out / "3.npy").exists()
+
+
+FULL = """
+import resource, signal, sys
+from salcli.commands.apply import apply
+from salcli.options import ApplyOptions
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+apply(*sys.argv[1:4], ApplyOptions(output_format=sys.argv[4]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", ["parquet", "h5", "npy"])
+def test_a_disk_that_is_full_ends_all_shards(tmp_path: Path, eraser: str, suffix: str) -> None:
+    x, out = write_shards(tmp_path, [20_000] * 6), tmp_path / "out"
+    command = [sys.executable, "-c", FULL, eraser, x, str(out), suffix]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert "OutputError" in done.stderr
+    assert not out.exists()

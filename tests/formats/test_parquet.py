@@ -4,6 +4,7 @@ import gzip
 import pickle
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -238,3 +239,14 @@ def test_a_damaged_file_is_refused_in_one_line_or_read(at: int, byte: int, is_cu
 def test_a_packed_file_is_unpacked_first() -> None:
     with file_of(gzip.compress(GOOD), "x.parquet.gz") as path, closing(open_source(str(path))) as source:
         assert_array_equal(rows_of(source)[0], X)
+
+
+def test_pages_are_compared_with_their_checksums(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((300, 8)).astype(np.float32)
+    data = bytearray(
+        written(pa.table({"v": lists(x)}), write_page_checksum=True, use_dictionary=False, compression="none")
+    )
+    data[data.find(x[100].tobytes()) + 1] ^= 1
+    (tmp_path / "x.parquet").write_bytes(data)
+    with pytest.raises(FormatError, match="damaged"), closing(open_source(str(tmp_path / "x.parquet"))) as source:
+        rows_of(source, None)
